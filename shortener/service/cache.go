@@ -209,7 +209,21 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// put adds a link that this process created, changed or read, and discards older answers for its code. The time
+// add adds a link that this process just created, and discards older answers for its code. The time asked is earlier than the
+// creation. Unlike put, add does not look for a later state of the link, because that would cost as much as the rest of add. If
+// the link has changed already, get returns its first state until this state is no longer fresh.
+func (c *cache) add(link shortener.Link, asked time.Time) {
+	e := newEntry(link, asked.Sub(c.start))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, link.Code)
+	if _, known := c.entries.GetIfPresent(link.Code); known {
+		c.entries.Invalidate(link.Code) // an older link of this code that the store lost in a failover
+	}
+	c.created.put(e)
+}
+
+// put adds a link that this process changed or read, and discards older answers for its code. The time
 // asked is earlier than the creation or the read. If two changes of a link end at the same time, the first one may come
 // last. The cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {

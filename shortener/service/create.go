@@ -49,7 +49,11 @@ func (s *Service) create(ctx context.Context, r shortener.Request, once *shorten
 		return shortener.Link{}, false, unavailable(err)
 	}
 	link.Once = nil
-	s.cache.put(link, asked)
+	if existing {
+		s.cache.put(link, asked)
+	} else {
+		s.cache.add(link, asked)
+	}
 	return link, existing, nil
 }
 
@@ -59,8 +63,7 @@ var errNoFurtherKey = errors.New("no further key")
 
 // createKey draws keys for link until the store accepts one.
 func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
-	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
-	defer cancel()
+	work := s.timeouts.context()
 	random := 0
 	for attempt := range maxAttempts {
 		if err := ctx.Err(); err != nil {
@@ -135,9 +138,7 @@ var errAliasWithoutRow = errors.New("the store reports a conflict but has no row
 // look-up before the insert, two users could find the same alias free. If the stored link
 // satisfies the request, createAlias sets *link to the stored link.
 func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *shortener.Link) (existing bool, err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
-	defer cancel()
-	outcome, err := s.committer.commit(ctx, *link)
+	outcome, err := s.committer.commit(s.timeouts.context(), *link)
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}
@@ -145,7 +146,7 @@ func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *s
 		s.metrics.createdByAlias.Inc()
 		return false, nil
 	}
-	ctx, cancel = context.WithTimeout(ctx, lookupTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	stored, err := s.store.Lookup(ctx, link.Code)
 	if errors.Is(err, shortener.ErrNotFound) {

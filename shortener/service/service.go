@@ -41,6 +41,7 @@ type Service struct {
 	committer *committer
 	reads     *Slots // for lists and queries for visits
 	readiness readiness
+	timeouts  timeouts // of creations
 
 	destinations destination.Rules
 }
@@ -116,6 +117,7 @@ func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ct
 // are done, Close interrupts the commits and returns an error. SQLite completes a commit that has begun,
 // and Close then waits for it. Create must not be called after Close.
 func (s *Service) Close(ctx context.Context) error {
+	defer s.timeouts.close()
 	return s.committer.close(ctx)
 }
 

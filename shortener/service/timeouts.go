@@ -1,0 +1,42 @@
+package service
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// sharing is how long one context serves all creations that begin.
+const sharing = 100 * time.Millisecond
+
+// timeouts gives each creation a context that ends createTimeout after the creation began, or up to the duration sharing
+// earlier. Creations that begin at about the same time share a context, because a context with a timeout of its own takes about
+// as long as the validation of a URL. The zero value is ready for use.
+type timeouts struct{ latest atomic.Pointer[sharedTimeout] }
+
+type sharedTimeout struct {
+	context.Context
+	cancel context.CancelFunc
+	begun  time.Time
+}
+
+func (t *timeouts) context() context.Context {
+	latest := t.latest.Load()
+	if latest != nil && time.Since(latest.begun) < sharing {
+		return latest
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), createTimeout)
+	next := &sharedTimeout{ctx, cancel, time.Now()}
+	if !t.latest.CompareAndSwap(latest, next) { // a concurrent creation was first
+		cancel()
+		return t.latest.Load()
+	}
+	return next
+}
+
+// close ends the context of the latest creations. The earlier contexts end by themselves.
+func (t *timeouts) close() {
+	if latest := t.latest.Load(); latest != nil {
+		latest.cancel()
+	}
+}

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Creations that begin within the duration sharing have one context, which ends in time for the first one.
+func TestTimeoutsAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var creations timeouts
+		defer creations.close()
+		began := time.Now()
+		first := creations.context()
+		time.Sleep(sharing - 1)
+		if creations.context() != first {
+			t.Error("a creation within the duration sharing has another context")
+		}
+		time.Sleep(1)
+		second := creations.context()
+		if second == first {
+			t.Error("a creation after the duration sharing has the same context")
+		}
+		<-first.Done()
+		if took := time.Since(began); took != createTimeout {
+			t.Errorf("the first context ended after %v, want %v", took, createTimeout)
+		}
+		if second.Err() != nil {
+			t.Error("the second context ended together with the first one")
+		}
+		<-second.Done()
+		if took := time.Since(began); took != sharing+createTimeout {
+			t.Errorf("the second context ended after %v, want %v", took, sharing+createTimeout)
+		}
+	})
+}
+
+func TestClosedTimeoutsEndTheLatestContext(t *testing.T) {
+	t.Parallel()
+	var creations timeouts
+	latest := creations.context()
+	creations.close()
+	if latest.Err() == nil {
+		t.Error("the context continues after the end")
+	}
+}
