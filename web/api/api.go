@@ -61,6 +61,7 @@ type API struct {
 	created  func(c echo.Context, status int, l *Link) error
 	log      *slog.Logger
 	bulks    *service.Slots
+	buffers  buffers
 }
 
 // New returns the API.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,19 +27,20 @@ const maxBody = 16 << 10
 
 // readFields reads the body of a request and checks its syntax. It sets each field that the client
 // sent, and the service validates the values. Each error of readFields has a problem.
-func readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
+func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
 	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {
 		return shortener.Request{}, err
 	}
-	body, err := readBody(w, r)
-	if err != nil {
+	body := a.buffers.get()
+	defer a.buffers.put(body)
+	if err := readBody(body, w, r); err != nil {
 		return shortener.Request{}, err
 	}
 	if sent == media.Form {
-		return parseForm(body)
+		return parseForm(body.Bytes())
 	}
-	return parseJSON(body)
+	return parseJSON(body.Bytes())
 }
 
 // mediaType returns the media type of the body, which must be one of the accepted types.
@@ -64,23 +66,36 @@ func mediaType(h http.Header, accepted ...string) (string, error) {
 	return refused(" in UTF-8.")
 }
 
-// readBody reads at most maxBody bytes. The request may have no Content-Length.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBody reads at most maxBody bytes into buf. The request may have no Content-Length.
+func readBody(buf *bytes.Buffer, w http.ResponseWriter, r *http.Request) error {
 	if r.ContentLength > maxBody {
-		return nil, &http.MaxBytesError{Limit: maxBody}
+		return &http.MaxBytesError{Limit: maxBody}
 	}
-	var buf bytes.Buffer
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead) // ReadFrom needs MinRead free bytes at the end
 	}
 	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return nil, err
+			return err
 		}
-		return nil, problem.Malformed("The body ended before it was complete.")
+		return problem.Malformed("The body ended before it was complete.")
 	}
-	return buf.Bytes(), nil
+	return nil
 }
+
+// buffers holds buffers for the bodies of requests and answers, which are short. The zero value is ready for use.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *bytes.Buffer {
+	if buf, ok := b.pool.Get().(*bytes.Buffer); ok {
+		buf.Reset()
+		return buf
+	}
+	return new(bytes.Buffer)
+}
+
+// put takes back a buffer whose content is not in use any more.
+func (b *buffers) put(buf *bytes.Buffer) { b.pool.Put(buf) }
 
 // adviseEncoding explains the most frequent cause of an unknown field: a URL with parameters in the
 // option -d of curl.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/shortener"
 	"keypool/web/internal/problem"
 )
 
@@ -42,6 +43,32 @@ func TestParseJSONKeepsNumbersAsWritten(t *testing.T) {
 		r, err := parseJSON([]byte(`{"expires_in":` + number + `}`))
 		if err != nil || r.ExpiresIn == nil || *r.ExpiresIn != number {
 			t.Errorf("expires_in %s is read as %v, error %v", number, r.ExpiresIn, err)
+		}
+	}
+}
+
+// The buffer of a body is used again for other requests, so the fields of a request must not share memory with it.
+func TestParsedRequestsShareNoMemoryWithTheBody(t *testing.T) {
+	t.Parallel()
+	const want = "https://example.com/a aa bb 60 none"
+	for _, test := range []struct {
+		body  string
+		parse func([]byte) (shortener.Request, error)
+	}{
+		{`{"url":"https://example.com/a","alias":"aa","tags":["bb"],"expires_in":60,"forward":"none"}`, parseJSON},
+		{`{"url":"https:\/\/example.com/\u0061","alias":"\u0061a","tags":["b\u0062"],"expires_in":"60","forward":"none"}`, parseJSON},
+		{`url=https://example.com/%61&alias=aa&tags=bb&expires_in=60&forward=none`, parseForm},
+	} {
+		body := []byte(test.body)
+		r, err := test.parse(body)
+		if err != nil {
+			t.Fatalf("%s: %v", test.body, err)
+		}
+		for i := range body {
+			body[i] = 'x'
+		}
+		if got := strings.Join([]string{r.URL, *r.Alias, r.Tags[0], *r.ExpiresIn, *r.Forward}, " "); got != want {
+			t.Errorf("after the body changed, the request is %q, want %q", got, want)
 		}
 	}
 }

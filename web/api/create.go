@@ -63,7 +63,7 @@ func (a *API) create(c echo.Context) error {
 	if owned {
 		return a.sendLink(c, status, link, self)
 	}
-	return l.send(c.Response(), status)
+	return a.send(c.Response(), status, l)
 }
 
 // admitCreation decides whether the client may create a link, and counts the creation against the limit of
@@ -88,7 +88,7 @@ func (a *API) admitCreation(c echo.Context) (tok token.Token, owned bool, err er
 // true.
 func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
 	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
-	if r, err = readFields(c.Response().Writer, c.Request()); err != nil {
+	if r, err = a.readFields(c.Response().Writer, c.Request()); err != nil {
 		return r, "", err
 	}
 	if key, err = idempotencyKey(c.Request()); err != nil || owned {

@@ -66,9 +66,12 @@ func appendTime(b []byte, t time.Time) ([]byte, error) {
 }
 
 // send sends the link as JSON.
-func (l *Link) send(w http.ResponseWriter, status int) error {
+func (a *API) send(w http.ResponseWriter, status int, l *Link) error {
 	const rest = 224 // the names, the times and the code of most answers
-	body, err := l.appendJSON(make([]byte, 0, rest+len(l.ShortURL)+len(l.URL)))
+	buf := a.buffers.get()
+	defer a.buffers.put(buf)
+	buf.Grow(rest + len(l.ShortURL) + len(l.URL))
+	body, err := l.appendJSON(buf.AvailableBuffer())
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/go-json-experiment/json"
@@ -53,13 +54,13 @@ func readPatch(w http.ResponseWriter, r *http.Request) (shortener.Patch, error) 
 		w.Header().Set("Accept-Patch", media.MergePatch)
 		return shortener.Patch{}, err
 	}
-	body, err := readBody(w, r)
-	if err != nil {
+	var body bytes.Buffer
+	if err := readBody(&body, w, r); err != nil {
 		return shortener.Patch{}, err
 	}
 	var p *patch // nil if the JSON text is null
-	if err := json.Unmarshal(body, &p, json.RejectUnknownMembers(true)); err != nil {
-		return shortener.Patch{}, objectError(body, err)
+	if err := json.Unmarshal(body.Bytes(), &p, json.RejectUnknownMembers(true)); err != nil {
+		return shortener.Patch{}, objectError(body.Bytes(), err)
 	}
 	if p == nil {
 		return shortener.Patch{}, errNoObject()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -24,6 +25,13 @@ type Proxies struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	ignored *rate.Sometimes // limits the log lines about ignored headers
+	latest  atomic.Pointer[reached]
+}
+
+// reached is the origin of a request with this scheme and Host header.
+type reached struct {
+	scheme, host string
+	origin       destination.Origin
 }
 
 // NewProxies panics if base, the origin of this service, is neither empty nor an origin. The caller has already validated
@@ -47,8 +55,21 @@ func (p *Proxies) Origin(r *http.Request) destination.Origin {
 	if !p.self.IsZero() {
 		return p.self
 	}
-	self, _ := destination.ParseOrigin(p.scheme(r) + "://" + r.Host)
-	return self
+	return p.parse(p.scheme(r), r.Host)
+}
+
+// parse returns the zero Origin if host is not valid in a link. It keeps the latest origin, because almost all requests to
+// a service have the same one.
+func (p *Proxies) parse(scheme, host string) destination.Origin {
+	if l := p.latest.Load(); l != nil && l.scheme == scheme && l.host == host {
+		return l.origin
+	}
+	origin, ok := destination.ParseOrigin(scheme + "://" + host)
+	if ok {
+		// Copy the host, because it may share memory with all headers of the request.
+		p.latest.Store(&reached{scheme, strings.Clone(host), origin})
+	}
+	return origin
 }
 
 // Self is like Origin, but fails if the Host header names no host that a link could lead to.
@@ -66,8 +87,8 @@ func (p *Proxies) Addressed(r *http.Request) bool {
 	if p.self.IsZero() {
 		return true
 	}
-	named, ok := destination.ParseOrigin(p.scheme(r) + "://" + r.Host)
-	return ok && named.SameHost(p.self)
+	named := p.parse(p.scheme(r), r.Host)
+	return !named.IsZero() && named.SameHost(p.self)
 }
 
 func (p *Proxies) scheme(r *http.Request) string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -118,6 +119,31 @@ func TestInvalidHostHasNoOrigin(t *testing.T) {
 		r.Host = host
 		if got := NewProxies("", nil, slog.New(slog.DiscardHandler)).Origin(r); !got.IsZero() {
 			t.Errorf("Host %q: origin %q, want none", host, got)
+		}
+	}
+}
+
+// Proxies keeps the latest origin. The origin of a request must still be that of its own scheme and host.
+func TestOriginFollowsEachRequest(t *testing.T) {
+	t.Parallel()
+	p := NewProxies("", []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.DiscardHandler))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.RemoteAddr = "192.0.2.1:1000"
+	for _, test := range []struct{ proto, host, want string }{
+		{"http", "a.example", "http://a.example"},
+		{"http", "a.example", "http://a.example"},
+		{"http", "b.example", "http://b.example"},
+		{"https", "b.example", "https://b.example"},
+		{"https", "b.example:444", "https://b.example:444"},
+		{"https", "not a host", ""},
+		{"https", "b.example:444", "https://b.example:444"},
+		{"https", "", ""},
+		{"http", "a.example", "http://a.example"},
+	} {
+		r.Host = test.host
+		r.Header.Set("X-Forwarded-Proto", test.proto)
+		if got := p.Origin(r).String(); got != test.want {
+			t.Errorf("the origin of %s://%s is %q, want %q", test.proto, test.host, got, test.want)
 		}
 	}
 }
