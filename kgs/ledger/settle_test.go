@@ -57,6 +57,29 @@ func TestSettleRefusesWrongRangesAndIsRepeatable(t *testing.T) {
 	})
 }
 
+// A key counts as taken when its batch is settled or abandoned, and a leased key at once. A returned key does not count.
+func TestCountersSeparateTakenFromHeldNumbers(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		want := func(when string, reserved, taken int64) {
+			t.Helper()
+			c, err := l.Counters(t.Context())
+			if err != nil || c.Reserved() != reserved || c.Taken() != taken {
+				t.Errorf("%s: %d numbers reserved and %d taken, want %d and %d; error %v", when, c.Reserved(), c.Taken(), reserved, taken, err)
+			}
+		}
+		want("before the first range", 0, 0)
+		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
+		l.MustReserve(t, "a", ledger.StateReserved, 50)
+		want("in a range and a batch", 150, 0)
+		if err := l.Settle(t.Context(), "a", r.ID, []codespace.Range{{Length: 3, Lo: 90, Hi: 100}}, []codespace.Range{{Length: 3, Lo: 10, Hi: 12}}); err != nil {
+			t.Fatal(err)
+		}
+		want("after the batch is settled", 150, 90)
+		l.MustLend(t, "billing", "1", 20)
+		want("after a lease", 160, 110)
+	})
+}
+
 // TestFailedSweepKeepsDeadHoldersDead checks that a holder stays dead when the change that declares
 // it dead fails. Otherwise each failure would delay the sweep by another 30 seconds.
 func TestFailedSweepKeepsDeadHoldersDead(t *testing.T) {

@@ -42,6 +42,7 @@ type Snapshot struct {
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
 	Spaces []SpaceCounter // in order of length
+	Held   int64          // reserved numbers that no creation or client has taken yet: in ranges and batches that are no leases
 }
 
 // Reserved counts the numbers that were ever reserved, over all lengths.
@@ -51,6 +52,10 @@ func (c Counters) Reserved() (n int64) {
 	}
 	return n
 }
+
+// Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the batch
+// is settled, and those of a lease count at once. The count decreases if a client returns keys, and after a rollback.
+func (c Counters) Taken() int64 { return c.Reserved() - c.Held }
 
 // Current returns the counter that gives the next code, if codes must have at least the given
 // length. It is the counter of the shortest such length that has numbers left. If no length has numbers left, it is the
@@ -92,8 +97,10 @@ func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
 // Counters reads the counters. It does not block writers.
 func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 	err = l.view(ctx, "counters", func(tx *sql.Tx) error {
-		c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces)
-		return err
+		if c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, sumHeld).Scan(&c.Held)
 	})
 	for _, s := range c.Spaces {
 		l.highWater.raise(HighWaterMark{Next: map[int]int64{s.Length: s.Next}})
@@ -103,7 +110,9 @@ func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 
 const (
 	selectSpaces = `SELECT length, size, next FROM kgs_spaces ORDER BY length`
-	selectRows   = `SELECT id, length, lo, hi, epoch, state, holder, reason FROM kgs_ranges`
+	sumHeld      = `SELECT CAST(coalesce(sum(hi - lo), 0) AS bigint) FROM kgs_ranges
+		WHERE state IN ('reserved', 'shipping', 'batch') AND lease = 0`
+	selectRows = `SELECT id, length, lo, hi, epoch, state, holder, reason FROM kgs_ranges`
 )
 
 func scanSpace(rows *sql.Rows) (s SpaceCounter, err error) {

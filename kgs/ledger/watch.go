@@ -13,10 +13,9 @@ const (
 	watchInterval = 2 * time.Second // time between two reads of the counters
 	// watchStale is the age from which Fresh no longer returns the counters.
 	watchStale = 3 * watchInterval
-	// reserveWindow is the time over which the rate is measured. It is long because each refill of
-	// a pool adds a tenth of the pool at once, and because the first fill of a pool should not
-	// dominate the rate.
-	reserveWindow = 24 * time.Hour
+	// takeWindow is the time over which the rate is measured. It is long because the keys of a batch count
+	// together when the batch is settled.
+	takeWindow = 24 * time.Hour
 )
 
 // Watch keeps a recent copy of a ledger's counters, so that neither a scrape of the metrics nor a
@@ -25,14 +24,14 @@ type Watch struct {
 	counters func(context.Context) (Counters, error)
 	length   int            // minimum length of the codes
 	failures kgs.FailureLog // only Run uses it
-	meter    kgs.Meter      // rate of reserved numbers; only Run uses it
+	meter    kgs.Meter      // rate of taken numbers; only Run uses it
 	last     atomic.Pointer[Observed]
 }
 
 // Observed is the counters at one moment.
 type Observed struct {
 	Counters
-	Rate float64 // numbers per second that all processes reserve
+	Rate float64 // numbers per second that creations and clients take, over all processes
 	at   time.Time
 }
 
@@ -42,7 +41,7 @@ type Observed struct {
 func NewWatch(counters func(context.Context) (Counters, error), length int, log *slog.Logger) *Watch {
 	return &Watch{
 		counters: counters, length: length,
-		failures: kgs.NewFailureLog(log, "read the counters of the ledger"), meter: kgs.NewMeter(reserveWindow),
+		failures: kgs.NewFailureLog(log, "read the counters of the ledger"), meter: kgs.NewMeter(takeWindow),
 	}
 }
 
@@ -74,7 +73,7 @@ func (w *Watch) read(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	w.meter.Sample(counters.Reserved(), now)
+	w.meter.Sample(counters.Taken(), now)
 	w.last.Store(&Observed{Counters: counters, Rate: w.meter.Rate(), at: now})
 	return nil
 }

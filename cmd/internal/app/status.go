@@ -123,7 +123,8 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 // of attempts for a random code, which is 1/(1-f) for the used ratio f.
 //
 // The runway is at the rate at which servers take keys from the pool, because the fill of a pool reserves numbers and uses
-// none. Without a pool, a number that is reserved is taken.
+// none. Without a pool, it is at the rate at which all processes settle batches and lease keys, because a batch that a server
+// has just reserved is not used either.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	seen := counters.Fresh()
 	if seen == nil {

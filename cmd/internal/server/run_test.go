@@ -162,3 +162,21 @@ func TestIdleServerHasNoRunway(t *testing.T) {
 	r.shorten("https://go.dev/")
 	r.await("the runway of a busy server", func(s admin.Status) bool { return s.RunwaySeconds != nil && s.SpaceRunwaySeconds != nil })
 }
+
+// A batch that a server has just reserved is no consumption. The first server watches the ledger while the second server
+// reserves its first batches.
+func TestIdleLedgerServersHaveNoSpaceRunway(t *testing.T) {
+	t.Parallel()
+	s := settings(t, sqliteURL(t), "", "--key-source=ledger", "--kgs-batch-min=5")
+	r := start(t, s)
+	reserved := *r.await("a look at the ledger", func(s admin.Status) bool { return s.KeysReserved != nil && *s.KeysReserved > 0 }).KeysReserved
+	start(t, s)
+	idle := r.await("the batches of another server", func(s admin.Status) bool { return s.KeysReserved != nil && *s.KeysReserved > reserved })
+	if idle.SpaceRunwaySeconds != nil {
+		t.Errorf("the runway of the space is %v s although no server has used a key, want none", *idle.SpaceRunwaySeconds)
+	}
+	for range 11 { // both local batches, so that at least one of them is settled
+		r.shorten("https://go.dev/")
+	}
+	r.await("the runway of the space with a busy server", func(s admin.Status) bool { return s.SpaceRunwaySeconds != nil })
+}
