@@ -37,13 +37,27 @@ func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) 
 	if attempt >= hashAttempts {
 		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, hashAttempts)
 	}
+	return kgs.Key{Code: h.code(url, attempt), Source: kgs.SourceHash}, nil
+}
+
+// Attempt returns the attempt at which Next returns code for url. ok is false if there is none.
+func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
+	for attempt = range hashAttempts {
+		if h.code(url, attempt) == code {
+			return attempt, true
+		}
+	}
+	return 0, false
+}
+
+func (h Hash) code(url string, attempt int) string {
 	text := url
 	if attempt > 0 {
 		// No URL contains a line break, so this text is not the first attempt of another URL.
 		text += "\n" + strconv.Itoa(attempt)
 	}
 	digest := h.digest(text)
-	return kgs.Key{Code: base64.RawURLEncoding.EncodeToString(digest[:])[:hashLength], Source: kgs.SourceHash}, nil
+	return base64.RawURLEncoding.EncodeToString(digest[:])[:hashLength]
 }
 
 // digest returns the first bytes of the digest, which hold the 36 bits of a code.

@@ -58,6 +58,21 @@ func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 	return p, nil
 }
 
+// Machine is what the table records about a machine id.
+type Machine struct {
+	Holder string    // the process that has the id at present; empty if it was given back or never used
+	Until  time.Time // end of the promise of this process, or of the last one; zero if the id was never used
+}
+
+// Machine returns the record of a machine id from 0 to 1023.
+func (m *MachineIDs) Machine(ctx context.Context, id int) (Machine, error) {
+	p, err := m.promise(ctx, id)
+	if err != nil || p.until == 0 {
+		return Machine{}, err
+	}
+	return Machine{Holder: p.holder, Until: time.UnixMilli(snowflakeEpoch + p.until).UTC()}, nil
+}
+
 // acquire records p for a machine id whose promise has ended by the time now, and returns p with
 // that id. It uses the given id. If the given id is negative, acquire uses the id that has been
 // free for the longest time. It fails with errNoMachine if no id is free.

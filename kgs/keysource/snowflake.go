@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,3 +133,30 @@ func clockBehind(d time.Duration) error { return fmt.Errorf("the clock is %v beh
 
 // sinceEpoch converts a time to milliseconds since snowflakeEpoch.
 func sinceEpoch(t time.Time) int64 { return t.UnixMilli() - snowflakeEpoch }
+
+// SnowflakeFields are the fields of a Snowflake number.
+type SnowflakeFields struct {
+	Time     time.Time `json:"time"` // in UTC, with a precision of a millisecond
+	Machine  int       `json:"machine"`
+	Sequence int64     `json:"sequence"`
+}
+
+// ParseSnowflake returns the fields of the number with this code. ok is false if no Snowflake number has the code.
+func ParseSnowflake(code string) (fields SnowflakeFields, ok bool) {
+	if len(code) != snowflakeLength {
+		return fields, false
+	}
+	n := int64(0)
+	for i := range len(code) {
+		digit := int64(strings.IndexByte(codespace.Alphabet, code[i]))
+		if digit < 0 || n > (math.MaxInt64-digit)/codespace.Base {
+			return fields, false
+		}
+		n = n*codespace.Base + digit
+	}
+	return SnowflakeFields{
+		Time:     time.UnixMilli(snowflakeEpoch + n>>(machineBits+sequenceBits)).UTC(),
+		Machine:  int(n >> sequenceBits & (1<<machineBits - 1)),
+		Sequence: n & (1<<sequenceBits - 1),
+	}, true
+}

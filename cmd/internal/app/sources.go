@@ -77,9 +77,9 @@ func (ch *Chain) openSnowflake(ctx context.Context) error {
 }
 
 // machineIDs returns the machine ids in the database of the links.
-func (ch *Chain) machineIDs() *keysource.MachineIDs {
-	if ch.ledgerDB != nil {
-		return keysource.NewPostgresMachineIDs(ch.ledgerDB)
+func (c *Core) machineIDs() *keysource.MachineIDs {
+	if c.ledgerDB != nil {
+		return keysource.NewPostgresMachineIDs(c.ledgerDB)
 	}
-	return keysource.NewSQLiteMachineIDs(ch.SQLite)
+	return keysource.NewSQLiteMachineIDs(c.SQLite)
 }

@@ -21,6 +21,7 @@ type shortenerFlags struct {
 	MigrateSchema struct{}     `cmd:"" name:"migrate" help:"Migrate the database schema, and the links of an older version."`
 	Reindex       reindexFlags `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
 	Audit         auditFlags   `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Explain       explainFlags `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 for every code, 2 if the argument cannot be a code."`
 	Delete        deleteFlags  `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
 	Import        importFlags  `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused; standard error then has the line of each and the reason. It may be repeated, also after it was killed."`
 	Export        exportFlags  `cmd:"" help:"Export all links with their owners, details and deletions. Servers may be running."`
@@ -73,6 +74,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return c.Exit(reindex(ctx, f.Server, f.Reindex, stderr))
 	case "audit":
 		return runAudit(ctx, c, f.Server, f.Audit)
+	case "explain <code>":
+		return c.Exit(explainCode(ctx, f.Server, f.Explain, stdout))
 	case "delete <code>":
 		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
 	case "import <file>":

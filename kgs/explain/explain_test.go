@@ -1,0 +1,103 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/kgs/codespace"
+	"keypool/kgs/keysource"
+	"keypool/kgs/ledger"
+	"keypool/kgs/pgpool"
+)
+
+// books is a ledger in epoch 2. Epoch 1 began at number 100 and epoch 2 at number 200.
+func books(rows ...ledger.Row) ledger.Snapshot {
+	boundary := func(epoch, next int64) ledger.Boundary {
+		return ledger.Boundary{Epoch: ledger.Epoch{Number: epoch}, Length: 6, Next: next}
+	}
+	return ledger.Snapshot{
+		Epoch: ledger.Epoch{Number: 2}, Spaces: []ledger.SpaceCounter{{Length: 6, Size: codespace.Size(6), Next: 300}},
+		Boundaries: []ledger.Boundary{boundary(1, 100), boundary(2, 200)}, Rows: rows,
+	}
+}
+
+func row(lo, hi int64, state ledger.State, holder, reason string) ledger.Row {
+	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: lo, Hi: hi}, ID: 9}, State: state, Holder: holder, Reason: reason}
+}
+
+func code(n int64) string { return codespace.Plain().Code(6, n) }
+
+// A code without a link is explained by the place of its number, by its form, or by nothing.
+func TestCodesWithoutALink(t *testing.T) {
+	t.Parallel()
+	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16: some weeks after the epoch of the project
+	fields, ok := keysource.ParseSnowflake(snowflake)
+	if !ok {
+		t.Fatal("not a Snowflake number")
+	}
+	for name, tt := range map[string]struct {
+		evidence Evidence
+		status   Status
+		reason   string
+	}{
+		"above the counter":           {Evidence{Code: code(300)}, NotIssued, "numbers below 300"},
+		"another length":              {Evidence{Code: "zzz"}, NotIssued, "numbers below 0"},
+		"in the pool":                 {Evidence{Code: code(299)}, Reserved, "pool in Redis"},
+		"in a batch":                  {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
+		"returned":                    {Evidence{Code: code(259), Ledger: books(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
+		"on its way":                  {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
+		"lost by a crash":             {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
+		"of an earlier epoch":         {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
+		"before the first epoch":      {Evidence{Code: code(50)}, Unknown, "audit"},
+		"waits in PostgreSQL":         {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
+		"taken from PostgreSQL":       {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Abandoned, "took the key"},
+		"machine that was never held": {Evidence{Code: snowflake, Machine: &keysource.Machine{}}, NotIssued, "no process has ever held"},
+		"machine time not reached":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time}}, NotIssued, "Not issued yet"},
+		"snowflake without a link":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time.Add(1)}}, Unknown, "may have made"},
+		"an alias that is free":       {Evidence{Code: "my-link"}, Unknown, "alias"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := tt.evidence
+			e.Space = codespace.Plain()
+			if e.Ledger.Spaces == nil {
+				e.Ledger = books()
+			}
+			x := Explain(e)
+			if x.Status != tt.status || !strings.Contains(x.Reason, tt.reason) || x.Link != nil || len(x.NotRecorded) == 0 {
+				t.Errorf("%+v, want the status %q and a reason with %q", x, tt.status, tt.reason)
+			}
+		})
+	}
+}
+
+// The number of a link comes from its key source, and not from the form of the code.
+func TestCodesOfLinks(t *testing.T) {
+	t.Parallel()
+	for source, tt := range map[string]struct {
+		code, origin string
+		number       bool
+	}{
+		"pool":       {code(250), "a number of the ledger", true},
+		"ledger":     {code(250), "a number of the ledger", true},
+		"redis-incr": {code(250), "a counter in Redis", true},
+		"ticket":     {code(250), "the second ticket database", true},
+		"random":     {code(250), "a random string", false},
+		"alias":      {code(250), "the user chose", false},
+		"former":     {code(250), "replaced", false},
+		"uuid":       {strings.Repeat("a", 22), "128 random bits", false},
+		"hash":       {"um4Hu7", "sha256", false}, // the first characters of the SHA-256 of the URL
+	} {
+		t.Run(source, func(t *testing.T) {
+			t.Parallel()
+			x := Explain(Evidence{Code: tt.code, Space: codespace.Plain(), Ledger: books(), Link: &Link{URL: "https://go.dev/", Source: source}})
+			if x.Status != Linked || !strings.Contains(x.Origin, tt.origin) || (x.Number != nil) != tt.number || len(x.NotRecorded) == 0 {
+				t.Errorf("%+v", x)
+			}
+			if source == "pool" && (x.Epoch == nil || *x.Epoch != 2 || x.Number.Number != 250) {
+				t.Errorf("epoch %v, number %+v; want epoch 2 and number 250", x.Epoch, x.Number)
+			}
+		})
+	}
+}
