@@ -46,6 +46,7 @@ type flags struct {
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
 	Plan        planFlags        `cmd:"" help:"Compute how large a deployment must be, without running anything."`
+	Figures     figuresFlags     `cmd:"" help:"Compute the published figures of the field and print docs/figures.md. Run it in the source tree."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
 	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
 }
