@@ -76,7 +76,7 @@ func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error))
 				if ctx.Err() != nil {
 					return
 				}
-				r.metrics.lag(i, replica.applied.Load())
+				r.metrics.measured(i, replica.applied.Load(), err == nil)
 				note(i, err)
 			})
 		})

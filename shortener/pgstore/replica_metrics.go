@@ -13,7 +13,7 @@ import (
 // ReplicaMetrics counts the look-ups at replicas and shows their lag. It may be used concurrently.
 type ReplicaMetrics struct {
 	found, missing, failed prometheus.Counter
-	lags                   *prometheus.GaugeVec
+	lags, used             *prometheus.GaugeVec
 }
 
 // NewReplicaMetrics registers the metrics with reg. It panics if reg already has them.
@@ -28,8 +28,12 @@ func NewReplicaMetrics(reg prometheus.Registerer) *ReplicaMetrics {
 			Name: "shortener_replica_lag_seconds",
 			Help: "Time since the latest change that a replica is known to have applied. The replicas are numbered from 1, in the order of DATABASE_READ_URLS.",
 		}, []string{"replica"}),
+		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "shortener_replica_used",
+			Help: "1 if look-ups ask the replica, or 0 if it lags too much, does not answer or does not follow the primary.",
+		}, []string{"replica"}),
 	}
-	reg.MustRegister(lookups, m.lags)
+	reg.MustRegister(lookups, m.lags, m.used)
 	return m
 }
 
@@ -45,9 +49,14 @@ func (m *ReplicaMetrics) count(err error) {
 	}
 }
 
-// lag shows the lag of a replica. A replica whose lag is unknown has no value.
-func (m *ReplicaMetrics) lag(replica int, applied *time.Time) {
+// measured shows the lag of a replica, and whether look-ups ask it. A replica whose lag is unknown has no lag.
+func (m *ReplicaMetrics) measured(replica int, applied *time.Time, used bool) {
 	name := strconv.Itoa(replica + 1)
+	var one float64
+	if used {
+		one = 1
+	}
+	m.used.WithLabelValues(name).Set(one)
 	if applied == nil {
 		m.lags.DeleteLabelValues(name)
 		return

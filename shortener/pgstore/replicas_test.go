@@ -71,6 +71,9 @@ func (c *cluster) await(t *testing.T, want error) {
 		select {
 		case last = <-c.notes:
 			if errors.Is(last, want) {
+				if used := testutil.ToFloat64(c.replicas.metrics.used); (used == 1) != (want == nil) {
+					t.Errorf("shortener_replica_used is %v after the measurement %v", used, want)
+				}
 				return
 			}
 		case <-timeout:

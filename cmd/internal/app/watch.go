@@ -45,6 +45,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow.Keys(c.PoolCapacity), PageBelow: c.PageBelow.Keys(c.PoolCapacity),
 		Look: what.look, GiveUp: what.giveUp, Logger: c.Log, Metrics: c.metrics,
 	}
+	c.showLevels(cfg.RestartBelow, cfg.PageBelow)
 	w := &poolWatch{}
 	if what.build != nil {
 		w.worker = refill.NewSupervisor(what.build, c.Log)

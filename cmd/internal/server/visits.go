@@ -26,6 +26,7 @@ func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s co
 		c.Log.Warn("countries are not counted, because only trusted proxies may send their header; set TRUSTED_PROXIES to their addresses",
 			slog.String("header", string(s.CountryHeader)))
 	}
+	c.ShowSetting("shortener_visits_flush_seconds", "Seconds between two flushes of the counts of visits: VISITS_FLUSH.", time.Duration(s.VisitsFlush).Seconds())
 	store := visitStore(c, connections)
 	flushes, removals := kgs.NewFailureLog(c.Log, "store the counts of visits"), kgs.NewFailureLog(c.Log, "remove old counts of visits")
 	p.Background("old visits", p.Fail, func(ctx context.Context) error {
