@@ -26,8 +26,14 @@ const kgsToken = "token-of-the-tests"
 // startKeyService starts a key service in this process and returns the KGS_URL of its client.
 func startKeyService(t *testing.T, database string) (_ *program.Program, url string) {
 	t.Helper()
+	return startKeyServiceWith(t, settings(t, database, "").Common)
+}
+
+// startKeyServiceWith starts a key service with these settings, which also fills the pool if they name a Redis.
+func startKeyServiceWith(t *testing.T, common config.Common) (_ *program.Program, url string) {
+	t.Helper()
 	p, err := app.StartKGS(t.Context(), config.KGS{
-		Common: settings(t, database, "").Common,
+		Common: common,
 		KeyService: config.KeyService{
 			ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000, Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
 		},
