@@ -129,7 +129,7 @@ func Table() []Edit {
 			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
 		// A server uses an answer of the store for at most 0.9 s without another look-up.
 		{"freshness", "shortener/service/cache.go",
-			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {",
+			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(code, now)) {",
 			"if known {"},
 		// If two changes of a link end at the same time, the cache keeps the later state.
 		{"later-change", "shortener/service/cache.go",

@@ -30,6 +30,7 @@ type Store struct {
 	// fingerprint is the fingerprint of order, whose computation is slow.
 	fingerprint string
 	lookups     lookups
+	clustered   bool // whether the server is a node of a Citus cluster
 	// suspicious is the number of further Inserts that expect a conflict.
 	suspicious atomic.Int32
 }
@@ -87,7 +88,22 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 	for _, c := range s.columnsOf(links) {
 		batch.Queue(c.statement(), c.values()...).Exec(requireRows)
 	}
-	return conn.SendBatch(ctx, &batch).Close()
+	return s.send(ctx, conn, &batch)
+}
+
+// send executes a pipeline of statements that insert links, in one transaction.
+func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error {
+	if _, begun := db.(pgx.Tx); begun || !s.clustered {
+		return db.SendBatch(ctx, batch).Close()
+	}
+	batch.QueuedQueries = slices.Concat([]*pgx.QueuedQuery{{SQL: `BEGIN`}}, batch.QueuedQueries, []*pgx.QueuedQuery{{SQL: `COMMIT`}})
+	err := db.SendBatch(ctx, batch).Close()
+	if reply := (*pgconn.PgError)(nil); errors.As(err, &reply) {
+		rollback := &pgx.Batch{}
+		rollback.Queue(`ROLLBACK`)
+		_ = db.SendBatch(ctx, rollback).Close() // if it fails, the pool closes the connection
+	}
+	return err
 }
 
 // requireRows returns ErrOtherOrder if an INSERT of any link inserted no row, because its condition failed.
@@ -168,7 +184,7 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 	for _, c := range s.columnsOf(links) {
 		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
 	}
-	return inserted, db.SendBatch(ctx, &batch).Close()
+	return inserted, s.send(ctx, db, &batch)
 }
 
 // without returns the codes of the links that are not in inserted.
@@ -224,6 +240,15 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 	}
 	found := make(map[string]shortener.Link, len(codes))
 	var batch pgx.Batch
+	if s.clustered { // a node executes a statement about a single row at least cost
+		for rank := range byRank {
+			batch.Queue(`SELECT rank, `+linkColumns+` FROM ranked_links WHERE rank = $1`, rank).Query(collect(found, byRank))
+		}
+		for code := range byCode {
+			batch.Queue(`SELECT code, `+linkColumns+` FROM unranked_links WHERE code = $1`, code).Query(collect(found, byCode))
+		}
+		return found, db.SendBatch(ctx, &batch).Close()
+	}
 	if len(byRank) > 0 {
 		batch.Queue(`SELECT rank, `+linkColumns+` FROM ranked_links WHERE rank = ANY($1::bigint[])`, slices.Collect(maps.Keys(byRank))).Query(collect(found, byRank))
 	}

@@ -78,14 +78,24 @@ var ErrUnrecorded = errors.New("the order of the links is not on record, althoug
 // Recorded returns the fingerprint on record, or "" if no order is on record. It fails with ErrUnrecorded if there is
 // no order on record and there are links with ranks.
 func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
-	var links bool // one statement sees the record before the first link
-	err = d.db.QueryRowContext(ctx, `SELECT coalesce((SELECT fingerprint FROM link_order WHERE id = 1), ''),
-		EXISTS (SELECT 1 FROM ranked_links)`).Scan(&fingerprint, &links)
+	read := func() error {
+		err := d.db.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	}
+	if err = read(); err == nil && fingerprint == "" {
+		var links bool // with a record, this is not asked, because some links may be on a server that is down
+		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
+			err = read() // the record is older than the first link
+		}
+		if err == nil && links && fingerprint == "" {
+			return "", ErrUnrecorded
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the order of the links: %w", err)
-	}
-	if fingerprint == "" && links {
-		return "", ErrUnrecorded
 	}
 	return fingerprint, nil
 }

@@ -54,8 +54,12 @@ type cache struct {
 	start   time.Time // the time from which entries count
 	entries *otter.Cache[string, *entry]
 	created createdLinks
-	// failed is the time of the last failed look-up. It is nil after a successful look-up.
-	failed atomic.Pointer[time.Time]
+	// partOf returns the part of the store in which the link of a code lives. It is nil if the store has one part.
+	partOf func(code string) int
+	// failed is the time of the last failed look-up. It is nil after a successful look-up. failedParts holds an
+	// *atomic.Pointer[time.Time] for each part of a store with several parts.
+	failed      atomic.Pointer[time.Time]
+	failedParts sync.Map
 
 	mu    sync.Mutex
 	calls map[string]*call // running look-ups whose result may enter the cache
@@ -99,7 +103,7 @@ func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	if !known && !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(now)) {
+	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(code, now)) {
 		return e.answer(now)
 	}
 	fresh, joined, err := c.load(ctx, code)
@@ -127,11 +131,25 @@ func (c *cache) present(code string) (e *entry, known bool) {
 // clock, so a change of the wall clock has no effect.
 func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
+// failure returns where the time of the last failed look-up in the part of code is kept.
+func (c *cache) failure(code string) *atomic.Pointer[time.Time] {
+	if c.partOf == nil {
+		return &c.failed
+	}
+	part := c.partOf(code)
+	if failed, ok := c.failedParts.Load(part); ok {
+		return failed.(*atomic.Pointer[time.Time])
+	}
+	failed, _ := c.failedParts.LoadOrStore(part, new(atomic.Pointer[time.Time]))
+	return failed.(*atomic.Pointer[time.Time])
+}
+
 // storeDown reports whether the last look-up failed, so that callers do not wait for
 // the store. Once per Freshness it returns false to one caller, which tries the store for
 // all callers. So a store that hangs delays only one request per second.
-func (c *cache) storeDown(now time.Time) bool {
-	failed := c.failed.Load()
+func (c *cache) storeDown(code string, now time.Time) bool {
+	failure := c.failure(code)
+	failed := failure.Load()
 	if failed == nil {
 		return false
 	}
@@ -139,7 +157,7 @@ func (c *cache) storeDown(now time.Time) bool {
 		return true
 	}
 	tried := now
-	return !c.failed.CompareAndSwap(failed, &tried)
+	return !failure.CompareAndSwap(failed, &tried)
 }
 
 // load looks code up in the store, or joins a running look-up of the same code.
@@ -174,14 +192,15 @@ func (c *cache) do(ctx context.Context, code string, shared *call) {
 	defer cancel()
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
+	failure := c.failure(code)
 	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
 		failed := c.now()
-		c.failed.Store(&failed)
+		failure.Store(&failed)
 		shared.err = err
 		return
 	}
-	if c.failed.Load() != nil { // to read failed is cheaper than to write it after every look-up
-		c.failed.Store(nil)
+	if failure.Load() != nil { // to read it is cheaper than to write it after every look-up
+		failure.Store(nil)
 	}
 	if err != nil {
 		link = shortener.Link{}

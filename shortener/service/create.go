@@ -64,12 +64,16 @@ var errNoFurtherKey = errors.New("no further key")
 // createKey draws keys for link until the store accepts one.
 func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
 	work := s.timeouts.context()
-	random := 0
+	random, elsewhere, avoid := 0, 0, noPart
 	for attempt := range maxAttempts {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		outcome, err := s.tryKey(work, link, attempt)
+		outcome, part, err := s.tryKey(work, link, attempt, avoid)
+		if elsewhere < maxElsewhere && s.parts.elsewhere(err) {
+			elsewhere, avoid = elsewhere+1, part
+			continue
+		}
 		if attempt > 0 && errors.Is(err, shortener.ErrKeysExhausted) {
 			return fmt.Errorf("%w after %d conflicts: %w", errNoFurtherKey, attempt, err)
 		}
@@ -91,29 +95,33 @@ func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
 // Such a key counts as lost. These keys are too few for a separate reason in the ledger.
 var errRouted = errors.New("the code is a path of this service")
 
-// tryKey draws one key, commits link with it and settles the key. If the program crashes before
+// tryKey draws one key, commits link with it and settles the key. It returns the part of the store to which the key belongs. If the program crashes before
 // it settles the key, the record of the batch remains, and the janitor abandons its keys.
-func (s *Service) tryKey(ctx context.Context, link *shortener.Link, attempt int) (shortener.Outcome, error) {
-	key, err := s.keys.Next(ctx, link.URL, attempt)
+func (s *Service) tryKey(ctx context.Context, link *shortener.Link, attempt, avoid int) (outcome shortener.Outcome, part int, err error) {
+	key, part, err := s.parts.draw(ctx, s.keys, link.URL, attempt, avoid)
 	if err != nil {
-		return 0, fmt.Errorf("draw a key: %w", err)
+		return 0, noPart, fmt.Errorf("draw a key: %w", err)
 	}
 	link.Code, link.Source = key.Code, key.Source
 	source := s.metrics.source(key.Source)
 	source.taken.Inc()
 	if shortener.IsRoute(key.Code) {
 		settle(key, errRouted)
-		return shortener.Conflict, nil
+		return shortener.Conflict, part, nil
 	}
-	outcome, err := s.committer.commit(ctx, *link)
-	settle(key, err)
+	outcome, err = s.committerOf(part, link).commit(ctx, *link)
+	if s.parts.elsewhere(err) {
+		s.parts.setAside(part, key)
+	} else {
+		settle(key, err)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("commit a key: %w", err)
+		return 0, part, fmt.Errorf("commit a key: %w", err)
 	}
 	if outcome == shortener.Conflict {
 		source.conflicts.Inc()
 	}
-	return outcome, nil
+	return outcome, part, nil
 }
 
 // settle reports to the batch what happened to the key. The parameter err is the error of its
@@ -138,7 +146,11 @@ var errAliasWithoutRow = errors.New("the store reports a conflict but has no row
 // look-up before the insert, two users could find the same alias free. If the stored link
 // satisfies the request, createAlias sets *link to the stored link.
 func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *shortener.Link) (existing bool, err error) {
-	outcome, err := s.committer.commit(s.timeouts.context(), *link)
+	var outcome shortener.Outcome
+	part, err := s.partOf(link.Code)
+	if err == nil {
+		outcome, err = s.committerOf(part, link).commit(s.timeouts.context(), *link)
+	}
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}

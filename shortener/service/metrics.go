@@ -20,6 +20,8 @@ type Metrics struct {
 	keyConflicts     *prometheus.CounterVec
 	fallbackAttempts prometheus.Histogram
 
+	reg prometheus.Registerer // for the metrics of a store with several parts
+
 	// sources holds a *sourceMetrics for each Key.Source drawn so far. With it, a creation
 	// needs no look-up by label in a CounterVec, which hashes and allocates.
 	sources sync.Map
@@ -39,6 +41,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Help: "Links created, by the kind of their code: key or alias.",
 	}, []string{"kind"})
 	m := &Metrics{
+		reg:            reg,
 		createdByKey:   created.WithLabelValues("key"),
 		createdByAlias: created.WithLabelValues("alias"),
 		commitRows: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -80,6 +83,14 @@ func (m *Metrics) source(name string) *sourceMetrics {
 		conflicts: m.keyConflicts.WithLabelValues(name),
 	})
 	return s.(*sourceMetrics)
+}
+
+// setAside registers the number of keys that are set aside.
+func (m *Metrics) setAside(keys func() int64) {
+	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "shortener_keys_set_aside",
+		Help: "Keys that wait until the node of their links answers.",
+	}, func() float64 { return float64(keys()) }))
 }
 
 // createdWithKey counts a link with a key. The parameter tried is the number of random keys

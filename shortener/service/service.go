@@ -38,7 +38,8 @@ type Service struct {
 	metrics   *Metrics
 	now       func() time.Time
 	cache     *cache
-	committer *committer
+	committer *committer // of all links, or of those that concern several parts of the store
+	parts     parts
 	reads     *Slots // for lists and queries for visits
 	readiness readiness
 	timeouts  timeouts // of creations
@@ -50,13 +51,14 @@ type Service struct {
 type Config struct {
 	Store     shortener.Store
 	Keys      shortener.Keys
-	Lookup    Lookup             // look-ups of redirects; if nil, the Lookup of Store
-	Metrics   *Metrics           // if nil, the metrics are not exported
-	CacheSize int                // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
-	QueueSize int                // creations that may wait for a commit, 4,096 if 0
-	Readers   int                // lists and queries for visits at the same time, defaultReaders if 0
-	OwnHosts  *destination.Hosts // names of this service, besides the origin of a request; a link must not lead to them
-	Now       func() time.Time   // if nil, time.Now
+	Placement shortener.Placement // where the links of Store live; nil if the store has one part
+	Lookup    Lookup              // look-ups of redirects; if nil, the Lookup of Store
+	Metrics   *Metrics            // if nil, the metrics are not exported
+	CacheSize int                 // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
+	QueueSize int                 // creations that may wait for a commit, 4,096 if 0
+	Readers   int                 // lists and queries for visits at the same time, defaultReaders if 0
+	OwnHosts  *destination.Hosts  // names of this service, besides the origin of a request; a link must not lead to them
+	Now       func() time.Time    // if nil, time.Now
 }
 
 // Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link of an Insert that returned
@@ -74,7 +76,7 @@ func New(cfg Config) *Service {
 	if cfg.Lookup == nil {
 		cfg.Lookup = cfg.Store.Lookup
 	}
-	return &Service{
+	s := &Service{
 		store:     cfg.Store,
 		keys:      cfg.Keys,
 		metrics:   cfg.Metrics,
@@ -86,6 +88,13 @@ func New(cfg Config) *Service {
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},
 	}
+	if cfg.Placement != nil {
+		s.parts.placement = cfg.Placement
+		s.parts.start = func() *committer { return newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize) }
+		s.cache.partOf = func(code string) int { part, _ := cfg.Placement.PartOf(code); return part }
+		cfg.Metrics.setAside(s.parts.aside.count.Load)
+	}
+	return s
 }
 
 // Block replaces the block list. From now on, a creation fails if its URL leads to one of these hosts or to
@@ -118,7 +127,7 @@ func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ct
 // and Close then waits for it. Create must not be called after Close.
 func (s *Service) Close(ctx context.Context) error {
 	defer s.timeouts.close()
-	return s.committer.close(ctx)
+	return errors.Join(s.committer.close(ctx), s.parts.close(ctx))
 }
 
 const (
@@ -178,7 +187,7 @@ func (r *readiness) created(err error) {
 		if r.refused.Load() != nil { // a read after every creation is cheaper than a write
 			r.refused.Store(nil)
 		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, shortener.ErrRefused) &&
+	case !errors.Is(err, errQueueFull) && !errors.Is(err, errPartDown) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, shortener.ErrRefused) &&
 		!errors.Is(err, context.Canceled):
 		now := r.now()
 		r.refused.Store(&now)

@@ -19,6 +19,9 @@ import (
 // openReplicas returns the look-up of redirects: in the replicas that the settings name, or else in the store.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, error) {
 	primary, ok := store.(*pgstore.Store)
+	if _, spread := store.(*pgstore.Spread); spread && len(s.Replicas) > 0 {
+		return nil, errNoReadURLs
+	}
 	if !ok || len(s.Replicas) == 0 {
 		return store.Lookup, nil
 	}

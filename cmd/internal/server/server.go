@@ -67,6 +67,10 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
+		store, placement, err := openSpread(ctx, p, c, store, order, connections)
+		if err != nil {
+			return err
+		}
 		lookup, err := openReplicas(ctx, p, c, store, s.Serve)
 		if err != nil {
 			return err
@@ -78,7 +82,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		forgetKeys(p, c, store)
 		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		links := openLinks(c, service.Config{
-			Store: store, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
+			Store: store, Placement: placement, Keys: keys{chain.Keys()}, Lookup: lookup, Metrics: linkMetrics, CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts),
 			Readers: readers(c, connections),
 		})
 

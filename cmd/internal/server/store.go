@@ -203,19 +203,36 @@ func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) 
 	return errors.Join(err, db.Close())
 }
 
-// migrate migrates the schema and the links of the database.
-func migrate(ctx context.Context, s config.Server, out io.Writer) error {
+// migrate migrates the schema and the links of the database, and distributes the links if the flags say so.
+func migrate(ctx context.Context, s config.Server, f migrateFlags, out io.Writer) error {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
-	return migrateDatabase(ctx, s, app.NewLogger(out, s.LogLevel, s.LogFormat))
+	if err := checkShards(ctx, s, f); err != nil {
+		return err
+	}
+	return migrateThen(ctx, s, app.NewLogger(out, s.LogLevel, s.LogFormat), func(c *app.Core) error {
+		if f.Shards == 0 {
+			return nil
+		}
+		return distribute(ctx, c, f.Shards)
+	})
 }
 
 // migrateDatabase migrates the schema, and moves the links of an older version to the tables of this
 // version. If the process is killed, the next call continues.
 func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) error {
+	return migrateThen(ctx, s, log, func(*app.Core) error { return nil })
+}
+
+// migrateThen is migrateDatabase, and then calls more.
+func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, more func(*app.Core) error) error {
 	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
-		return onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
+		err := onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
+		if err != nil {
+			return err
+		}
+		return more(c)
 	})
 }
 

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/kgs"
+	"keypool/migrations"
+	"keypool/shortener"
+	"keypool/shortener/pgstore"
+)
+
+// migrateFlags are the flags of the command migrate.
+type migrateFlags struct {
+	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved, and meanwhile servers cannot create links. It may be repeated."`
+}
+
+// errNoReadURLs reports settings that exclude each other.
+var errNoReadURLs = errors.New("DATABASE_READ_URLS: the links are distributed over a Citus cluster, whose nodes answer the look-ups; remove this setting")
+
+// checkShards returns an error if the tables cannot be distributed as the flags say. It changes nothing.
+func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
+	if f.Shards == 0 {
+		return nil
+	}
+	if s.Database.Postgres == nil {
+		return migrations.ErrNoCitus
+	}
+	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
+	defer cancel()
+	pool, err := pgxpool.NewWithConfig(ctx, s.Database.LedgerPool())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	db := stdlib.OpenDBFromPool(pool)
+	return errors.Join(migrations.CheckCitus(ctx, db), db.Close())
+}
+
+// distribute distributes the tables of links over the nodes of the cluster.
+func distribute(ctx context.Context, c *app.Core, shards int) error {
+	connections, err := c.OpenPool(ctx, c.Database.LedgerPool())
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(connections)
+	var n int
+	err = migrations.Exclusive(ctx, db, migrations.PostgreSQL, func() error {
+		n, err = migrations.Distribute(ctx, db, shards)
+		return err
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if n == 0 {
+		c.Log.Info("the tables of links are distributed already, and their number of shards stays as it is")
+	} else {
+		c.Log.Info("distributed the tables of links", slog.Int("tables", n), slog.Int("shards", shards))
+	}
+	return nil
+}
+
+// openSpread returns a store that knows on which node of a Citus cluster each link lives, and where the links live. If the tables of
+// links are not distributed, it returns store and nil.
+func openSpread(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
+	if connections == nil {
+		return store, nil, nil
+	}
+	if distributed, err := pgstore.IsDistributed(ctx, connections); err != nil || !distributed {
+		return store, nil, err
+	}
+	spread, err := pgstore.NewSpread(ctx, connections, order, nodeOpener(c), c.Log)
+	if err != nil {
+		return nil, nil, err
+	}
+	readings := kgs.NewFailureLog(c.Log, "read where the links live")
+	p.Background("nodes with links", p.Fail, func(ctx context.Context) error { return spread.Watch(ctx, readings.Note) })
+	return spread, spread, nil
+}
+
+// nodeOpener returns a function that opens connections to a node of the cluster, with the user, the database and all other settings
+// of DATABASE_URL.
+func nodeOpener(c *app.Core) pgstore.Opener {
+	return func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
+		cfg := c.Database.Postgres.Copy()
+		cfg.ConnConfig.Host, cfg.ConnConfig.Port, cfg.ConnConfig.Fallbacks = host, port, nil
+		if tls := cfg.ConnConfig.TLSConfig; tls != nil && tls.ServerName != "" {
+			cfg.ConnConfig.TLSConfig = tls.Clone()
+			cfg.ConnConfig.TLSConfig.ServerName = host
+		}
+		return c.OpenPool(ctx, cfg)
+	}
+}

@@ -1,0 +1,64 @@
+package pgstore
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// The hash functions of PostgreSQL for the types bigint and text, which decide in which shard of a distributed table a row is.
+// PostgreSQL never changes them, because hash indexes and partitions depend on them. They are hashint8 and hash_any in
+// src/common/hashfn.c, after Bob Jenkins' lookup3 (http://burtleburtle.net/bob/c/lookup3.c). PostgreSQL returns the same
+// values on machines with either byte order.
+
+// hashSeed is the initial state for a key of n bytes.
+func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 } //nolint:gosec // a code is short
+
+// hashInt8 returns the hash value of a bigint.
+func hashInt8(n int64) int32 {
+	folded, high := uint32(n), uint32(n>>32) //nolint:gosec // the halves of the number
+	if n < 0 {
+		high = ^high
+	}
+	seed := hashSeed(4)
+	return mixFinally(seed+(folded^high), seed, seed)
+}
+
+// hashText returns the hash value of a text with the collation C.
+func hashText(text string) int32 {
+	seed := hashSeed(len(text))
+	a, b, c := seed, seed, seed
+	rest := []byte(text)
+	for ; len(rest) >= 12; rest = rest[12:] {
+		a += binary.LittleEndian.Uint32(rest)
+		b += binary.LittleEndian.Uint32(rest[4:])
+		c += binary.LittleEndian.Uint32(rest[8:])
+		a, b, c = mix(a, b, c)
+	}
+	var last [12]byte
+	copy(last[:], rest)
+	a += binary.LittleEndian.Uint32(last[:])
+	b += binary.LittleEndian.Uint32(last[4:])
+	c += binary.LittleEndian.Uint32(last[8:]) << 8 // the lowest byte of c is for the length
+	return mixFinally(a, b, c)
+}
+
+func mix(a, b, c uint32) (uint32, uint32, uint32) {
+	a, c = (a-c)^bits.RotateLeft32(c, 4), c+b
+	b, a = (b-a)^bits.RotateLeft32(a, 6), a+c
+	c, b = (c-b)^bits.RotateLeft32(b, 8), b+a
+	a, c = (a-c)^bits.RotateLeft32(c, 16), c+b
+	b, a = (b-a)^bits.RotateLeft32(a, 19), a+c
+	c, b = (c-b)^bits.RotateLeft32(b, 4), b+a
+	return a, b, c
+}
+
+func mixFinally(a, b, c uint32) int32 {
+	c = (c ^ b) - bits.RotateLeft32(b, 14)
+	a = (a ^ c) - bits.RotateLeft32(c, 11)
+	b = (b ^ a) - bits.RotateLeft32(a, 25)
+	c = (c ^ b) - bits.RotateLeft32(b, 16)
+	a = (a ^ c) - bits.RotateLeft32(c, 4)
+	b = (b ^ a) - bits.RotateLeft32(a, 14)
+	c = (c ^ b) - bits.RotateLeft32(b, 24)
+	return int32(c) //nolint:gosec // PostgreSQL reads the bits as a signed number
+}

@@ -1,0 +1,75 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/shortener"
+)
+
+const (
+	// nodeTimeout is the time limit of one statement on a node. It leaves a creation the time for a second attempt, with a key of
+	// another node, before its client gets an answer after 900 ms.
+	nodeTimeout = 600 * time.Millisecond
+	// nodeFailures is the number of consecutive failures after which a node counts as down.
+	nodeFailures = 2
+	// nodePause is the time after which a node that is down is asked again.
+	nodePause = 500 * time.Millisecond
+)
+
+// errNodeDown reports that a node of the cluster is down. No statement was sent to it.
+var errNodeDown = errors.New("the node of the link does not answer")
+
+// node is a server of a cluster that has links.
+type node struct {
+	address
+	store   *Store // sends statements to the node, which executes them alone if they concern its links only
+	circuit *gobreaker.CircuitBreaker[struct{}]
+}
+
+func newNode(a address, store *Store, log *slog.Logger) *node {
+	log = log.With(slog.String("node", a.String()))
+	return &node{address: a, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:      nodePause,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= nodeFailures },
+		IsSuccessful: nodeAnswered,
+		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller left
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch {
+			case to == gobreaker.StateClosed:
+				log.Info("node with links answers again")
+			case from == gobreaker.StateClosed:
+				log.Warn("node with links does not answer; new links live on other nodes")
+			}
+		},
+	})}
+}
+
+// nodeAnswered reports whether an error shows that the node answers.
+func nodeAnswered(err error) bool {
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) {
+		return reply.SeverityUnlocalized == "ERROR" && reply.Code[:2] != classIntervention
+	}
+	return err == nil || isNotFound(err) || errors.Is(err, shortener.ErrOtherOrder) || errors.Is(err, shortener.ErrChanged) || errors.Is(err, errRowVanished)
+}
+
+// answers reports whether the node is in use.
+func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
+
+// call calls do, which sends statements to the node, unless the node is down.
+func (n *node) call(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	_, err := n.circuit.Execute(func() (struct{}, error) { return struct{}{}, do(ctx) })
+	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
+		err = fmt.Errorf("%w: %s", errNodeDown, n)
+	}
+	return err
+}

@@ -1,0 +1,198 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"keypool/shortener"
+)
+
+// Spread is a store whose tables of links are distributed over the nodes of a Citus cluster. It computes where a link lives, and sends
+// each statement about links of one node directly to this node. The node plans and executes the statement alone: the
+// coordinator has no work, and the commit needs no second phase. Statements about links of several nodes go to the coordinator.
+//
+// If a node is down, only its links are unavailable. A caller that has a choice asks PartOf and uses another code.
+//
+// If shards move, Watch reads their new places within placementInterval. Until then, a node passes statements on to the node that has
+// the shard now, so they are slower and not wrong.
+type Spread struct {
+	*Store    // at the coordinator
+	open      Opener
+	log       *slog.Logger
+	placement atomic.Pointer[placement]
+	nodes     map[address]*node // every node that ever had links; only Open and Watch use it
+}
+
+// Opener returns connections to a node of a cluster. It does not connect. It closes them at the end of the program.
+type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
+
+var (
+	_ shortener.Store     = (*Spread)(nil)
+	_ shortener.Placement = (*Spread)(nil)
+)
+
+// NewSpread returns a store that uses the distributed tables in the search path of coordinator. It reads where the links live. Watch must
+// run, otherwise a node that was down is never used again.
+func NewSpread(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Spread, error) {
+	s := &Spread{Store: newClustered(coordinator, order), open: open, log: log, nodes: make(map[address]*node)}
+	return s, s.refresh(ctx)
+}
+
+// newClustered returns a store for a node of a cluster. A transaction of several statements must begin explicitly there, because
+// Citus treats a statement outside of a transaction block as a transaction.
+func newClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
+	s := New(pool, order)
+	s.clustered = true
+	return s
+}
+
+// refresh reads where the links live.
+func (s *Spread) refresh(ctx context.Context) error {
+	known := s.placement.Load()
+	p, err := readPlacement(ctx, s.pool, known, func(a address) (*node, error) { return s.nodeAt(ctx, a) })
+	if err != nil {
+		return fmt.Errorf("read where the links live: %w", err)
+	}
+	if p != known {
+		s.placement.Store(p)
+	}
+	return nil
+}
+
+// nodeAt returns the node at an address, with the state that it had before.
+func (s *Spread) nodeAt(ctx context.Context, a address) (*node, error) {
+	if n := s.nodes[a]; n != nil {
+		return n, nil
+	}
+	store := s.Store // the coordinator plans the statements of a node without metadata
+	if a.own {
+		pool, err := s.open(ctx, a.host, a.port)
+		if err != nil {
+			return nil, err
+		}
+		store = newClustered(pool, s.order)
+	}
+	s.nodes[a] = newNode(a, store, s.log)
+	return s.nodes[a], nil
+}
+
+const (
+	probeInterval     = 100 * time.Millisecond
+	placementInterval = time.Second
+	placementTimeout  = 900 * time.Millisecond
+)
+
+// Watch asks nodes that are down until they answer, and reads where the links live, until ctx ends. It passes the result of each
+// reading to note.
+func (s *Spread) Watch(ctx context.Context, note func(error)) error {
+	var watchers errgroup.Group
+	watchers.Go(func() error { return every(ctx, probeInterval, func() { s.probe(ctx) }) })
+	watchers.Go(func() error {
+		return every(ctx, placementInterval, func() {
+			ctx, cancel := context.WithTimeout(ctx, placementTimeout)
+			defer cancel()
+			note(s.refresh(ctx))
+		})
+	})
+	return watchers.Wait()
+}
+
+// probe asks the nodes that are down.
+func (s *Spread) probe(ctx context.Context) {
+	var probes errgroup.Group
+	for _, n := range s.placement.Load().nodes {
+		if !n.answers() {
+			probes.Go(func() error { return n.call(ctx, n.store.Ping) })
+		}
+	}
+	_ = probes.Wait() // the circuit breaker of the node has the result
+}
+
+// PartOf implements [shortener.Placement].
+func (s *Spread) PartOf(code string) (part int, answers bool) {
+	n := s.nodeOf(code)
+	return n.part, n.answers()
+}
+
+// Answers implements [shortener.Placement].
+func (s *Spread) Answers() bool {
+	for _, n := range s.placement.Load().nodes {
+		if n.answers() {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeOf returns the node on which the link of code lives.
+func (s *Spread) nodeOf(code string) *node {
+	p := s.placement.Load()
+	if rank, ok := s.order.Rank(code); ok {
+		return p.nodes[p.ranked.partOf(hashInt8(rank))]
+	}
+	return p.nodes[p.unranked.partOf(hashText(code))]
+}
+
+// nodeOfAll returns the node on which all links live, or nil if there is no such node.
+func (s *Spread) nodeOfAll(links []shortener.Link) *node {
+	var n *node
+	for i := range links {
+		of := s.nodeOf(links[i].Code)
+		if n != nil && n != of {
+			return nil
+		}
+		n = of
+	}
+	return n
+}
+
+// Insert implements [shortener.Store]. If the links live on several nodes, or the creation of one has an idempotency key, Insert
+// needs all these nodes and a commit in two phases.
+func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
+	n := s.nodeOfAll(links)
+	if n == nil || hasKey(links) {
+		return s.Store.Insert(ctx, links)
+	}
+	err = n.call(ctx, func(ctx context.Context) error {
+		outcomes, err = n.store.Insert(ctx, links)
+		return err
+	})
+	if errors.Is(err, errNodeDown) {
+		err = fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
+	}
+	return outcomes, err
+}
+
+// Lookup implements [shortener.Store].
+func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, err error) {
+	n := s.nodeOf(code)
+	err = n.call(ctx, func(ctx context.Context) error {
+		link, err = n.store.Lookup(ctx, code)
+		return err
+	})
+	return link, err
+}
+
+// Change implements [shortener.Store].
+func (s *Spread) Change(ctx context.Context, old, changed shortener.Link) error {
+	n := s.nodeOf(old.Code)
+	return n.call(ctx, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
+}
+
+// Ping implements [shortener.Store]. It succeeds if the coordinator or any other node answers, because links can then be created.
+func (s *Spread) Ping(ctx context.Context) error {
+	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	err := s.Store.Ping(coordinator)
+	if err != nil && ctx.Err() == nil && s.Answers() {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,13 @@
+package shortener
+
+// Placement shows where links live, for a store that keeps them on several servers. Each such server is a part of the store. Links
+// of one part can be inserted together at little cost, and a part that does not answer does not stop the others.
+//
+// All methods may be called concurrently and do not block.
+type Placement interface {
+	// PartOf returns the part in which the link of code lives, or would live, and whether this part answers at present. Parts
+	// are numbered, and their numbers are not negative. A code may move to another part.
+	PartOf(code string) (part int, answers bool)
+	// Answers reports whether any part answers at present.
+	Answers() bool
+}
