@@ -8,6 +8,9 @@ type Placement interface {
 	// PartOf returns the part in which the link of code lives, or would live, and whether this part answers at present. Parts
 	// are numbered, and their numbers are not negative. A code may move to another part.
 	PartOf(code string) (part int, answers bool)
+	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. A creation with this
+	// key concerns one part only if its code belongs to the same part.
+	PartOfRequest(key string) (part int, answers bool)
 	// Answers reports whether any part answers at present.
 	Answers() bool
 }

@@ -34,8 +34,8 @@ func (a *aside) put(part int, key shortener.Key) bool {
 	return true
 }
 
-// take returns a key of a part that answers again, and its part. It does not return a key of the part avoid.
-func (a *aside) take(placement shortener.Placement, avoid int) (key shortener.Key, part int, ok bool) {
+// take returns a key of a part that answers and that fits, and its part.
+func (a *aside) take(placement shortener.Placement, fits func(part int) bool) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, 0, false
 	}
@@ -47,7 +47,7 @@ func (a *aside) take(placement shortener.Placement, avoid int) (key shortener.Ke
 			continue
 		}
 		key = keys[last]
-		if part, answers := placement.PartOf(key.Code); answers && part != avoid { // the code may have moved to another part
+		if part, answers := placement.PartOf(key.Code); answers && fits(part) { // the code may have moved to another part
 			a.keys[at] = keys[:last]
 			a.count.Add(-1)
 			return key, part, true

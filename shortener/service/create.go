@@ -98,7 +98,7 @@ var errRouted = errors.New("the code is a path of this service")
 // tryKey draws one key, commits link with it and settles the key. It returns the part of the store to which the key belongs. If the program crashes before
 // it settles the key, the record of the batch remains, and the janitor abandons its keys.
 func (s *Service) tryKey(ctx context.Context, link *shortener.Link, attempt, avoid int) (outcome shortener.Outcome, part int, err error) {
-	key, part, err := s.parts.draw(ctx, s.keys, link.URL, attempt, avoid)
+	key, part, err := s.parts.draw(ctx, s.keys, link, attempt, avoid)
 	if err != nil {
 		return 0, noPart, fmt.Errorf("draw a key: %w", err)
 	}

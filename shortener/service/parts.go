@@ -24,9 +24,9 @@ type parts struct {
 const (
 	// noPart is the number of no part.
 	noPart = -1
-	// maxAvoided is how many keys a creation draws in order to avoid a part. With two parts of equal size, it fails to find a key of
-	// the other part once in 65,536 creations.
-	maxAvoided = 16
+	// maxUnfit is how many keys of parts that answer and do not fit a creation draws. With two parts of equal size, it fails to find
+	// a key of the other part once in 65,536 creations.
+	maxUnfit = 16
 	// maxElsewhere is how many times a creation draws another key because its link was not written.
 	maxElsewhere = 3
 )
@@ -72,23 +72,31 @@ func (p *parts) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// draw draws a key whose part answers, and returns the part. It sets keys of other parts aside. It avoids the part avoid if it can.
-func (p *parts) draw(ctx context.Context, keys shortener.Keys, url string, attempt, avoid int) (shortener.Key, int, error) {
+// draw draws a key for a link and returns the part to which the key belongs. The part answers, and it fits if possible. draw sets other
+// keys aside.
+func (p *parts) draw(ctx context.Context, keys shortener.Keys, link *shortener.Link, attempt, avoid int) (shortener.Key, int, error) {
 	if p.placement == nil {
-		key, err := keys.Next(ctx, url, attempt)
+		key, err := keys.Next(ctx, link.URL, attempt)
 		return key, 0, err
 	}
-	if key, part, ok := p.aside.take(p.placement, avoid); ok {
+	fits, err := p.fitting(link, avoid)
+	if err != nil {
+		return shortener.Key{}, 0, err
+	}
+	if key, part, ok := p.aside.take(p.placement, fits); ok {
 		return key, part, nil
 	}
-	for drawn := 1; p.placement.Answers(); drawn++ {
-		key, err := keys.Next(ctx, url, attempt)
+	for unfit := 0; p.placement.Answers(); {
+		key, err := keys.Next(ctx, link.URL, attempt)
 		if err != nil {
 			return shortener.Key{}, 0, err
 		}
 		part, answers := p.placement.PartOf(key.Code)
-		if answers && (part != avoid || drawn > maxAvoided) {
+		if answers && (fits(part) || unfit == maxUnfit) {
 			return key, part, nil
+		}
+		if answers {
+			unfit++
 		}
 		p.setAside(part, key)
 		if key.Batch == nil {
@@ -96,6 +104,19 @@ func (p *parts) draw(ctx context.Context, keys shortener.Keys, url string, attem
 		}
 	}
 	return shortener.Key{}, 0, errNoPart
+}
+
+// fitting returns which parts fit a link. A link whose creation has an idempotency key should be in the part of this key. Otherwise the
+// part avoid, in which the link was not written, does not fit. fitting fails with errPartDown if the creation cannot succeed.
+func (p *parts) fitting(link *shortener.Link, avoid int) (func(part int) bool, error) {
+	if link.Once == nil {
+		return func(part int) bool { return part != avoid }, nil
+	}
+	wanted, answers := p.placement.PartOfRequest(link.Once.Key)
+	if !answers {
+		return nil, fmt.Errorf("%w: %w", shortener.ErrNotWritten, errPartDown)
+	}
+	return func(part int) bool { return part == wanted }, nil
 }
 
 // setAside keeps a key until its part answers. A key without a batch is on no record, so it is dropped.
@@ -111,10 +132,15 @@ func (p *parts) elsewhere(err error) bool {
 		!errors.Is(err, shortener.ErrOtherOrder) && !errors.Is(err, shortener.ErrKeyBusy) && !errors.Is(err, errClosed)
 }
 
-// committerOf returns the group commit for a link of a part. A creation with an idempotency key concerns several parts.
+// committerOf returns the group commit for a link of a part.
 func (s *Service) committerOf(part int, link *shortener.Link) *committer {
-	if s.parts.placement == nil || link.Once != nil {
+	if s.parts.placement == nil {
 		return s.committer
+	}
+	if link.Once != nil {
+		if of, _ := s.parts.placement.PartOfRequest(link.Once.Key); of != part {
+			return s.committer // the creation concerns two parts
+		}
 	}
 	if c := s.parts.of(part); c != nil {
 		return c
