@@ -42,7 +42,23 @@ var (
 // run, otherwise a node that was down is never used again.
 func NewSpread(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Spread, error) {
 	s := &Spread{Store: newClustered(coordinator, order), open: open, log: log, nodes: make(map[address]*node)}
-	return s, s.refresh(ctx)
+	if err := s.refresh(ctx); err != nil {
+		return nil, err
+	}
+	s.each(ctx, func(ctx context.Context, n *node) error { return n.call(ctx, n.store.warm) })
+	return s, nil
+}
+
+// warm makes a connection of the pool load the metadata of the cluster, which takes as long as many inserts.
+func (s *Store) warm(ctx context.Context) error { return s.checkOrder(ctx, s.pool) }
+
+// each calls do for all nodes that have links, at the same time. The circuit breaker of a node has the result.
+func (s *Spread) each(ctx context.Context, do func(context.Context, *node) error) {
+	var calls errgroup.Group
+	for _, n := range s.placement.Load().nodes {
+		calls.Go(func() error { return do(ctx, n) })
+	}
+	_ = calls.Wait()
 }
 
 // newClustered returns a store for a node of a cluster. A transaction of several statements must begin explicitly there, because
@@ -106,19 +122,30 @@ func (s *Spread) Watch(ctx context.Context, note func(error)) error {
 
 // probe asks the nodes that are down.
 func (s *Spread) probe(ctx context.Context) {
-	var probes errgroup.Group
-	for _, n := range s.placement.Load().nodes {
-		if !n.answers() {
-			probes.Go(func() error { return n.call(ctx, n.store.Ping) })
+	s.each(ctx, func(ctx context.Context, n *node) error {
+		if n.answers() {
+			return nil
 		}
-	}
-	_ = probes.Wait() // the circuit breaker of the node has the result
+		return n.call(ctx, n.store.warm)
+	})
 }
 
 // PartOf implements [shortener.Placement].
 func (s *Spread) PartOf(code string) (part int, answers bool) {
 	n := s.nodeOf(code)
 	return n.part, n.answers()
+}
+
+// PartOfRequest implements [shortener.Placement].
+func (s *Spread) PartOfRequest(key string) (part int, answers bool) {
+	n := s.nodeOfRequest(key)
+	return n.part, n.answers()
+}
+
+// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is a companion of the table unranked_links.
+func (s *Spread) nodeOfRequest(key string) *node {
+	p := s.placement.Load()
+	return p.nodes[p.unranked.partOf(hashText(key))]
 }
 
 // Answers implements [shortener.Placement].
@@ -140,12 +167,12 @@ func (s *Spread) nodeOf(code string) *node {
 	return p.nodes[p.unranked.partOf(hashText(code))]
 }
 
-// nodeOfAll returns the node on which all links live, or nil if there is no such node.
+// nodeOfAll returns the node on which all links and the idempotency keys of their creations live, or nil if there is no such node.
 func (s *Spread) nodeOfAll(links []shortener.Link) *node {
 	var n *node
 	for i := range links {
 		of := s.nodeOf(links[i].Code)
-		if n != nil && n != of {
+		if n != nil && n != of || links[i].Once != nil && s.nodeOfRequest(links[i].Once.Key) != of {
 			return nil
 		}
 		n = of
@@ -153,11 +180,10 @@ func (s *Spread) nodeOfAll(links []shortener.Link) *node {
 	return n
 }
 
-// Insert implements [shortener.Store]. If the links live on several nodes, or the creation of one has an idempotency key, Insert
-// needs all these nodes and a commit in two phases.
+// Insert implements [shortener.Store]. If the links live on several nodes, Insert needs all these nodes and a commit in two phases.
 func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	n := s.nodeOfAll(links)
-	if n == nil || hasKey(links) {
+	if n == nil {
 		return s.Store.Insert(ctx, links)
 	}
 	err = n.call(ctx, func(ctx context.Context) error {
@@ -178,6 +204,16 @@ func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, 
 		return err
 	})
 	return link, err
+}
+
+// First implements [shortener.Store].
+func (s *Spread) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+	n := s.nodeOfRequest(key)
+	err = n.call(ctx, func(ctx context.Context) error {
+		first, err = n.store.First(ctx, owner, key)
+		return err
+	})
+	return first, err
 }
 
 // Change implements [shortener.Store].

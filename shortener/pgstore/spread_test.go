@@ -1,10 +1,19 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -13,6 +22,9 @@ import (
 	"keypool/shortener"
 	"keypool/shortener/storetest"
 )
+
+// shardsOfTest is the number of shards of each table in these tests.
+const shardsOfTest = 8
 
 // distributed returns connections to the coordinator of a cluster, with a schema whose tables of links are distributed.
 func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
@@ -23,21 +35,272 @@ func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	}
 	t.Cleanup(pool.Close)
 	storetest.MigratePostgres(t, pool)
+	if yes, err := IsDistributed(t.Context(), pool); yes || err != nil {
+		t.Errorf("before the tables are distributed, IsDistributed returns %v, %v", yes, err)
+	}
 	db := stdlib.OpenDBFromPool(pool)
-	n, err := migrations.Distribute(t.Context(), db, 4)
-	if err := errors.Join(err, db.Close()); err != nil || n == 0 {
-		t.Fatalf("distributed %d tables: %v", n, err)
+	for i := range 2 {
+		if n, err := migrations.Distribute(t.Context(), db, shardsOfTest); err != nil || (n > 0) != (i == 0) {
+			t.Fatalf("call %d distributed %d tables: %v", i, n, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if yes, err := IsDistributed(t.Context(), pool); !yes || err != nil {
+		t.Errorf("IsDistributed returns %v, %v", yes, err)
 	}
 	return pool
 }
 
-func TestCoordinatorFollowsContract(t *testing.T) {
-	t.Parallel()
-	cluster := testenv.StartCitus(t, 2, "fsync=off", "max_connections=1000")
-	var one sync.Mutex // Citus allows one transaction at a time to distribute tables
-	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store {
-		one.Lock()
-		defer one.Unlock()
-		return New(distributed(t, cluster), order)
+// schemas are schemas with distributed tables, which tests use one after the other, because their creation takes long.
+type schemas chan *pgxpool.Pool
+
+func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {
+	s := make(schemas, n)
+	for range n {
+		s <- distributed(t, cluster)
+	}
+	return s
+}
+
+// get returns a schema without rows. The test gives it back at its end.
+func (s schemas) get(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	pool := <-s
+	t.Cleanup(func() { s <- pool })
+	if _, err := pool.Exec(t.Context(), `TRUNCATE ranked_links, unranked_links, idempotency_keys, link_order`); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// spread opens a store that knows where the links in the search path of coordinator live. Its Watch runs until the test ends.
+func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Spread {
+	t.Helper()
+	open := func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
+		cfg := coordinator.Config()
+		cfg.ConnConfig.Host, cfg.ConnConfig.Port = host, port
+		pool, err := pgxpool.NewWithConfig(ctx, cfg)
+		if err == nil {
+			t.Cleanup(pool.Close)
+		}
+		return pool, err
+	}
+	s, err := NewSpread(t.Context(), coordinator, order, open, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Watch(ctx, func(error) {}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
+	return s
+}
+
+func TestSpreadFollowsContract(t *testing.T) {
+	t.Parallel()
+	all := newSchemas(t, testenv.StartCitus(t, 2, "fsync=off", "max_connections=500"), 2)
+	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return spread(t, all.get(t), order) })
+}
+
+// partsOf returns n links of each part.
+func partsOf(s *Spread, prefix string, n int) map[int][]shortener.Link {
+	links := make(map[int][]shortener.Link)
+	for i, full := 0, 0; full < len(s.placement.Load().nodes); i++ {
+		link := storetest.Link(fmt.Sprintf("%s%d", prefix, i))
+		part, _ := s.PartOf(link.Code)
+		if len(links[part]) < n {
+			if links[part] = append(links[part], link); len(links[part]) == n {
+				full++
+			}
+		}
+	}
+	return links
+}
+
+// await waits until ok returns true.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); !ok(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// hostPort returns the address of a server as the metadata of Citus has it.
+func hostPort(t *testing.T, server *testenv.Server) (string, uint16) {
+	t.Helper()
+	host, text, err := net.SplitHostPort(server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, uint16(port)
+}
+
+// partAt returns the part of a server.
+func (s *Spread) partAt(t *testing.T, server *testenv.Server) int {
+	t.Helper()
+	host, port := hostPort(t, server)
+	for part, n := range s.placement.Load().nodes {
+		if n.host == host && n.port == port {
+			return part
+		}
+	}
+	return -1
+}
+
+// The store computes hash values and places as Citus does.
+func TestPartOfAgreesWithCitus(t *testing.T) {
+	t.Parallel()
+	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
+	s := spread(t, pool, storetest.Plain())
+	texts := []string{"", "a", strings.Repeat("x", 11), strings.Repeat("x", 12), strings.Repeat("x", 13), "A-_0123456789abc"}
+	numbers := []int64{0, 1, -1, math.MaxInt64, math.MinInt64, math.MaxUint32, -math.MaxUint32}
+	for range 500 {
+		numbers = append(numbers, rand.Int64(), -rand.Int64())
+		texts = append(texts, fmt.Sprint(rand.Int64())[:rand.IntN(17)]+"-")
+	}
+	for _, n := range numbers {
+		wantHash(t, pool, `SELECT worker_hash($1::bigint)`, n, hashInt8(n))
+	}
+	for _, text := range texts {
+		wantHash(t, pool, `SELECT worker_hash($1::text COLLATE "C")`, text, hashText(text))
+	}
+	const place = `SELECT groupid FROM pg_dist_placement WHERE shardid = get_shard_id_for_distribution_column(`
+	for i := range 100 {
+		ranked, unranked := fmt.Sprintf("key%d", i), fmt.Sprintf("key-%d", i)
+		rank, _ := storetest.Plain().Rank(ranked)
+		part, _ := s.PartOf(ranked)
+		wantHash(t, pool, place+`'ranked_links', $1::bigint)`, rank, int32(part))
+		part, _ = s.PartOf(unranked)
+		wantHash(t, pool, place+`'unranked_links', $1::text)`, unranked, int32(part))
+		part, _ = s.PartOfRequest(unranked)
+		wantHash(t, pool, place+`'idempotency_keys', $1::text)`, unranked, int32(part))
+	}
+}
+
+func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, of T, want int32) {
+	t.Helper()
+	var got int32
+	if err := pool.QueryRow(t.Context(), query, of).Scan(&got); err != nil || got != want {
+		t.Errorf("%s of %v: Citus returns %d, %v; this package %d", query, of, got, err, want)
+	}
+}
+
+// An Insert of links of one node does not concern another node, neither when all links are new nor when all are in conflict.
+func TestInsertOnOneNodeIsLocal(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 2, "fsync=off")
+	s := spread(t, distributed(t, cluster), storetest.Plain())
+	for part, links := range partsOf(s, "loc", 20) {
+		for _, worker := range cluster.Workers {
+			if s.partAt(t, worker) != part {
+				worker.Pause() // an Insert that needs this worker fails
+				for range 2 {  // the second time, all links are in conflict
+					if _, err := s.Insert(t.Context(), links); err != nil {
+						t.Errorf("Insert while the other worker hangs: %v", err)
+					}
+				}
+				storetest.WantLink(t, s, links[0])
+				worker.Resume()
+			}
+		}
+	}
+}
+
+// While a worker is down, only its links are unavailable. When it is back, they are available.
+func TestWorkerDown(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 2, "fsync=off")
+	s := spread(t, distributed(t, cluster), storetest.Plain())
+	before, during := partsOf(s, "a", 5), partsOf(s, "b", 5)
+	for _, links := range before {
+		storetest.Insert(t, s, links...)
+	}
+	lost := cluster.Workers[0]
+	down := s.partAt(t, lost)
+	for _, fault := range []struct{ inject, mend func() }{{lost.Kill, lost.Restart}, {lost.Pause, lost.Resume}} {
+		fault.inject()
+		await(t, "the store detects that the worker is down", func() bool {
+			_, err := s.Lookup(t.Context(), before[down][0].Code)
+			_, answers := s.PartOf(before[down][0].Code)
+			return err != nil && !answers
+		})
+		began := time.Now()
+		if _, err := s.Insert(t.Context(), during[down]); !errors.Is(err, shortener.ErrNotWritten) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("Insert on a worker that is down: %v after %v, want ErrNotWritten at once", err, time.Since(began))
+		}
+		for part, links := range before {
+			if part != down {
+				storetest.WantLink(t, s, links[0])
+				storetest.Insert(t, s, during[part]...)
+			}
+		}
+		if !s.Answers() {
+			t.Error("no part answers")
+		}
+		fault.mend()
+		await(t, "the worker is used again", func() bool { _, answers := s.PartOf(before[down][0].Code); return answers })
+		storetest.WantLink(t, s, before[down][0])
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, during[down][0]), shortener.Inserted)
+}
+
+// Without the coordinator, links are created, changed and found.
+func TestCoordinatorDown(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 2, "fsync=off")
+	s := spread(t, distributed(t, cluster), storetest.Plain())
+	cluster.Coordinator.Kill()
+	for _, links := range partsOf(s, "c", 3) {
+		storetest.Insert(t, s, links...)
+		storetest.WantLink(t, s, links[0])
+		storetest.Delete(t, s, links[1])
+	}
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("Ping without the coordinator: %v", err)
+	}
+	cluster.Coordinator.Restart()
+}
+
+// After shards have moved to a new worker, the store sends statements to it.
+func TestRebalancedShardsAreFound(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 1, "fsync=off")
+	s := spread(t, distributed(t, cluster), storetest.Plain())
+	links := partsOf(s, "r", 100)[s.partAt(t, cluster.Workers[0])]
+	storetest.Insert(t, s, links...)
+	added := cluster.AddWorker()
+	conn, err := pgx.Connect(t.Context(), cluster.Coordinator.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `SELECT rebalance_table_shards(shard_transfer_mode => 'force_logical')`); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the store uses the new worker", func() bool { return s.partAt(t, added) >= 0 })
+	for _, link := range links {
+		storetest.WantLink(t, s, link)
+	}
+	if n := s.nodeOfAll(links); n != nil {
+		t.Errorf("all links still live on %v", n)
+	}
 }

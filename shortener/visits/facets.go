@@ -86,9 +86,10 @@ func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes ma
 	}
 	var g group
 	var n int
-	err = forEach(ctx, tx, `SELECT b.code, b.facet, b.day, (SELECT count(*) FROM visit_facets AS f
-		WHERE f.code = b.code AND f.facet = b.facet AND f.day = b.day AND f.value <> '')
-		FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b`,
+	// A join, because Citus has no correlated subqueries of a function's rows.
+	err = forEach(ctx, tx, `SELECT b.code, b.facet, b.day, count(f.code) FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b
+		LEFT JOIN visit_facets AS f ON f.code = b.code AND f.facet = b.facet AND f.day = b.day AND f.value <> ''
+		GROUP BY b.code, b.facet, b.day`,
 		[]any{text}, []any{&g.code, &g.facet, &g.day, &n}, func() { sizes[g] = n })
 	return sizes, err
 }
