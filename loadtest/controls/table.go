@@ -6,6 +6,10 @@ package controls
 //nolint:funlen // it is one table
 func Table() []Edit {
 	return []Edit{
+		// A server knows on which node of a cluster each link lives.
+		{"placement", "cmd/internal/server/shards.go",
+			"err != nil || !distributed {",
+			"err != nil || true || !distributed {"},
 		// Random codes contain every character with equal probability.
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",

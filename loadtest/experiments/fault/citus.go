@@ -1,0 +1,192 @@
+package fault
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+const (
+	// citusShards is the number of shards of each table.
+	citusShards = "8"
+	// citusRate is the number of creations per second.
+	citusRate = 200
+
+	otherNodes  = "links of other workers redirect"
+	nodeLinks   = "links of the worker are refused"
+	coordinator = "creations without the coordinator"
+	slowRefusal = "time of an answer without the coordinator"
+	moved       = "shards moved"
+)
+
+// citusRows returns the rows in which the links are distributed over a Citus cluster of a coordinator and two workers.
+func citusRows() []row {
+	return []row{
+		{
+			Name: "fault/35", Title: "worker of Citus killed", Alone: true,
+			Summary: "The links are distributed over two workers. One of them is killed with SIGKILL under load, and restarted up to 60 s later.",
+			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Kill, (*lab.Database).Restart) }),
+			Claims: theLinks(availableTo(99.9),
+				observed(otherNodes, "While the worker is down, a link that lives on the other worker redirects."),
+				observed(nodeLinks, "While the worker is down, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
+				timed("recovery time", "Links that live on the worker redirect within 10 s after it is available again.")),
+			Controls: without(available, "placement"),
+		},
+		{
+			Name: "fault/35b", Title: "worker of Citus frozen", Alone: true,
+			Summary: "As row 35, but the worker is frozen with SIGSTOP and thawed again.",
+			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Freeze, (*lab.Database).Thaw) }),
+			Claims: theLinks(availableTo(98),
+				observed(otherNodes, "While the worker is frozen, a link that lives on the other worker redirects."),
+				observed(nodeLinks, "While the worker is frozen, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
+				timed("recovery time", "Links that live on the worker redirect within 10 s after it is thawed.")),
+			Controls: without(available, "placement"),
+		},
+		{
+			Name: "fault/35c", Title: "worker added to Citus and shards moved", Alone: true,
+			Summary: "A third worker is added under load, and citus_rebalance_start moves shards to it.",
+			Run:     inject(moveShards),
+			Claims:  theLinks(availableTo(99), observed(moved, "The new worker has shards, and new links live on it.")),
+		},
+		{
+			Name: "fault/35d", Title: "coordinator of Citus killed", Alone: true,
+			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. The servers have local keys for this time.",
+			Run:     inject(loseCoordinator),
+			Claims: theLinks(
+				observed("cached links redirect", "While the coordinator is down, links in the cache redirect."),
+				observed(coordinator, "While the coordinator is down, every creation is answered with 201, or with 503 and Retry-After."),
+				timed(slowRefusal, "While the coordinator is down, a creation is answered within 1 s plus the time of the slowest redirect from the cache."),
+				timed("recovery time", "Links are created within 10 s after the coordinator is available again."),
+			),
+		},
+	}
+}
+
+// citus starts a cluster of two workers over which the links are distributed, and makes the programs use it.
+func (r *run) citus() *lab.Cluster {
+	c := lab.Citus(r, 2, manyConnections)
+	r.use(c.Coordinator, lab.Redis(r), "KGS_POOL_CAPACITY=200000")
+	setup := r.server()
+	migration := setup.Begin("migrate", "--shards", citusShards)
+	<-migration.Done()
+	r.Must(migration.Err())
+	return c
+}
+
+// loseWorker makes a worker unavailable while links are created and followed.
+func loseWorker(r *run, lose, mend func(*lab.Database)) {
+	c := r.citus()
+	server := r.startFull()
+	other := r.started(noWorker) // has no link in its cache
+	load := r.start(server, citusRate)
+	load.AwaitMore(int64(r.Times(2000)))
+	r.stop(load)
+	lost := c.Workers[0]
+	on, elsewhere := r.linksOn(c, lost, acknowledged(load))
+
+	load = r.traffic(server)
+	load.Start(citusRate)
+	load.AwaitMore(citusRate)
+	lose(lost)
+	r.strike(1)
+	for began, i := time.Now(), 0; time.Since(began) < 5*time.Second+r.Lasting(55*time.Second); i++ {
+		r.follow(otherNodes, other, elsewhere[i%len(elsewhere)].Code, elsewhere[i%len(elsewhere)].URL)
+		link := on[i%len(on)]
+		answer, err := other.Client.Send(r.Context(), http.MethodGet, "/"+link.Code, nil, nil)
+		r.saw(nodeLinks, err == nil && answer.Status == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != "",
+			"GET /%s: status %d, error %v", link.Code, answer.Status, err)
+		lab.Pause(r, 50*time.Millisecond)
+	}
+	mend(lost)
+	back := time.Now()
+	link := on[len(on)-1]
+	lab.Wait(r, patient, "links of the worker redirect", func() bool {
+		status, location, err := other.Client.Follow(r.Context(), link.Code)
+		return err == nil && status == http.StatusFound && location == link.URL
+	})
+	r.took("recovery time", 10*time.Second, time.Since(back))
+	load.AwaitMore(3 * citusRate) // with keys that were set aside
+	r.serve(load)
+	r.end(server, other)
+}
+
+// linksOn divides links into those that live on a worker and the others.
+func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Entry) (on, elsewhere []loadtest.Entry) {
+	local := make(map[string]bool)
+	lab.Query(r, c.Coordinator.URL, func(ctx context.Context, conn *pgx.Conn) error {
+		config, err := pgx.ParseConfig(worker.URL)
+		if err != nil {
+			return err
+		}
+		rows, err := conn.Query(ctx, `SELECT code FROM ranked_links WHERE get_shard_id_for_distribution_column('ranked_links', rank) IN
+			(SELECT shardid FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE nodename = $1 AND nodeport = $2)`, config.Host, int(config.Port))
+		if err != nil {
+			return err
+		}
+		var code string
+		_, err = pgx.ForEachRow(rows, []any{&code}, func() error { local[code] = true; return nil })
+		return err
+	})
+	for _, link := range links {
+		if local[link.Code] {
+			on = append(on, link)
+		} else {
+			elsewhere = append(elsewhere, link)
+		}
+	}
+	if len(on) == 0 || len(elsewhere) == 0 {
+		r.Fatalf("%d links live on the worker and %d elsewhere, so the row proves nothing", len(on), len(elsewhere))
+	}
+	return on, elsewhere
+}
+
+func moveShards(r *run) {
+	c := r.citus()
+	server := r.startFull()
+	load := r.start(server, citusRate)
+	load.AwaitMore(int64(r.Times(2000)))
+	added := c.AddWorker()
+	r.strike(1)
+	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')`)
+	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_wait()`)
+	load.AwaitMore(10 * citusRate)
+	r.serve(load)
+	links := acknowledged(load)
+	on, _ := r.linksOn(c, added, links[len(links)-5*citusRate:])
+	r.saw(moved, len(on) > 0, "%d of the last %d links live on the new worker", len(on), 5*citusRate)
+	r.end(server)
+}
+
+func loseCoordinator(r *run) {
+	c := r.citus()
+	server := r.startFull()
+	load := r.traffic(server)
+	load.Start(citusRate)
+	load.AwaitMore(int64(r.Times(1000)))
+	cached := acknowledged(load)
+	cached = cached[max(0, len(cached)-20):]
+	var slowest, hiccup time.Duration
+	c.Coordinator.Kill()
+	r.strike(1)
+	for began := time.Now(); time.Since(began) < 3*time.Second+r.Lasting(27*time.Second); {
+		for _, link := range cached {
+			hiccup = max(hiccup, r.follow("cached links redirect", server, link.Code, link.URL))
+		}
+		sent := time.Now()
+		o := server.Client.Create(r.Context(), "https://example.com/")
+		slowest = max(slowest, time.Since(sent))
+		right := o.State == loadtest.Acknowledged || o.State == loadtest.Refused && o.RetryAfter != ""
+		r.saw(coordinator, right, "answer to a creation: %s, reason %q, Retry-After %q", o.State, o.Detail, o.RetryAfter)
+	}
+	r.took(slowRefusal, time.Second+hiccup, slowest)
+	c.Coordinator.Restart()
+	back, before := time.Now(), load.Figures().Acknowledged
+	lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > before })
+	r.took("recovery time", 10*time.Second, time.Since(back))
+	r.end(server)
+}
