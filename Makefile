@@ -47,7 +47,7 @@ run: build
 # The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze
+	$(keeper) need gcc chromium redis-server postgres citus pgbouncer wrk python3 fincore zbarimg systemd-analyze
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:
@@ -99,7 +99,7 @@ fuzz:
 
 # Kills, freezes and starves running programs under load, with and without each protection.
 drill: build keeper
-	$(keeper) need redis-server postgres
+	$(keeper) need redis-server postgres citus
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
 # Checks on real processes the rules that every key source must keep. Key sources that are broken on

@@ -29,10 +29,20 @@ var needs = map[string]struct{ names, packages []string }{
 	"systemd-analyze": {names: []string{"systemd-analyze"}, packages: []string{"systemd"}},
 }
 
+// citus is the extension of PostgreSQL, which tests need and which need cannot install.
+const citus = "citus"
+
 // need installs the listed programs that are missing.
 func need(ctx context.Context, log *slog.Logger, programs []string) error {
 	var packages []string
 	for _, program := range programs {
+		if program == citus {
+			if err := machine.CitusInstalled(); err != nil {
+				return fmt.Errorf("cannot install Citus, because no package of Debian contains it: %w; install it for the PostgreSQL of this machine, "+
+					"see https://docs.citusdata.com/en/stable/installation/multi_node_debian.html", err)
+			}
+			continue
+		}
 		n, known := needs[program]
 		if !known {
 			return fmt.Errorf("cannot install %s; the programs that can be installed are %q", program, slices.Sorted(maps.Keys(needs)))
