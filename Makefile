@@ -32,7 +32,7 @@ share := $(addprefix --share=,$(SHARE))
 experiments := bin/loadtest experiments $(share)
 comma := ,
 
-.PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test ways smoke nightly keeper
+.PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus ways smoke nightly keeper
 
 # The linker sets the version, because Go's own version stamp fails in a tree that git does not trust.
 build:
@@ -47,7 +47,7 @@ run: build
 # The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres citus pgbouncer wrk python3 fincore zbarimg systemd-analyze
+	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:
@@ -55,7 +55,7 @@ lint:
 	@files=$$(grep -rl 'time\.Sleep(' --include='*_test.go' . | xargs -r grep -L '"testing/synctest"'); \
 	[ -z "$$files" ] || { echo "these tests sleep outside of testing/synctest: $$files" >&2; exit 1; }
 	go vet ./...
-	go vet -tags drill,compose ./...
+	go vet -tags drill,compose,citus ./...
 	$(golangci-lint) run
 
 # Generates the code of the key service from its definition. The code is up to date if nothing changes.
@@ -99,7 +99,7 @@ fuzz:
 
 # Kills, freezes and starves running programs under load, with and without each protection.
 drill: build keeper
-	$(keeper) need redis-server postgres citus
+	$(keeper) need redis-server postgres
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
 # Checks on real processes the rules that every key source must keep. Key sources that are broken on
@@ -107,6 +107,12 @@ drill: build keeper
 conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
+
+# Runs the tests and the fault rows of links on Citus. They need Citus or a Docker engine.
+citus: build keeper
+	$(keeper) need redis-server postgres citus
+	go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/pgstore
+	$(experiments) citus $(STRICT) --controls --scale $(SCALE) --report loadtest/report/citus --markdown bin/citus.md
 
 compose-test:
 	go test -tags compose -count 1 -timeout 30m -v ./deploy

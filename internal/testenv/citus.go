@@ -26,7 +26,7 @@ func StartCitus(t testing.TB, workers int, settings ...string) *Cluster {
 	t.Helper()
 	cluster, err := machine.StartCitus(t.Context(), workers, settings...)
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Fatalf("Citus is not installed (%v): install it for the PostgreSQL of this machine", err)
+		t.Fatalf("Citus is not installed (%v); run: bin/keeper need postgres citus", err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"systemd-analyze": {names: []string{"systemd-analyze"}, packages: []string{"systemd"}},
 }
 
-// citus is the extension of PostgreSQL, which tests need and which need cannot install.
+// citus is the extension of PostgreSQL. It is no program, and no package of Debian contains it.
 const citus = "citus"
 
 // need installs the listed programs that are missing.
@@ -37,10 +37,6 @@ func need(ctx context.Context, log *slog.Logger, programs []string) error {
 	var packages []string
 	for _, program := range programs {
 		if program == citus {
-			if err := machine.CitusInstalled(); err != nil {
-				return fmt.Errorf("cannot install Citus, because no package of Debian contains it: %w; install it for the PostgreSQL of this machine, "+
-					"see https://docs.citusdata.com/en/stable/installation/multi_node_debian.html", err)
-			}
 			continue
 		}
 		n, known := needs[program]
@@ -52,10 +48,16 @@ func need(ctx context.Context, log *slog.Logger, programs []string) error {
 			packages = append(packages, n.packages...)
 		}
 	}
-	if len(packages) == 0 {
+	if len(packages) > 0 {
+		if err := machine.Install(ctx, packages...); err != nil {
+			return err
+		}
+	}
+	if _, err := machine.FindCitus(); err == nil || !slices.Contains(programs, citus) {
 		return nil
 	}
-	return machine.Install(ctx, packages...)
+	log.Info("Citus is missing, copying it from its image")
+	return machine.InstallCitus(ctx)
 }
 
 func installed(program string) bool {

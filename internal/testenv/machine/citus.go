@@ -19,37 +19,66 @@ type Cluster struct {
 
 	password string
 	settings []string
+	setup    Setup
 }
 
-// errNoCitus reports that the PostgreSQL on this machine has no Citus. It wraps [exec.ErrNotFound].
-var errNoCitus = fmt.Errorf("the library citus.so of PostgreSQL: %w", exec.ErrNotFound)
+// errNoCitus reports that neither the PostgreSQL of this machine nor a copy has Citus. It wraps [exec.ErrNotFound].
+var errNoCitus = fmt.Errorf("PostgreSQL with the library citus.so: %w", exec.ErrNotFound)
 
-// CitusInstalled returns nil if the PostgreSQL on this machine has the library of Citus. Otherwise the error wraps
-// [exec.ErrNotFound].
-func CitusInstalled() error {
-	postgres, err := LookPath("postgres")
+const (
+	// citusImage has PostgreSQL and Citus, built for Debian.
+	citusImage = "citusdata/citus:13.0"
+	// citusCopy is where InstallCitus stores them.
+	citusCopy = "/var/cache/keypool/citus-13.0"
+)
+
+// FindCitus returns the directory of the programs of a PostgreSQL with Citus: that of this machine, or otherwise that of
+// [InstallCitus]. If there is none, the error wraps [exec.ErrNotFound].
+func FindCitus() (programs string, err error) {
+	found, err := filepath.Glob(citusCopy + "/usr/lib/postgresql/[0-9]*/bin/postgres")
 	if err != nil {
-		return err
+		return "", err
 	}
-	if postgres, err = filepath.EvalSymlinks(postgres); err != nil {
-		return err
+	if local, err := LookPath("postgres"); err == nil {
+		found = append([]string{local}, found...)
 	}
-	// Debian has /usr/lib/postgresql/15/bin/postgres and /usr/lib/postgresql/15/lib; a build from source has bin and lib/postgresql.
-	for _, lib := range []string{"lib", "lib/postgresql"} {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(filepath.Dir(postgres)), lib, "citus.so")); err == nil {
-			return nil
+	for _, postgres := range found {
+		if postgres, err = filepath.EvalSymlinks(postgres); err != nil {
+			return "", err
+		}
+		programs := filepath.Dir(postgres)
+		// Debian has /usr/lib/postgresql/15/bin and /usr/lib/postgresql/15/lib; a build from source has bin and lib/postgresql.
+		for _, lib := range []string{"../lib", "../lib/postgresql"} {
+			if _, err := os.Stat(filepath.Join(programs, lib, "citus.so")); err == nil {
+				return programs, nil
+			}
 		}
 	}
-	return errNoCitus
+	return "", errNoCitus
+}
+
+// InstallCitus copies PostgreSQL with Citus out of its public image, because no package of Debian contains Citus. It needs a
+// Docker engine and the libraries of Debian's package postgresql. PostgreSQL finds its files relative to its programs.
+func InstallCitus(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	copied := exec.CommandContext(ctx, "docker", "run", "--rm", "--volume", citusCopy+":/copy", "--entrypoint", "sh", citusImage, "-c",
+		"mkdir -p /copy/usr/lib /copy/usr/share && cp -rL /usr/lib/postgresql /copy/usr/lib && cp -rL /usr/share/postgresql /copy/usr/share")
+	if out, err := copied.CombinedOutput(); err != nil {
+		return fmt.Errorf("copy Citus out of the image %s: %w; docker said:\n%s", citusImage, err, out)
+	}
+	_, err := FindCitus()
+	return err
 }
 
 // StartCitus starts a coordinator and a number of workers, each with additional settings ("name=value"). Only the workers
 // have shards. The error wraps [exec.ErrNotFound] if PostgreSQL or Citus is not installed.
 func StartCitus(ctx context.Context, workers int, settings ...string) (_ *Cluster, err error) {
-	if err := CitusInstalled(); err != nil {
+	programs, err := FindCitus()
+	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{password: rand.Text(), settings: settings}
+	c := &Cluster{password: rand.Text(), settings: settings, setup: Setup{programs: programs}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.Close())
@@ -93,10 +122,10 @@ func (c *Cluster) Close() (err error) {
 // when they connect to each other.
 func (c *Cluster) start(ctx context.Context) (*Server, error) {
 	settings := append([]string{"shared_preload_libraries=citus", "citus.node_conninfo=sslmode=prefer", "wal_level=logical"}, c.settings...)
-	s, err := Setup{}.startPostgres(ctx, c.password, settings, func(s *Server) error {
+	s, err := c.setup.startPostgres(ctx, c.password, settings, func(s *Server) error {
 		// PostgreSQL looks for certificates in HOME, which a server that runs as another user cannot read.
 		s.env = append(os.Environ(), "PGPASSWORD="+c.password, "HOME="+s.dir)
-		return initdb(ctx, s, c.password)
+		return c.setup.initdb(ctx, s, c.password)
 	})
 	if err != nil {
 		return nil, err

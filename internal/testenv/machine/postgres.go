@@ -33,7 +33,7 @@ func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 // StartPostgres is like the function [StartPostgres], with this setup.
 func (u Setup) StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 	password := rand.Text() // other users of the machine can also reach the port
-	return u.startPostgres(ctx, password, settings, func(s *Server) error { return initdb(ctx, s, password) })
+	return u.startPostgres(ctx, password, settings, func(s *Server) error { return u.initdb(ctx, s, password) })
 }
 
 // StartStandby starts a standby that streams from primary, which must be running. The standby
@@ -44,8 +44,9 @@ func StartStandby(ctx context.Context, primary *Server, settings ...string) (*Se
 		return nil, err
 	}
 	password, _ := u.User.Password()
-	return Setup{}.startPostgres(ctx, password, settings, func(s *Server) error {
-		return runAsOwner(ctx, s, "pg_basebackup", "--dbname", primary.URL,
+	setup := Setup{}
+	return setup.startPostgres(ctx, password, settings, func(s *Server) error {
+		return setup.runAsOwner(ctx, s, "pg_basebackup", "--dbname", primary.URL,
 			"--pgdata", filepath.Join(s.dir, "data"), "--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
 	})
 }
@@ -66,7 +67,7 @@ func Promote(ctx context.Context, standby *Server) error {
 
 // startPostgres starts postgres on the cluster that fill creates.
 func (u Setup) startPostgres(ctx context.Context, password string, settings []string, fill func(*Server) error) (*Server, error) {
-	program, err := LookPath("postgres")
+	program, err := u.lookPath("postgres")
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func removeSharedMemory(dir string) error {
 }
 
 // initdb creates the cluster in s.dir with the superuser postgres.
-func initdb(ctx context.Context, s *Server, password string) error {
+func (u Setup) initdb(ctx context.Context, s *Server, password string) error {
 	passwordFile := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
 		return err
@@ -159,14 +160,14 @@ func initdb(ctx context.Context, s *Server, password string) error {
 			return err
 		}
 	}
-	return runAsOwner(ctx, s, "initdb",
+	return u.runAsOwner(ctx, s, "initdb",
 		"--pgdata", filepath.Join(s.dir, "data"), "--username", "postgres", "--pwfile", passwordFile,
 		"--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale", "--no-sync")
 }
 
 // runAsOwner runs a program of the PostgreSQL installation as the user of s.
-func runAsOwner(ctx context.Context, s *Server, name string, args ...string) error {
-	program, err := LookPath(name)
+func (u Setup) runAsOwner(ctx context.Context, s *Server, name string, args ...string) error {
+	program, err := u.lookPath(name)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,15 @@ import (
 // Setup contains options of a server.
 type Setup struct {
 	Clock bool // the server has its own clock, which JumpClock sets; needs gcc
+
+	programs string // directory of the PostgreSQL programs; if empty, LookPath finds them
+}
+
+func (u Setup) lookPath(program string) (string, error) {
+	if u.programs == "" {
+		return LookPath(program)
+	}
+	return exec.LookPath(filepath.Join(u.programs, program))
 }
 
 // clockSource is a library that replaces the clock functions of a server. libfaketime does this

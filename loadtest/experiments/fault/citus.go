@@ -28,7 +28,7 @@ const (
 func citusRows() []row {
 	return []row{
 		{
-			Name: "fault/35", Title: "worker of Citus killed", Alone: true,
+			Name: "citus/35", Title: "worker of Citus killed", Alone: true,
 			Summary: "The links are distributed over two workers. One of them is killed with SIGKILL under load, and restarted up to 60 s later.",
 			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Kill, (*lab.Database).Restart) }),
 			Claims: theLinks(availableTo(99.9),
@@ -38,7 +38,7 @@ func citusRows() []row {
 			Controls: without(available, "placement"),
 		},
 		{
-			Name: "fault/35b", Title: "worker of Citus frozen", Alone: true,
+			Name: "citus/35b", Title: "worker of Citus frozen", Alone: true,
 			Summary: "As row 35, but the worker is frozen with SIGSTOP and thawed again.",
 			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Freeze, (*lab.Database).Thaw) }),
 			Claims: theLinks(availableTo(98),
@@ -48,13 +48,13 @@ func citusRows() []row {
 			Controls: without(available, "placement"),
 		},
 		{
-			Name: "fault/35c", Title: "worker added to Citus and shards moved", Alone: true,
+			Name: "citus/35c", Title: "worker added to Citus and shards moved", Alone: true,
 			Summary: "A third worker is added under load, and citus_rebalance_start moves shards to it.",
 			Run:     inject(moveShards),
 			Claims:  theLinks(availableTo(99), observed(moved, "The new worker has shards, and new links live on it.")),
 		},
 		{
-			Name: "fault/35d", Title: "coordinator of Citus killed", Alone: true,
+			Name: "citus/35d", Title: "coordinator of Citus killed", Alone: true,
 			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. The servers have local keys for this time.",
 			Run:     inject(loseCoordinator),
 			Claims: theLinks(

@@ -90,7 +90,8 @@ func show(record *Record, e *report.Experiment) {
 	if record.Created.Sent == 0 {
 		return
 	}
-	cells := []string{strings.TrimPrefix(e.Name, "fault/"), e.Title, fmt.Sprint(record.Strikes), fmt.Sprint(record.Created.Acknowledged)}
+	_, number, _ := strings.Cut(e.Name, "/")
+	cells := []string{number, e.Title, fmt.Sprint(record.Strikes), fmt.Sprint(record.Created.Acknowledged)}
 	for _, claim := range []string{once, kept, right} {
 		cells = append(cells, fmt.Sprint(record.seen[claim].against))
 	}

@@ -1,3 +1,5 @@
+//go:build citus
+
 package pgstore
 
 import (
@@ -103,7 +105,7 @@ func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Spr
 	return s
 }
 
-func TestSpreadFollowsContract(t *testing.T) {
+func TestCitusFollowsContract(t *testing.T) {
 	t.Parallel()
 	all := newSchemas(t, testenv.StartCitus(t, 2, "fsync=off", "max_connections=500"), 2)
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return spread(t, all.get(t), order) })
@@ -165,7 +167,7 @@ func (s *Spread) partAt(t *testing.T, server *testenv.Server) int {
 }
 
 // The store computes hash values and places as Citus does.
-func TestPartOfAgreesWithCitus(t *testing.T) {
+func TestCitusAgreesOnParts(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
 	s := spread(t, pool, storetest.Plain())
@@ -203,7 +205,7 @@ func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, of T, want 
 }
 
 // An Insert of links of one node does not concern another node, neither when all links are new nor when all are in conflict.
-func TestInsertOnOneNodeIsLocal(t *testing.T) {
+func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -224,7 +226,7 @@ func TestInsertOnOneNodeIsLocal(t *testing.T) {
 }
 
 // While a worker is down, only its links are unavailable. When it is back, they are available.
-func TestWorkerDown(t *testing.T) {
+func TestCitusWorkerDown(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -262,7 +264,7 @@ func TestWorkerDown(t *testing.T) {
 }
 
 // Without the coordinator, links are created, changed and found.
-func TestCoordinatorDown(t *testing.T) {
+func TestCitusCoordinatorDown(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -279,7 +281,7 @@ func TestCoordinatorDown(t *testing.T) {
 }
 
 // After shards have moved to a new worker, the store sends statements to it.
-func TestRebalancedShardsAreFound(t *testing.T) {
+func TestCitusRebalancedShardsAreFound(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 1, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
