@@ -292,7 +292,7 @@ func TestCitusRebalancedShardsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), `SELECT rebalance_table_shards(shard_transfer_mode => 'force_logical')`); err != nil {
+	if _, err := conn.Exec(t.Context(), `SELECT rebalance_table_shards(shard_transfer_mode => 'block_writes')`); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(t.Context()); err != nil {

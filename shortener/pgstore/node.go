@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/errgroup"
 
 	"keypool/shortener"
 )
@@ -17,6 +19,10 @@ const (
 	// nodeTimeout is the time limit of one statement on a node. It leaves a creation the time for a second attempt, with a key of
 	// another node, before its client gets an answer after 900 ms.
 	nodeTimeout = 600 * time.Millisecond
+	// probeTimeout is the time limit of a probe. It is longer, because a server that was just started is slow.
+	probeTimeout = 3 * time.Second
+	// probes is the number of connections that a probe warms up, one for each Insert that a server runs at a time.
+	probes = 2
 	// nodeFailures is the number of consecutive failures after which a node counts as down.
 	nodeFailures = 2
 	// nodePause is the time after which a node that is down is asked again.
@@ -63,13 +69,37 @@ func nodeAnswered(err error) bool {
 // answers reports whether the node is in use.
 func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
 
-// call calls do, which sends statements to the node, unless the node is down.
-func (n *node) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+// call calls do, which sends statements to the node, with a time limit, unless the node is down.
+func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := n.circuit.Execute(func() (struct{}, error) { return struct{}{}, do(ctx) })
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		err = fmt.Errorf("%w: %s", errNodeDown, n)
 	}
 	return err
+}
+
+// probe asks whether the node accepts links.
+func (n *node) probe(ctx context.Context) error { return n.call(ctx, probeTimeout, n.store.warm) }
+
+// warm inserts no links, over several connections of the pool. A new connection to a node of a cluster first loads the metadata of
+// the cluster, which takes longer than many inserts.
+func (s *Store) warm(ctx context.Context) error {
+	none := newColumns(nil)
+	none.ranks, none.order = []int64{}, s.fingerprint
+	var inserts errgroup.Group
+	for range probes {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return errors.Join(err, inserts.Wait())
+		}
+		defer conn.Release() // at the end, so that each insert has its own connection
+		inserts.Go(func() error {
+			var batch pgx.Batch
+			batch.Queue(none.statement(), none.values()...)
+			return s.send(ctx, conn, &batch)
+		})
+	}
+	return inserts.Wait()
 }

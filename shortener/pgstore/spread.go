@@ -45,18 +45,15 @@ func NewSpread(ctx context.Context, coordinator *pgxpool.Pool, order shortener.O
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
-	s.each(ctx, func(ctx context.Context, n *node) error { return n.call(ctx, n.store.warm) })
+	s.each(ctx, (*node).probe)
 	return s, nil
 }
 
-// warm makes a connection of the pool load the metadata of the cluster, which takes as long as many inserts.
-func (s *Store) warm(ctx context.Context) error { return s.checkOrder(ctx, s.pool) }
-
 // each calls do for all nodes that have links, at the same time. The circuit breaker of a node has the result.
-func (s *Spread) each(ctx context.Context, do func(context.Context, *node) error) {
+func (s *Spread) each(ctx context.Context, do func(*node, context.Context) error) {
 	var calls errgroup.Group
 	for _, n := range s.placement.Load().nodes {
-		calls.Go(func() error { return do(ctx, n) })
+		calls.Go(func() error { return do(n, ctx) })
 	}
 	_ = calls.Wait()
 }
@@ -122,11 +119,11 @@ func (s *Spread) Watch(ctx context.Context, note func(error)) error {
 
 // probe asks the nodes that are down.
 func (s *Spread) probe(ctx context.Context) {
-	s.each(ctx, func(ctx context.Context, n *node) error {
+	s.each(ctx, func(n *node, ctx context.Context) error {
 		if n.answers() {
 			return nil
 		}
-		return n.call(ctx, n.store.warm)
+		return n.probe(ctx)
 	})
 }
 
@@ -186,7 +183,7 @@ func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes [
 	if n == nil {
 		return s.Store.Insert(ctx, links)
 	}
-	err = n.call(ctx, func(ctx context.Context) error {
+	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
 		outcomes, err = n.store.Insert(ctx, links)
 		return err
 	})
@@ -199,7 +196,7 @@ func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes [
 // Lookup implements [shortener.Store].
 func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, err error) {
 	n := s.nodeOf(code)
-	err = n.call(ctx, func(ctx context.Context) error {
+	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
 		link, err = n.store.Lookup(ctx, code)
 		return err
 	})
@@ -209,7 +206,7 @@ func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, 
 // First implements [shortener.Store].
 func (s *Spread) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
 	n := s.nodeOfRequest(key)
-	err = n.call(ctx, func(ctx context.Context) error {
+	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
 		first, err = n.store.First(ctx, owner, key)
 		return err
 	})
@@ -219,7 +216,7 @@ func (s *Spread) First(ctx context.Context, owner int64, key string) (first shor
 // Change implements [shortener.Store].
 func (s *Spread) Change(ctx context.Context, old, changed shortener.Link) error {
 	n := s.nodeOf(old.Code)
-	return n.call(ctx, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
+	return n.call(ctx, nodeTimeout, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
 // Ping implements [shortener.Store]. It succeeds if the coordinator or any other node answers, because links can then be created.

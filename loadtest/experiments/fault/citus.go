@@ -153,7 +153,12 @@ func moveShards(r *run) {
 	added := c.AddWorker()
 	r.strike(1)
 	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')`)
-	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_wait()`)
+	lab.Wait(r, 10*time.Minute, "the shards have moved", func() (done bool) {
+		lab.Query(r, c.Coordinator.URL, func(ctx context.Context, conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SELECT bool_and(state = 'finished') FROM pg_dist_background_job`).Scan(&done)
+		})
+		return done
+	})
 	load.AwaitMore(10 * citusRate)
 	r.serve(load)
 	links := acknowledged(load)
