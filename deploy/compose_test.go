@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,8 +27,8 @@ const (
 	downTimeout  = 2 * time.Minute
 )
 
-// project is one instance of the services in docker-compose.yml, with its own project name and
-// ports.
+// project is one instance of the services in docker-compose.yml and perhaps a second file, with its own project
+// name and ports.
 type project struct {
 	t       *testing.T
 	ctx     context.Context
@@ -42,22 +43,49 @@ type project struct {
 func TestComposeServicesWorkTogether(t *testing.T) {
 	p := newProject(t)
 	p.up()
-
-	url := "https://go.dev/doc/?from=compose"
-	created := p.shorten(p.server1, url)
-	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
-		t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, url)
-	}
+	p.sharesLinks()
 	if status, _ := p.follow(p.server1, "no-such-link"); status != http.StatusNotFound {
 		t.Errorf("GET of an unknown code has status %d, want 404", status)
 	}
-	p.await("every container is healthy", p.containersHealthy)
+	p.await("every container is healthy", p.healthy(6))
 	p.await("Prometheus scrapes every process", p.targetsUp)
 	p.await("Prometheus evaluates every rule", p.rulesHealthy)
 	p.await("the pool is full in Prometheus", p.poolFilled)
 }
 
-func newProject(t *testing.T) *project {
+// TestComposeRedisCluster also kills the master of a part of the pool.
+func TestComposeRedisCluster(t *testing.T) {
+	p := newProject(t, "deploy/compose/redis-cluster.yml")
+	p.up()
+	p.sharesLinks()
+	p.await("every container is healthy", p.healthy(11))
+	p.await("the pool is full in Prometheus", p.poolFilled)
+	if err := p.run(p.ctx, "kill", "redis2"); err != nil {
+		t.Fatal(err)
+	}
+	p.sharesLinks()
+}
+
+// TestComposeCitus creates and follows links that are distributed over two workers.
+func TestComposeCitus(t *testing.T) {
+	p := newProject(t, "deploy/compose/citus.yml")
+	p.up()
+	p.sharesLinks()
+	p.await("every container is healthy", p.healthy(8))
+}
+
+// sharesLinks creates a link on one server and follows it on the other one.
+func (p *project) sharesLinks() {
+	p.t.Helper()
+	url := "https://go.dev/doc/?from=compose"
+	created := p.shorten(p.server1, url)
+	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
+		p.t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, url)
+	}
+}
+
+// newProject returns a project with the services of docker-compose.yml. A further file adds services to them.
+func newProject(t *testing.T, further ...string) *project {
 	t.Helper()
 	// An interrupt ends the context and not the process, so that an interrupted test also
 	// cleans up.
@@ -71,6 +99,9 @@ func newProject(t *testing.T) *project {
 			"SHORTENER1_PORT="+ports[0], "SHORTENER2_PORT="+ports[1], "PROMETHEUS_PORT="+ports[2]),
 		server1: "http://127.0.0.1:" + ports[0], server2: "http://127.0.0.1:" + ports[1],
 		prometheus: "http://127.0.0.1:" + ports[2],
+	}
+	for _, file := range append([]string{"docker-compose.yml"}, further...) {
+		p.compose = append(p.compose, "--file", file)
 	}
 	t.Cleanup(p.down)
 	return p
@@ -115,7 +146,7 @@ func (p *project) down() {
 }
 
 func (p *project) run(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, p.compose[0], append(p.compose[1:], args...)...)
+	cmd := exec.CommandContext(ctx, p.compose[0], slices.Concat(p.compose[1:], args)...)
 	cmd.Dir = ".."
 	cmd.Env = p.env
 	cmd.Stdout, cmd.Stderr = p.t.Output(), p.t.Output()
@@ -163,16 +194,19 @@ func (p *project) follow(server, code string) (int, string) {
 	return resp.StatusCode, resp.Header.Get("Location")
 }
 
-func (p *project) containersHealthy() error {
-	out, err := exec.CommandContext(p.ctx, "docker", "ps", "--format", "{{.Names}}: {{.Status}}",
-		"--filter", "label=com.docker.compose.project="+p.name).Output()
-	if err != nil {
-		return err
+// healthy returns a check that so many containers are healthy.
+func (p *project) healthy(want int) func() error {
+	return func() error {
+		out, err := exec.CommandContext(p.ctx, "docker", "ps", "--format", "{{.Names}}: {{.Status}}",
+			"--filter", "label=com.docker.compose.project="+p.name).Output()
+		if err != nil {
+			return err
+		}
+		if n := strings.Count(string(out), "(healthy)"); n != want {
+			return fmt.Errorf("%d of %d containers are healthy:\n%s", n, want, out)
+		}
+		return nil
 	}
-	if n := strings.Count(string(out), "(healthy)"); n != 6 {
-		return fmt.Errorf("%d of 6 containers are healthy:\n%s", n, out)
-	}
-	return nil
 }
 
 func (p *project) targetsUp() error {
