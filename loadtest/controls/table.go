@@ -10,6 +10,10 @@ func Table() []Edit {
 		{"placement", "cmd/internal/server/shards.go",
 			"err != nil || !distributed {",
 			"err != nil || true || !distributed {"},
+		// Behind a connection pooler, a program prepares no statements.
+		{"pooler", "cmd/internal/app/pooler.go",
+			"if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {",
+			"if true {"},
 		// Random codes contain every character with equal probability.
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",

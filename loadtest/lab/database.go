@@ -61,6 +61,12 @@ func Standby(r T, primary *Database, settings ...string) *Database {
 	return database(r, s, err)
 }
 
+// PgBouncer starts a PgBouncer in transaction mode in front of postgres.
+func PgBouncer(r T, postgres *Database) *Database {
+	s, err := machine.StartPgBouncer(r.Context(), postgres.server)
+	return database(r, s, err)
+}
+
 // Redis starts a Redis that writes nothing to disk unless args ("--name", "value") say otherwise.
 func Redis(r T, args ...string) *Database {
 	return startRedis(r, machine.Setup{}, args...)

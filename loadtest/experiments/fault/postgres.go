@@ -25,7 +25,7 @@ func databaseRows() []row {
 				observed("cached links redirect", "While the database is down, links in the cache still redirect."),
 				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
 				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache."),
-				timed("recovery time", "Links are created again within 10 s after PostgreSQL is available again."),
+				timed(recoveryTime, "Links are created again within 10 s after PostgreSQL is available again."),
 			),
 		},
 		{
@@ -77,7 +77,7 @@ func postgresKilled(r *run) {
 		back := time.Now()
 		load.Start(300)
 		lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
-		r.took("recovery time", 10*time.Second, time.Since(back))
+		r.took(recoveryTime, 10*time.Second, time.Since(back))
 		r.stop(load)
 	}
 	r.took("refusal time", time.Second+hiccup, slowest)
