@@ -25,6 +25,7 @@ ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
+helm := go run helm.sh/helm/v3/cmd/helm@v3.19.5
 # The keeper finds or starts the databases that tests use, and stops those that it started. `keeper need`
 # installs programs.
 keeper := bin/keeper
@@ -32,7 +33,7 @@ share := $(addprefix --share=,$(SHARE))
 experiments := bin/loadtest experiments $(share)
 comma := ,
 
-.PHONY: build run test lint generate rules model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus ways smoke nightly keeper
+.PHONY: build run test lint generate rules helm model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus ways smoke nightly keeper
 
 # The linker sets the version, because Go's own version stamp fails in a tree that git does not trust.
 build:
@@ -47,7 +48,7 @@ run: build
 # The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
-	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze
+	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze promtool
 	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:
@@ -55,7 +56,7 @@ lint:
 	@files=$$(grep -rl 'time\.Sleep(' --include='*_test.go' . | xargs -r grep -L '"testing/synctest"'); \
 	[ -z "$$files" ] || { echo "these tests sleep outside of testing/synctest: $$files" >&2; exit 1; }
 	go vet ./...
-	go vet -tags drill,compose,citus ./...
+	go vet -tags drill,compose,citus,helm ./...
 	$(golangci-lint) run
 
 # Generates the code of the key service from its definition. The code is up to date if nothing changes.
@@ -67,6 +68,11 @@ rules: keeper
 	$(keeper) need promtool
 	promtool check config deploy/prometheus/prometheus.yml
 	promtool test rules deploy/prometheus/alerts_test.yml
+
+# Checks and tests the Helm chart.
+helm:
+	$(helm) lint --strict --set image.tag=v1,secretName=keypool deploy/helm/keypool
+	HELM="$(helm)" go test -tags helm -count 1 -run TestChart ./deploy
 
 # Searches the model of the protocol between workers, servers, ledger and pool: with all
 # protections, and without each protection.
@@ -99,7 +105,7 @@ fuzz:
 
 # Kills, freezes and starves running programs under load, with and without each protection.
 drill: build keeper
-	$(keeper) need redis-server postgres
+	$(keeper) need redis-server postgres pgbouncer
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
 # Checks on real processes the rules that every key source must keep. Key sources that are broken on
