@@ -78,6 +78,8 @@ type Serve struct {
 	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry then gets this one. Default: no maximum."`
 	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request per second before it gets status 429."`
 	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request at once."`
+	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, or what a quarter of the memory limit or half of the open files allow."`
+	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. Trusted proxies have no limit of their own. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
 
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
 }

@@ -210,6 +210,9 @@ func (n *silentConns) close() {
 	}
 }
 
+// LimitPublic replaces the public listener by the listener that limit returns for it. The caller calls it before ServePublic.
+func (p *Program) LimitPublic(limit func(net.Listener) net.Listener) { p.public = limit(p.public) }
+
 // ServePublic answers requests on the public listener until the stop.
 func (p *Program) ServePublic(name string, srv *http.Server) {
 	p.serve(name, srv, p.public, PublicGrace)

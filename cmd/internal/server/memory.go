@@ -1,7 +1,6 @@
 package server
 
 import (
-	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -24,16 +23,6 @@ const minimumHeap = 4 << 20
 // collector would run all the time.
 const cacheShare = 0.25
 
-// cachedLinks returns how many links a server keeps in memory if GOMEMLIMIT is set, or 0 for the
-// default number. It never returns more than the default number.
-func cachedLinks() int {
-	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
-	if limit == math.MaxInt64 {
-		return 0
-	}
-	return int(min(max(cacheShare*float64(limit)/service.LinkMemory, 1), service.DefaultCacheSize))
-}
-
 const (
 	// rowMemory is the memory of a count of visits in memory, in bytes.
 	rowMemory = 128
@@ -41,14 +30,16 @@ const (
 	rowShare = 0.05
 )
 
-// countedRows returns how many counts of visits a server keeps in memory if GOMEMLIMIT is set, or 0 for the default
-// number. It never returns more than the default number.
-func countedRows() int {
+// cachedLinks returns how many links a server keeps in memory.
+func cachedLinks() int { return fitting(cacheShare, service.LinkMemory, service.DefaultCacheSize) }
+
+// countedRows returns how many counts of visits a server keeps in memory.
+func countedRows() int { return fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
+
+// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT, at least 1 and at most most.
+func fitting(share, size float64, most int) int {
 	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
-	if limit == math.MaxInt64 {
-		return 0
-	}
-	return int(min(max(rowShare*float64(limit)/rowMemory, 1), visits.DefaultMaxRows))
+	return int(min(max(share*float64(limit)/size, 1), float64(most)))
 }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the

@@ -54,7 +54,7 @@ func TestCacheFitsIntoTheMemoryLimit(t *testing.T) {
 		limit int64
 		want  int
 	}{
-		{math.MaxInt64, 0}, {1 << 40, service.DefaultCacheSize}, {service.LinkMemory * 4 * 1000, 1000}, {0, 1},
+		{math.MaxInt64, service.DefaultCacheSize}, {1 << 40, service.DefaultCacheSize}, {service.LinkMemory * 4 * 1000, 1000}, {0, 1},
 	} {
 		debug.SetMemoryLimit(tt.limit)
 		if got := cachedLinks(); got != tt.want {

@@ -108,6 +108,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),
 			UI: publicUI(s.Serve, tokens),
 		})
+		limitConnections(p, c, s.Serve)
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
 		logStart(log, p, c, s)
 		return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -70,7 +69,7 @@ func (w *Writer) Write(err error, c echo.Context) {
 func abort(c echo.Context) {
 	if !c.Request().ProtoAtLeast(1, 1) {
 		if conn, _, err := c.Response().Hijack(); err == nil {
-			if tcp, ok := conn.(*net.TCPConn); ok {
+			if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 				_ = tcp.SetLinger(0) // if it fails, the connection is broken already
 			}
 			_ = conn.Close() // the client gets no more data, with or without an error

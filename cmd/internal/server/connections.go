@@ -1,0 +1,65 @@
+package server
+
+import (
+	"net/netip"
+	"slices"
+	"syscall"
+
+	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/web/client"
+	"keypool/web/httpserver"
+)
+
+const (
+	// defaultConnections is the default of MAX_CONNECTIONS on a machine with enough memory and open files.
+	defaultConnections = 10_000
+	// connectionMemory is the memory of a connection, in bytes: its goroutine, its two buffers, a header or a body that has
+	// arrived in part, and an answer that the client does not read.
+	connectionMemory = 40 << 10
+	// connectionShare is the part of the memory limit that connections may need.
+	connectionShare = 0.25
+)
+
+// limitConnections limits the open connections of the public listener.
+func limitConnections(p *program.Program, c *app.Core, s config.Serve) {
+	total, perAddress := connectionLimits(s)
+	connections := httpserver.NewConnections(httpserver.ConnectionLimits{
+		Total: total, PerClient: perAddress,
+		Client: func(addr netip.Addr) (netip.Prefix, bool) { return connectionClient(s, addr) },
+	}, c.Registry, c.Log)
+	p.LimitPublic(connections.Limit)
+}
+
+// connectionLimits returns MAX_CONNECTIONS and MAX_CONNECTIONS_PER_ADDRESS with their defaults.
+func connectionLimits(s config.Serve) (total, perAddress int) {
+	if total = s.MaxConnections; total == 0 {
+		total = fitting(connectionShare, connectionMemory, defaultConnections)
+		if files := openFiles(); files > 0 {
+			total = max(1, min(total, files/2))
+		}
+	}
+	if perAddress = s.MaxPerAddress; perAddress == 0 {
+		perAddress = max(1, total/2)
+	}
+	return total, perAddress
+}
+
+// openFiles returns how many files this process may open, or 0 if this is unknown.
+func openFiles() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 0
+	}
+	return int(min(files.Cur, 1<<30))
+}
+
+// connectionClient returns the client to which a connection from addr belongs. The connections of a trusted proxy belong to
+// many clients. So may connections from this machine, unless the operator has set a limit.
+func connectionClient(s config.Serve, addr netip.Addr) (_ netip.Prefix, limited bool) {
+	addr = addr.Unmap().WithZone("")
+	trusted := slices.ContainsFunc(s.TrustedProxies, func(proxy netip.Prefix) bool { return proxy.Contains(addr) })
+	limited = !trusted && (s.MaxPerAddress > 0 || !addr.IsLoopback())
+	return client.PrefixOf(addr.String()), limited
+}

@@ -1,0 +1,185 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/internal/testenv/logbuffer"
+)
+
+// limited is a listener with limits. It keeps the connections that it accepts open.
+type limited struct {
+	*Connections
+
+	addr     string
+	registry *prometheus.Registry
+	log      *logbuffer.Buffer
+	accepted chan net.Conn
+}
+
+// newLimited returns a listener to which 127.0.0.1 is a client without a limit of its own, and each other address a client.
+func newLimited(t *testing.T, total, perClient int) *limited {
+	t.Helper()
+	var log logbuffer.Buffer
+	l := &limited{registry: prometheus.NewRegistry(), log: &log, accepted: make(chan net.Conn, 100)}
+	l.Connections = NewConnections(ConnectionLimits{
+		Total: total, PerClient: perClient,
+		Client: func(addr netip.Addr) (netip.Prefix, bool) {
+			return netip.PrefixFrom(addr, 32), addr != netip.MustParseAddr("127.0.0.1")
+		},
+	}, l.registry, slog.New(slog.NewTextHandler(&log, nil)))
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.addr = listener.Addr().String()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for counted := l.Limit(listener); ; {
+			conn, err := counted.Accept()
+			if err != nil {
+				return
+			}
+			l.accepted <- conn
+		}
+	}()
+	t.Cleanup(func() {
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+	})
+	return l
+}
+
+// dial opens a connection from an address. It returns the server's end, or nil if the server closed the connection.
+func (l *limited) dial(t *testing.T, from string) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := dialer.DialContext(t.Context(), "tcp", l.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // the test is over
+	closed := make(chan error, 1)
+	go func() {
+		_, err := conn.Read(make([]byte, 1))
+		closed <- err
+	}()
+	select {
+	case c := <-l.accepted:
+		t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
+		return c
+	case <-closed:
+		return nil
+	}
+}
+
+func (l *limited) wantRefused(t *testing.T, from, limit string) {
+	t.Helper()
+	before := testutil.ToFloat64(l.counter(limit))
+	if l.dial(t, from) != nil {
+		t.Errorf("a connection from %s is accepted beyond the limit %s", from, limit)
+	}
+	if got := testutil.ToFloat64(l.counter(limit)); got != before+1 {
+		t.Errorf("%g connections are counted as refused by the limit %s, want %g", got, limit, before+1)
+	}
+}
+
+func (l *limited) counter(limit string) prometheus.Counter {
+	if limit == "total" {
+		return l.refusedTotal
+	}
+	return l.refusedClient
+}
+
+func (l *limited) wantAccepted(t *testing.T, from string) net.Conn {
+	t.Helper()
+	conn := l.dial(t, from)
+	if conn == nil {
+		t.Fatalf("a connection from %s is refused", from)
+	}
+	return conn
+}
+
+// The limit of one client does not apply to other clients. A closed connection frees its place, and closing it twice frees one.
+func TestConnectionsOfAClientAreLimited(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, 100, 2)
+	first := l.wantAccepted(t, "127.0.0.2")
+	l.wantAccepted(t, "127.0.0.2")
+	l.wantRefused(t, "127.0.0.2", "address")
+	l.wantAccepted(t, "127.0.0.3")
+	for range 5 {
+		l.wantAccepted(t, "127.0.0.1") // a client without a limit of its own
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close() // returns net.ErrClosed
+	l.wantAccepted(t, "127.0.0.2")
+	l.wantRefused(t, "127.0.0.2", "address")
+	if got := l.log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "level=WARN") ||
+		!strings.Contains(got, "setting=MAX_CONNECTIONS_PER_ADDRESS") || !strings.Contains(got, "client=127.0.0.2/32") {
+		t.Errorf("the log is %q, want one warning with the setting and the client", got)
+	}
+}
+
+// All connections count against the limit of the listener. The metrics and the memory follow.
+func TestConnectionsOfAListenerAreLimited(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, 3, 3)
+	open := []net.Conn{l.wantAccepted(t, "127.0.0.1"), l.wantAccepted(t, "127.0.0.2"), l.wantAccepted(t, "127.0.0.3")}
+	l.wantRefused(t, "127.0.0.4", "total")
+	l.wantRefused(t, "127.0.0.1", "total")
+	want := func(n string) {
+		t.Helper()
+		err := testutil.GatherAndCompare(l.registry, strings.NewReader("# HELP http_connections Open connections of the public listener.\n"+
+			"# TYPE http_connections gauge\nhttp_connections "+n+"\n"), "http_connections")
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want("3")
+	for _, conn := range open {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	want("0")
+	if n := len(l.byClient); n != 0 {
+		t.Errorf("%d clients without a connection are in memory", n)
+	}
+}
+
+// net/http uses more methods than those of net.Conn. A counted connection has them.
+func TestCountedConnectionKeepsTheMethodsOfTCP(t *testing.T) {
+	t.Parallel()
+	conn := newLimited(t, 1, 1).wantAccepted(t, "127.0.0.1")
+	if _, ok := conn.(io.ReaderFrom); !ok {
+		t.Error("no ReadFrom, so files are copied through memory")
+	}
+	closer, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("no CloseWrite, so clients may lose the end of an answer")
+	}
+	if err := closer.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	if err := conn.SetDeadline(time.Now()); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
+		t.Errorf("Read = %v, want the deadline", err)
+	}
+}
