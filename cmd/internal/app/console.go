@@ -1,13 +1,16 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -29,6 +32,18 @@ const (
 type Console struct {
 	Name        string // name of the program, the prefix of each error
 	Out, Errors io.Writer
+}
+
+// Run starts a program, waits until ctx ends or the program fails, stops it, and returns the exit status. The program continues
+// while standard error is closed or is a pipe that is not read: its log drops lines.
+func (c Console) Run(ctx context.Context, s config.Common, start func(log *slog.Logger) (*program.Program, error)) int {
+	signal.Ignore(syscall.SIGPIPE) // otherwise a write to a closed standard error ends the process
+	out := startLines(c.Errors)
+	defer out.close()
+	log := NewLogger(out, s.LogLevel, cmp.Or(s.LogFormat, defaultFormat(c.Errors)))
+	c.Errors = out
+	p, err := start(slog.New(countedLog{log.Handler(), out.dropped}))
+	return c.RunUntilDone(ctx, p, err)
 }
 
 // RunUntilDone waits until ctx ends or p fails, then stops p and returns the exit status. err is
@@ -75,16 +90,17 @@ func CheckHealth(ctx context.Context, s config.Common) error {
 // terminal and JSON elsewhere.
 func NewLogger(w io.Writer, level slog.Level, format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: durationsAsText}
-	if format == "" {
-		format = "json"
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			format = "text"
-		}
-	}
-	if format == "text" {
+	if cmp.Or(format, defaultFormat(w)) == "text" {
 		return slog.New(slog.NewTextHandler(w, opts))
 	}
 	return slog.New(slog.NewJSONHandler(w, opts))
+}
+
+func defaultFormat(w io.Writer) string {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return "text"
+	}
+	return "json"
 }
 
 // durationsAsText writes a duration with its unit, such as 10ms. In JSON it would be a number of nanoseconds.

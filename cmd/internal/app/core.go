@@ -75,6 +75,9 @@ func newCore(s config.Common, life *program.Lifecycle, log *slog.Logger) *Core {
 	}
 	c.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	c.metrics = kgs.NewMetrics(c.Registry)
+	if counted, ok := log.Handler().(countedLog); ok {
+		c.Registry.MustRegister(counted.dropped)
+	}
 	return c
 }
 

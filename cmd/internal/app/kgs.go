@@ -58,8 +58,7 @@ func KGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := f.Complete(); err != nil {
 		return c.Exit(err)
 	}
-	p, err := StartKGS(ctx, f.KGS, NewLogger(stderr, f.LogLevel, f.LogFormat))
-	return c.RunUntilDone(ctx, p, err)
+	return c.Run(ctx, f.Common, func(log *slog.Logger) (*program.Program, error) { return StartKGS(ctx, f.KGS, log) })
 }
 
 var (

@@ -3,11 +3,13 @@ package server
 import (
 	"context"
 	"io"
+	"log/slog"
 
 	"github.com/alecthomas/kong"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/cmd/internal/version"
 	"keypool/shortener/destination"
 )
@@ -99,6 +101,5 @@ func serve(ctx context.Context, c app.Console, s config.Server) int {
 		return c.Exit(err)
 	}
 	defer keepHeadroom()()
-	p, err := Start(ctx, s, app.NewLogger(c.Errors, s.LogLevel, s.LogFormat))
-	return c.RunUntilDone(ctx, p, err)
+	return c.Run(ctx, s.Common, func(log *slog.Logger) (*program.Program, error) { return Start(ctx, s, log) })
 }

@@ -1,0 +1,88 @@
+package app
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	// maxLines is the number of log lines that may wait for standard error. A line has a few hundred bytes.
+	maxLines = 1024
+	// flushTime is how long a program that ends waits until standard error has accepted its last lines.
+	flushTime = time.Second
+)
+
+// lines writes log lines to standard error without blocking the caller. If standard error is a pipe that is not read, further
+// lines are dropped and counted when maxLines lines wait. Lines are also dropped if standard error cannot be written. It is safe
+// for concurrent use.
+type lines struct {
+	out     io.Writer
+	queue   chan []byte
+	dropped prometheus.Counter
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// startLines returns lines that are written to out until close.
+func startLines(out io.Writer) *lines {
+	l := &lines{
+		out: out, queue: make(chan []byte, maxLines), stop: make(chan struct{}), stopped: make(chan struct{}),
+		dropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "log_lines_dropped_total",
+			Help: "Log lines that were not written, because standard error is closed or is a pipe that is not read.",
+		}),
+	}
+	go l.run()
+	return l
+}
+
+// Write implements [io.Writer]. It never fails, because slog ignores the error.
+func (l *lines) Write(line []byte) (int, error) {
+	select {
+	case l.queue <- bytes.Clone(line):
+	default:
+		l.dropped.Inc()
+	}
+	return len(line), nil
+}
+
+func (l *lines) run() {
+	defer close(l.stopped)
+	for {
+		select {
+		case line := <-l.queue:
+			l.put(line)
+		case <-l.stop:
+			for len(l.queue) > 0 { // run is the only reader
+				l.put(<-l.queue)
+			}
+			return
+		}
+	}
+}
+
+func (l *lines) put(line []byte) {
+	if _, err := l.out.Write(line); err != nil {
+		l.dropped.Inc()
+	}
+}
+
+// close writes the lines that wait. If this takes longer than flushTime, close returns and the other lines are lost.
+func (l *lines) close() {
+	close(l.stop)
+	select {
+	case <-l.stopped:
+	case <-time.After(flushTime):
+	}
+}
+
+// countedLog is the handler of a log that writes to lines.
+type countedLog struct {
+	slog.Handler
+
+	dropped prometheus.Collector
+}
