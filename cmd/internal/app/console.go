@@ -42,6 +42,7 @@ func (c Console) Run(ctx context.Context, s config.Common, start func(log *slog.
 	defer out.close()
 	log := NewLogger(out, s.LogLevel, cmp.Or(s.LogFormat, defaultFormat(c.Errors)))
 	c.Errors = out
+	limitMemory(log)
 	p, err := start(slog.New(countedLog{log.Handler(), out.dropped}))
 	return c.RunUntilDone(ctx, p, err)
 }

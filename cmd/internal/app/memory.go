@@ -1,0 +1,29 @@
+package app
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// memoryShare is the part of the memory of a cgroup that the Go runtime may use. The rest is for the caches of SQLite and for
+// the pages of the program.
+const memoryShare = 0.8
+
+// limitMemory sets GOMEMLIMIT to a share of the memory of the cgroup of this process, unless the environment variable is set.
+// Near the limit, the garbage collector runs more often. Without the limit, the kernel would kill the process.
+func limitMemory(log *slog.Logger) {
+	if os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	memory, err := memlimit.FromCgroup()
+	switch {
+	case err == nil:
+		debug.SetMemoryLimit(int64(memoryShare * float64(memory)))
+	case !errors.Is(err, memlimit.ErrNoLimit) && !errors.Is(err, memlimit.ErrNoCgroup) && !errors.Is(err, memlimit.ErrCgroupsNotSupported):
+		log.Warn("cannot read the memory limit of the cgroup; GOMEMLIMIT is not set", slog.Any("error", err))
+	}
+}
