@@ -42,8 +42,8 @@ type checkpointer struct {
 	done   chan struct{}
 }
 
-func startCheckpointer(path string, writer *sql.DB) (*checkpointer, error) {
-	own, err := connect(path, url.Values{"_synchronous": {"FULL"}}, 1)
+func startCheckpointer(files *guard, writer *sql.DB) (*checkpointer, error) {
+	own, err := connect(files, url.Values{"_synchronous": {"FULL"}}, 1)
 	if err != nil {
 		return nil, err
 	}

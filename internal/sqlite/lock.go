@@ -21,7 +21,7 @@ func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 		return nil, err
 	}
 	// The lock is an open write transaction on an empty database. It writes nothing.
-	db, err := connect(path, url.Values{"_txlock": {"exclusive"}, "_busy_timeout": {"0"}}, 1)
+	db, err := connect(&guard{path: path}, url.Values{"_txlock": {"exclusive"}, "_busy_timeout": {"0"}}, 1)
 	if err != nil {
 		return nil, err
 	}

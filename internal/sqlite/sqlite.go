@@ -56,6 +56,7 @@ type DB struct {
 	Scan *sql.DB
 
 	checkpoints *checkpointer
+	guard       *guard
 }
 
 // ErrNotDatabase reports that a path leads to a directory, or to a file that is no SQLite database.
@@ -70,7 +71,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	write, err := connect(path, url.Values{
+	files := &guard{path: path}
+	write, err := connect(files, url.Values{
 		"_txlock":       {"immediate"},
 		"_journal_mode": {"WAL"},
 		"_synchronous":  {"FULL"},
@@ -83,38 +85,64 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := connectReaders(path, max(4, runtime.GOMAXPROCS(0)))
+	read, err := connectReaders(files, max(4, runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, errors.Join(err, write.Close())
 	}
-	scan, err := connectReaders(path, scanConns)
+	scan, err := connectReaders(files, scanConns)
 	if err != nil {
 		return nil, errors.Join(err, read.Close(), write.Close())
 	}
-	db := &DB{Write: write, Read: read, Scan: scan}
+	db := &DB{Write: write, Read: read, Scan: scan, guard: files}
 	// The first connection enables write-ahead logging. That statement ignores the busy
 	// timeout, so whenFree repeats it while another process runs the same statement.
-	if err := whenFree(ctx, func() error { return write.PingContext(ctx) }); err != nil {
+	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
 		if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() || hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
 		}
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
-	if db.checkpoints, err = startCheckpointer(path, write); err != nil {
+	if err = files.remember(); err == nil {
+		db.checkpoints, err = startCheckpointer(files, write)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
 
+// openLog connects and opens the write-ahead log, which happens in the first transaction.
+func openLog(ctx context.Context, write *sql.DB) error {
+	var tables int
+	return write.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables)
+}
+
+// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are no longer at its path.
+func (db *DB) Ping(ctx context.Context) error {
+	if err := db.guard.check(); err != nil {
+		return err
+	}
+	tx, err := db.Write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return tx.Rollback()
+}
+
 // Close closes all connections. The writer is last, because the last connection to close moves
-// the log into the database file, and a reader must not write.
+// the log into the database file, and a reader must not write. That connection also deletes the log at its path. Therefore Close
+// leaves the writer open, and fails with ErrMoved, if there may be another database at the path.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed
 		err = db.checkpoints.close()
 		db.checkpoints = nil
 	}
-	return errors.Join(err, db.Scan.Close(), db.Read.Close(), db.Write.Close())
+	err = errors.Join(err, db.Scan.Close(), db.Read.Close())
+	if moved := db.guard.check(); moved != nil {
+		return errors.Join(err, moved)
+	}
+	return errors.Join(err, db.Write.Close())
 }
 
 // create makes sure that a file exists at path. It returns the absolute path.
@@ -142,27 +170,28 @@ func create(path string) (string, error) {
 	return path, nil
 }
 
-func connect(path string, params url.Values, conns int) (*sql.DB, error) {
+func connect(files *guard, params url.Values, conns int) (*sql.DB, error) {
 	if !params.Has("_busy_timeout") {
 		params.Set("_busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10))
 	}
+	params.Set("mode", "rw") // create has created the file
 	params.Set("_foreign_keys", "on")
 	params.Set("_dqs", "false")     // a misspelt "column" is an error, not a string literal
 	params.Set("_error_rc", "true") // errors carry the message of their own code, not an earlier one
-	dsn := url.URL{Scheme: "file", Path: path, RawQuery: params.Encode()}
-	connector, err := sqlite.NewConnector(dsn.String())
+	dsn := url.URL{Scheme: "file", Path: files.path, RawQuery: params.Encode()}
+	to, err := sqlite.NewConnector(dsn.String())
 	if err != nil {
-		return nil, fmt.Errorf("open the database %s: %w", path, err)
+		return nil, fmt.Errorf("open the database %s: %w", files.path, err)
 	}
-	db := sql.OpenDB(connector)
+	db := sql.OpenDB(connector{to, files})
 	db.SetMaxOpenConns(conns)
 	db.SetMaxIdleConns(conns)
 	return db, nil
 }
 
 // connectReaders opens connections on which writes fail.
-func connectReaders(path string, conns int) (*sql.DB, error) {
-	return connect(path, url.Values{"_query_only": {"on"}, "_pragma": {cacheSize(readCache)}}, conns)
+func connectReaders(files *guard, conns int) (*sql.DB, error) {
+	return connect(files, url.Values{"_query_only": {"on"}, "_pragma": {cacheSize(readCache)}}, conns)
 }
 
 func cacheSize(kib int) string { return fmt.Sprintf("cache_size(-%d)", kib) }

@@ -7,13 +7,20 @@ import (
 	driver "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"keypool/internal/sqlite"
 	"keypool/shortener"
 )
 
 // notWritten wraps the error of a transaction that did not reach its commit.
 func notWritten(err error) error {
 	switch code := resultCode(err); code & 0xff {
-	case sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
+	case sqlite3.SQLITE_CONSTRAINT:
+		if code == sqlite3.SQLITE_CONSTRAINT_COMMITHOOK { // see package sqlite
+			err = fmt.Errorf("%w: %w", sqlite.ErrMoved, err)
+		} else {
+			err = fmt.Errorf("%w: %w", shortener.ErrRefused, err)
+		}
+	case sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_TOOBIG:
 		err = fmt.Errorf("%w: %w", shortener.ErrRefused, err)
 	case sqlite3.SQLITE_FULL:
 		err = fmt.Errorf("%w: %w", shortener.ErrStoreFull, err)
@@ -25,12 +32,12 @@ func notWritten(err error) error {
 	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
 }
 
-// commitFailed wraps the error of a commit. If the disk is full or the lock is not available,
+// commitFailed wraps the error of a commit. If the disk is full, the lock is not available or the files were moved,
 // SQLite has rolled the transaction back. After a failed sync, the whole transaction may be in the
 // log, and the recovery after a crash may apply it.
 func commitFailed(err error) error {
 	switch resultCode(err) & 0xff {
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY:
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT:
 		return notWritten(err)
 	}
 	return fmt.Errorf("commit links: %w", err)

@@ -241,12 +241,9 @@ func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
 	}
 }
 
-// Ping implements [shortener.Store]. It takes the write lock and releases it.
+// Ping implements [shortener.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	tx, err := s.db.Write.BeginTx(ctx, nil)
-	if err == nil {
-		err = tx.Rollback()
-	}
+	err := s.db.Ping(ctx)
 	if err != nil {
 		return fmt.Errorf("ping the link store: %w", err)
 	}

@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"modernc.org/sqlite"
+)
+
+// ErrMoved reports that the files of an open database are no longer at its path: they were deleted, moved or replaced. SQLite
+// itself does not notice this. It would acknowledge commits to files that the next start does not find.
+var ErrMoved = errors.New("the files of the database were deleted, moved or replaced while it was open: move them back, or start the program again")
+
+// guard remembers which files a database has open. It is safe for concurrent use.
+type guard struct {
+	path  string
+	files atomic.Pointer[[]os.FileInfo] // of the paths, in their order; nil while Open runs
+}
+
+// paths returns the paths of the database file, its log and the index of the log. They exist while a connection is open.
+func (g *guard) paths() [3]string { return [...]string{g.path, g.path + "-wal", g.path + "-shm"} }
+
+// remember makes check compare later files with the present ones.
+func (g *guard) remember() error {
+	var files []os.FileInfo
+	for _, path := range g.paths() {
+		file, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("open the database: %w", err)
+		}
+		files = append(files, file)
+	}
+	g.files.Store(&files)
+	return nil
+}
+
+// check returns ErrMoved unless the files of the database are at its path. It takes a few microseconds.
+func (g *guard) check() error {
+	files := g.files.Load()
+	if files == nil {
+		return nil
+	}
+	for i, path := range g.paths() {
+		file, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("%w (%w)", ErrMoved, err)
+		}
+		if !os.SameFile(file, (*files)[i]) {
+			return fmt.Errorf("%w (%s is another file)", ErrMoved, path)
+		}
+	}
+	return nil
+}
+
+// connector opens guarded connections: none to another file, and none that commits while the files are not at their path.
+type connector struct {
+	driver.Connector
+
+	guard *guard
+}
+
+// Connect implements [driver.Connector]. It checks the files before it connects, because the end of the only connection to another
+// file would delete the log at the path.
+func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := c.guard.check(); err != nil {
+		return nil, err
+	}
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// SQLite rolls the transaction back if the hook does not return 0.
+	conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { //nolint:forcetypeassert // every connection of the driver is one
+		if c.guard.check() != nil {
+			return 1
+		}
+		return 0
+	})
+	return conn, nil
+}

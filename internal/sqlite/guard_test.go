@@ -1,0 +1,86 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"keypool/internal/sqlite"
+)
+
+// While the files of a database are not at its path, no commit and no ping succeeds, and no connection is opened. When the
+// files are back, the database works again.
+func TestNoCommitWithoutTheFiles(t *testing.T) {
+	t.Parallel()
+	for name, suffix := range map[string]string{"file": "", "log": "-wal", "index of the log": "-shm"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "data.db")
+			db := open(t, path)
+			insert := func() error {
+				_, err := db.Write.ExecContext(t.Context(), `INSERT INTO t VALUES (1)`)
+				return err
+			}
+			if _, err := db.Write.ExecContext(t.Context(), `CREATE TABLE t (a INTEGER)`); err != nil {
+				t.Fatal(err)
+			}
+			for fault, harm := range map[string]func(from, to string) error{"moved": os.Rename, "deleted": deleted, "replaced": replaced} {
+				kept := filepath.Join(t.TempDir(), "kept")
+				if err := harm(path+suffix, kept); err != nil {
+					t.Fatal(err)
+				}
+				if err := insert(); err == nil {
+					t.Errorf("%s: an insert succeeded", fault)
+				}
+				if err := db.Ping(t.Context()); !errors.Is(err, sqlite.ErrMoved) {
+					t.Errorf("%s: Ping = %v, want ErrMoved", fault, err)
+				}
+				if err := db.Read.PingContext(t.Context()); !errors.Is(err, sqlite.ErrMoved) {
+					t.Errorf("%s: a new connection: %v, want ErrMoved", fault, err)
+				}
+				if err := os.Rename(kept, path+suffix); err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(insert(), db.Ping(t.Context())); err != nil {
+					t.Errorf("%s and moved back: %v", fault, err)
+				}
+			}
+			var rows int
+			if err := db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM t`).Scan(&rows); err != nil || rows != 3 {
+				t.Errorf("the table has %d rows, error %v, want 3", rows, err)
+			}
+		})
+	}
+}
+
+// deleted deletes a file and keeps its content at kept.
+func deleted(path, kept string) error { return errors.Join(os.Link(path, kept), os.Remove(path)) }
+
+// replaced puts a copy in the place of a file.
+func replaced(path, kept string) error {
+	text, err := os.ReadFile(path)
+	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
+}
+
+// Close must not delete the log of another database at the same path.
+func TestCloseLeavesTheFilesOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	path := filepath.Join(dir, "data.db")
+	old, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = old.Write.Close() }) // after the new database is closed; it deletes a log that does not exist
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path)
+	if err := old.Close(); !errors.Is(err, sqlite.ErrMoved) {
+		t.Errorf("Close = %v, want ErrMoved", err)
+	}
+	if _, err := os.Stat(path + "-wal"); err != nil {
+		t.Errorf("the log of the new database: %v", err)
+	}
+}
