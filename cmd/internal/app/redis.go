@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,12 +48,28 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 		}
 	}
 	if !status.Evicts() {
-		return nil
+		return c.refuseReplica(ctx, client)
 	}
 	return &config.Error{
 		Name: "REDIS_URL", Got: "a Redis with maxmemory-policy " + status.Policy,
 		Takes: "a Redis with maxmemory-policy noeviction, because an evicted key is lost",
 	}
+}
+
+// refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a second. If Redis has
+// not answered after that, it returns nil. A Cluster or a Sentinel names the master itself.
+func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) error {
+	single, ok := client.(*redis.Client)
+	if !ok || strings.Contains(string(c.RedisURL), "master_name=") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	replication, err := single.Info(ctx, "replication").Result()
+	if err != nil || !strings.Contains(replication, "slave_read_only:1") { // a line of replicas only
+		return nil //nolint:nilerr // the breaker reports that Redis is unreachable
+	}
+	return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
 }
 
 // returnKeys returns a function that calls release during the shutdown. The function logs an error of

@@ -42,9 +42,12 @@ func (ch *Chain) openRemote(context.Context) error {
 
 // openRedisIncr opens the key source redis-incr: a counter in Redis and a breaker. Redis may be
 // unreachable during the start.
-func (ch *Chain) openRedisIncr(context.Context) error {
+func (ch *Chain) openRedisIncr(ctx context.Context) error {
 	client, err := ch.openRedis()
 	if err != nil {
+		return err
+	}
+	if err := ch.refuseReplica(ctx, client); err != nil {
 		return err
 	}
 	incr := keysource.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.Log)

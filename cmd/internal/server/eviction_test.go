@@ -50,6 +50,23 @@ func TestMissingRedisDatabaseIsRefused(t *testing.T) {
 	}
 }
 
+// A replica accepts no writes, so no key could be taken from it.
+func TestReadOnlyReplicaOfRedisIsRefused(t *testing.T) {
+	t.Parallel()
+	primary := testenv.StartRedis(t)
+	host, port, _ := strings.Cut(primary.Addr, ":")
+	replica := testenv.StartRedis(t, "--replicaof", host+" "+port)
+	s := settings(t, sqliteURL(t), replica.URL)
+	for _, source := range []string{"redis-pool", "redis-incr"} {
+		s.KeySource = source
+		_, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		var setting *config.Error
+		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "replica") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: the start fails with %v, want a config.Error of REDIS_URL in one line that names the replica", source, err)
+		}
+	}
+}
+
 // The start does not fail if the eviction policy is unknown because Redis is unreachable or hangs.
 func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
