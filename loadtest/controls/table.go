@@ -14,6 +14,18 @@ func Table() []Edit {
 		{"pooler", "cmd/internal/app/pooler.go",
 			"if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {",
 			"if true {"},
+		// A write to a closed standard error does not end the process.
+		{"log-pipe", "cmd/internal/app/console.go",
+			"signal.Ignore(syscall.SIGPIPE)",
+			"_, _ = signal.Ignore, syscall.SIGPIPE"},
+		// A log line does not wait for a standard error that is not read.
+		{"log-queue", "cmd/internal/app/lines.go",
+			"select {\n\tcase l.queue <- bytes.Clone(line):\n\tdefault:\n\t\tl.dropped.Inc()\n\t}\n",
+			"l.put(bytes.Clone(line))\n"},
+		// SQLite commits only while the files of the database are at their path.
+		{"file-guard", "internal/sqlite/guard.go",
+			"if files == nil {",
+			"if files == nil || true {"},
 		// Random codes contain every character with equal probability.
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
@@ -104,6 +116,10 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A host that is too long is not converted to punycode.
+		{"host-bound", "shortener/destination/url.go",
+			"if utf8.RuneCountInString(host) > maxHost {",
+			"if false && utf8.RuneCountInString(host) > maxHost {"},
 		// A replica that replays another timeline than that of the primary is not asked.
 		{"replica-timeline", "shortener/pgstore/lag.go",
 			"if p.timeline != l.timeline {",
@@ -135,6 +151,10 @@ func Table() []Edit {
 		{"replica-miss", "shortener/pgstore/replicas.go",
 			"if err == nil {\n\t\t\treturn link, nil",
 			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
+		// A link lives for at least a second.
+		{"least-life", "shortener/request.go",
+			"if t.Before(stamp(now.Add(minExpiry))) {",
+			"if false {"},
 		// A server uses an answer of the store for at most 0.9 s without another look-up.
 		{"freshness", "shortener/service/cache.go",
 			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(code, now)) {",
@@ -196,10 +216,26 @@ func Table() []Edit {
 			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
 			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
 				"\t\tON CONFLICT (id) DO UPDATE SET sequence = $2, used_at = $3 WHERE w.sequence = $2 - 1`"},
+		// A body has a size limit.
+		{"body-limit", "web/api/body.go",
+			"const maxBody = 16 << 10",
+			"const maxBody = 1 << 40"},
 		// While links are created, the context of a bulk request does not end at a deadline for its body.
 		{"bulk-context", "web/api/bulk.go",
 			"return lines, connection.SetReadDeadline(time.Time{})",
 			"return lines, next()"},
+		// A creation with an alias of another link is a miss.
+		{"alias-miss", "web/api/create.go",
+			"if errors.Is(err, shortener.ErrAliasTaken) {",
+			"if false && errors.Is(err, shortener.ErrAliasTaken) {"},
+		// The log has a warning if no connection can be accepted.
+		{"accept-warning", "web/httpserver/error_log.go",
+			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
+			"case false:"},
+		// A request has a time limit.
+		{"slow-client", "web/httpserver/httpserver.go",
+			"ReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n",
+			""},
 		// An answer that fails in its middle does not look complete.
 		{"whole-answer", "web/internal/problem/writer.go",
 			"\t\tabort(c)\n",

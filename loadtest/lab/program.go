@@ -29,6 +29,8 @@ type Program struct {
 	Client   *loadtest.Client
 	Dir      string   // the working directory
 	Settings []string // "NAME=value"; if a name occurs more than once, its last value counts
+	Prefix   []string // a command with arguments that runs the program; nil for none
+	Errors   *os.File // standard error of the program; if nil, a file in Dir
 
 	r       Run
 	name    string
@@ -88,10 +90,17 @@ func (p *Program) Launch() { p.process = p.Begin() }
 // same log. The process ends when the run ends.
 func (p *Program) Begin(args ...string) *proc.Process {
 	cmd := Command(p.r, p.name, p.Dir, p.Settings, args...)
-	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	must(p.r, err, "launch "+p.name)
-	defer func() { _ = log.Close() }() // the program has its own descriptor, and this process wrote nothing
-	cmd.Stderr = log
+	if len(p.Prefix) > 0 {
+		cmd.Path, cmd.Args = p.Prefix[0], slices.Concat(p.Prefix, []string{cmd.Path}, cmd.Args[1:])
+	}
+	if p.Errors != nil {
+		cmd.Stderr = p.Errors
+	} else {
+		log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		must(p.r, err, "launch "+p.name)
+		defer func() { _ = log.Close() }() // the program has its own descriptor, and this process wrote nothing
+		cmd.Stderr = log
+	}
 	run, err := proc.Start(cmd)
 	must(p.r, err, "launch "+p.name)
 	p.r.Cleanup(func() {
@@ -238,6 +247,15 @@ func MemoryOf(pid int) (Memory, error) {
 		return Memory{}, fmt.Errorf("the process %d has ended", pid)
 	}
 	return Memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
+}
+
+// Processor returns the processor time that the running program has used.
+func (p *Program) Processor() time.Duration {
+	process, err := procfs.NewProc(p.PID())
+	must(p.r, err, "read the processor time of "+p.name)
+	stat, err := process.Stat()
+	must(p.r, err, "read the processor time of "+p.name)
+	return proc.Used(&stat)
 }
 
 // Written returns how many bytes the running program has caused to be written to the disk, from

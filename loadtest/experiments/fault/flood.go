@@ -1,0 +1,138 @@
+package fault
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+)
+
+const (
+	scanLimited = "scanner limited"
+	scanSlows   = "p99 during the scan"
+	scanFails   = "redirects succeed"
+)
+
+const (
+	scanRate    = 10_000                 // requests for random codes per second
+	scanClients = 64                     // requests in progress at the same time
+	followRate  = 200                    // redirects of the other client per second
+	scanSlack   = 2 * time.Millisecond   // a p99 that is greater by this or less counts as equal
+	scannerAt   = "198.51.100.1"         // the address of the scanner
+	followerAt  = "192.0.2.1"            // the address of the other client
+	scanWord    = "abcdefghijkmnpqrstuv" // the characters of the random codes
+)
+
+// floodRows returns the row whose fault is a scan for codes.
+func floodRows() []row {
+	return []row{{
+		Name: "fault/23", Title: "scan for codes at 10,000 requests per second", Alone: true,
+		Summary: "One address requests random codes at up to 10,000 per second, while another follows links at 200 per second. In every second round the scanner sends " +
+			"the same requests to another server, so that both kinds of rounds need the same processor time of the scanner.",
+		Run: inject(scanned), Controls: []experiment.Control{{Settings: []string{"MISS_RATE=1000000", "MISS_BURST=1000000"}, Refutes: scanLimited}},
+		Claims: theLinks(
+			counted(scanLimited, "answers", "The scanner gets status 404 only for as many codes as it has misses, and otherwise 429."),
+			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
+			promiseSpeed(scanSlows, "The p99 of the redirects is at most 20 %, or 2 ms, greater than while the scanner sends its requests to another server."),
+		),
+	}}
+}
+
+func promiseSpeed(name, text string) claim {
+	c := timed(name, text)
+	c.Unit = "ms"
+	return c
+}
+
+func scanned(r *run) {
+	r.embedded("TRUSTED_PROXIES=127.0.0.1/32")
+	server := r.started()
+	other := lab.Server(r, "TRUSTED_PROXIES=127.0.0.1/32")
+	other.Start()
+	load := r.traffic(server)
+	r.during(load, 100, time.Second)
+	var codes []string
+	for _, e := range load.Entries() {
+		if e.State == loadtest.Acknowledged {
+			codes = append(codes, e.Code)
+		}
+	}
+	length := time.Second + r.Lasting(4*time.Second)
+	var beside, under []time.Duration // the p99 of each round
+	var found answersOf
+	for range 5 {
+		beside = append(beside, r.round(other, server, codes, length, new(answersOf)))
+		under = append(under, r.round(server, server, codes, length, &found))
+		r.strike(1)
+	}
+	most := 200 + 50*found.seconds + scanClients // MISS_BURST, MISS_RATE, and the misses that are in progress at the same time
+	r.figure(scanLimited, most, float64(found.missing.Load()), "the scanner sent %.0f requests per second: %d were answered with 404, %d with 429, %d otherwise",
+		float64(found.all())/found.seconds, found.missing.Load(), found.limited.Load(), found.others.Load())
+	slices.Sort(beside)
+	slices.Sort(under)
+	base, p99 := beside[len(beside)/2], under[len(under)/2]
+	bound := max(base*6/5, base+scanSlack)
+	r.figure(scanSlows, float64(bound.Microseconds())/1000, float64(p99.Microseconds())/1000, "the median of the p99 of five rounds is %v, and %v while the other server is scanned", p99, base)
+	other.Stop()
+	r.end(server)
+}
+
+// answersOf counts the answers to a scanner.
+type answersOf struct {
+	missing, limited, others atomic.Int64
+	seconds                  float64
+}
+
+func (a *answersOf) all() int64 { return a.missing.Load() + a.limited.Load() + a.others.Load() }
+
+// round scans one server and follows links on a server for the given time. It returns the p99 of the redirects.
+func (r *run) round(scan, follow *lab.Program, codes []string, length time.Duration, found *answersOf) time.Duration {
+	scanner := loadtest.NewClient(scan.Public, 0)
+	defer scanner.Close()
+	var both sync.WaitGroup
+	both.Go(func() {
+		from := http.Header{"X-Forwarded-For": {scannerAt}}
+		loadtest.Pace(r.Context(), loadtest.Schedule{Rate: scanRate, Duration: length}, scanClients, loadtest.NewRecorder(), func(ctx context.Context) loadtest.State {
+			answer, err := scanner.Send(ctx, http.MethodGet, "/"+randomCode(), from, nil)
+			switch {
+			case err == nil && answer.Status == http.StatusNotFound:
+				found.missing.Add(1)
+			case err == nil && answer.Status == http.StatusTooManyRequests:
+				found.limited.Add(1)
+			default:
+				found.others.Add(1)
+			}
+			return loadtest.Acknowledged
+		})
+	})
+	visits := loadtest.NewRecorder()
+	from := http.Header{"X-Forwarded-For": {followerAt}}
+	loadtest.Pace(r.Context(), loadtest.Schedule{Rate: followRate, Duration: length}, scanClients, visits, func(ctx context.Context) loadtest.State {
+		answer, err := follow.Client.Send(ctx, http.MethodGet, "/"+codes[rand.IntN(len(codes))], from, nil) //nolint:gosec // nothing secret
+		if err != nil || answer.Status != http.StatusFound {
+			return loadtest.Refused
+		}
+		return loadtest.Acknowledged
+	})
+	both.Wait()
+	found.seconds += length.Seconds()
+	f := visits.Figures()
+	r.figure(scanFails, 0, float64(f.Refused), "%d of %d redirects failed", f.Refused, f.Sent)
+	return f.Latency.P99
+}
+
+// randomCode returns a code of the usual length.
+func randomCode() string {
+	code := make([]byte, 6)
+	for i := range code {
+		code[i] = scanWord[rand.IntN(len(scanWord))] //nolint:gosec // nothing secret
+	}
+	return string(code)
+}

@@ -1,0 +1,141 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
+)
+
+const (
+	cheapHosts   = "hostile hosts are cheap"
+	oracle       = "guesses of aliases are limited"
+	noSquatting  = "no short-lived alias"
+	fewCreations = "creations of an address are limited"
+)
+
+// hostileRows returns the rows whose fault is a client that sends requests to do harm.
+func hostileRows() []row {
+	return []row{
+		{
+			Name: "fault/25", Title: "hostile host names",
+			Summary: "A client sends creations whose URL has a host of up to 5,000 Chinese characters. Their processor time is compared with that of creations of links.",
+			Run:     inject(hostileHosts), Controls: without(cheapHosts, "host-bound"),
+			Claims: []claim{promise(report.Correctness, cheapHosts, "times",
+				"A creation with a hostile host needs at most 1 ms of processor time, or at most five times that of a creation of a link, whichever is more.",
+				func(r *Record) experiment.Verdict { return r.seen[cheapHosts].Verdict })},
+		},
+		{
+			Name: "fault/33", Title: "a client looks for aliases, occupies them, and creates links without end",
+			Summary: "A client without a token sends 150 creations with an alias that exists, creations with an alias and a life of a microsecond, and 600 further creations.",
+			Run:     inject(abuse),
+			Controls: []experiment.Control{
+				{Without: []string{"alias-miss"}, Refutes: oracle}, {Without: []string{"least-life"}, Refutes: noSquatting},
+				{Settings: []string{"ANONYMOUS_RATE=off"}, Refutes: fewCreations},
+			},
+			Claims: []claim{
+				counted(oracle, "answers", "The answers to a client show only for as many aliases whether they exist as it has misses."),
+				observed(noSquatting, "A creation with a life of less than a second gets status 422, and its alias stays free."),
+				counted(fewCreations, "links", "A client creates only as many links as ANONYMOUS_RATE allows."),
+				counted("others are not limited", "refusals", "Other clients are not refused."),
+			},
+		},
+	}
+}
+
+func hostileHosts(r *run) {
+	r.embedded()
+	server := r.started()
+	const requests = 300
+	good := costOf(r, server, requests, http.StatusCreated, "https://example.com/a/page")
+	limit := max(time.Millisecond, 5*good)
+	for _, host := range []string{strings.Repeat("中", 5000), distinct(5000), distinct(253), strings.Repeat("中.", 126) + "com"} {
+		r.strike(1)
+		bad := costOf(r, server, requests, http.StatusUnprocessableEntity, "https://"+host+"/")
+		r.figure(cheapHosts, float64(limit)/float64(good), float64(bad)/float64(good),
+			"a creation with a host of %d bytes needs %v of processor time, and a creation of a link %v", len(host), bad, good)
+	}
+	server.Stop()
+}
+
+// distinct returns n different Chinese characters.
+func distinct(n int) string {
+	var host strings.Builder
+	for i := range n {
+		host.WriteRune(rune(0x4e00 + i))
+	}
+	return host.String()
+}
+
+// costOf returns the processor time of the server for one creation of a link to url. It sends n creations, or fewer if they take more
+// than five seconds of processor time. Each must be answered with the given status.
+func costOf(r *run, server *lab.Program, n, status int, url string) time.Duration {
+	body, err := json.Marshal(map[string]string{"url": url})
+	r.Must(err)
+	before, sent := server.Processor(), 0
+	for sent = 0; sent < n && server.Processor()-before < 5*time.Second; sent++ {
+		answer, err := server.Client.Send(r.Context(), http.MethodPost, "/shorten", nil, body)
+		r.Must(err)
+		if answer.Status != status {
+			r.Fatalf("the creation of a link to a host of %d bytes is answered with %d %s, want %d", len(url), answer.Status, answer.Body, status)
+		}
+	}
+	return (server.Processor() - before) / time.Duration(sent)
+}
+
+const (
+	missRate, missBurst = 5, 30
+	creationRate        = 20 // ten times as many may arrive at once
+)
+
+func abuse(r *run) {
+	r.embedded("TRUSTED_PROXIES=127.0.0.1/32", fmt.Sprintf("MISS_RATE=%d", missRate), fmt.Sprintf("MISS_BURST=%d", missBurst),
+		fmt.Sprintf("ANONYMOUS_RATE=%d/s", creationRate))
+	server := r.started()
+	create := func(from string, members map[string]any) int {
+		body, err := json.Marshal(members)
+		r.Must(err)
+		answer, err := server.Client.Send(r.Context(), http.MethodPost, "/shorten", http.Header{"X-Forwarded-For": {from}}, body)
+		r.Must(err)
+		return answer.Status
+	}
+	if status := create("192.0.2.1", map[string]any{"url": "https://example.com/", "alias": "taken"}); status != http.StatusCreated {
+		r.Fatalf("the alias is not created: status %d", status)
+	}
+	// limited counts the answers with a status to n creations of an attacker, and returns the number that a limit allows.
+	limited := func(n int, status, rate, burst int, from string, members map[string]any) (answers int, most float64) {
+		began := time.Now()
+		for range n {
+			if create(from, members) == status {
+				answers++
+			}
+		}
+		r.strike(1)
+		return answers, float64(burst) + float64(rate)*time.Since(began).Seconds() + 1
+	}
+	// The two attackers have separate addresses, so that each reaches only one limit.
+	shown, most := limited(150, http.StatusConflict, missRate, missBurst, "198.51.100.1", map[string]any{"url": "https://other.example/", "alias": "taken"})
+	r.figure(oracle, most, float64(shown), "%d answers show that the alias exists", shown)
+	created, most := limited(600, http.StatusCreated, creationRate, 10*creationRate, "198.51.100.2", map[string]any{"url": "https://example.com/"})
+	r.figure(fewCreations, most, float64(created), "%d links were created", created)
+
+	status := create("198.51.100.3", map[string]any{"url": "https://example.com/", "alias": "squat", "expires_in": "1us"})
+	r.strike(1)
+	free, _, err := server.Client.Follow(r.Context(), "squat")
+	r.Must(err)
+	r.saw(noSquatting, status == http.StatusUnprocessableEntity && free == http.StatusNotFound,
+		"the creation is answered with %d, and a request for the alias with %d", status, free)
+	refusals := 0
+	for n := range 20 {
+		if create(fmt.Sprintf("203.0.113.%d", n), map[string]any{"url": "https://example.com/"}) != http.StatusCreated {
+			refusals++
+		}
+	}
+	r.figure("others are not limited", 0, float64(refusals), "%d of 20 creations of other clients were refused", refusals)
+	server.Stop()
+}

@@ -1,0 +1,211 @@
+package fault
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
+)
+
+const (
+	slowEnds      = "slow requests end"
+	littleMemory  = "memory during huge bodies"
+	hugeRefused   = "huge bodies refused"
+	neverInternal = "no internal error"
+)
+
+const (
+	slowLimit  = 13 * time.Second // the time limit of a body is 10 s
+	hugeBody   = 1 << 30          // bytes
+	hugeSent   = 96 << 20         // bytes after which a client gives up
+	hugeMemory = 64 << 20
+)
+
+// malformedRows returns the row whose fault is a client that sends slow, huge and malformed requests.
+func malformedRows() []row {
+	return []row{{
+		Name: "fault/24", Title: "slow, huge and malformed requests",
+		Summary: "A client sends headers and bodies at a byte per second, announces bodies of 1 GB and sends them, and sends malformed requests.",
+		Run:     inject(malformed),
+		Controls: []experiment.Control{
+			{Without: []string{"slow-client"}, Refutes: slowEnds},
+			{Without: []string{"body-limit"}, Refutes: hugeRefused, AlsoRefutes: []string{littleMemory}},
+		},
+		Claims: theLinks(
+			counted(slowEnds, "open connections", "The server closes the connection of a request that does not arrive within 13 s."),
+			counted(hugeRefused, "bodies", "The server answers a body of 1 GB with 413, or closes the connection, before it has read 96 MiB of it."),
+			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
+			counted(neverInternal, "answers", "No malformed request gets a link or status 500, and the log has no panic."),
+			observed(stillServes, "The server does not end."),
+			noneFails("of another client"),
+		),
+	}}
+}
+
+func malformed(r *run) {
+	r.embedded()
+	server := r.started()
+	load := r.start(server, 50)
+	load.AwaitMore(10)
+	address := strings.TrimPrefix(server.Public, "http://")
+	r.figure(slowEnds, 0, float64(slowRequests(r, address)), "connections that the server left open for %v", slowLimit)
+	before := server.Memory().Resident
+	accepted := hugeRequests(address)
+	r.figure(hugeRefused, 0, float64(accepted), "%d bodies were read beyond %d MiB", accepted, hugeSent>>20)
+	grown := int64(server.Memory().Peak) - int64(before)
+	r.figure(littleMemory, hugeMemory, float64(max(0, grown)), "the peak of the memory rose by %d MiB", grown>>20)
+	r.malformedRequests(server, address)
+	r.must(stillServes, !server.Ended(), "the server has ended")
+	r.serve(load)
+	r.end(server)
+}
+
+// slowRequests sends requests at a byte per second. It returns how many connections are still open after slowLimit.
+func slowRequests(r *run, address string) (open int64) {
+	const each = 50
+	var left atomic.Int64
+	var clients sync.WaitGroup
+	for n := range 2 * each {
+		start := "POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
+		if n < each {
+			start += "\r\n{" // the body is slow
+		}
+		clients.Go(func() {
+			if trickle(address, start) {
+				left.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	r.strike(1)
+	return left.Load()
+}
+
+// trickle sends start and then a byte per second. It reports whether the connection is still open after slowLimit.
+func trickle(address, start string) (open bool) {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }() // nothing is lost
+	_, err = io.WriteString(conn, start)
+	for end := time.Now().Add(slowLimit); err == nil && time.Now().Before(end); {
+		if _, err = io.WriteString(conn, "x"); err != nil {
+			break
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second)) // if it fails, Read fails too
+		_, err = io.Copy(io.Discard, conn)
+		if err == nil {
+			return false // the server has closed the connection
+		}
+		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
+			err = nil
+		}
+	}
+	return err == nil
+}
+
+// hugeRequests sends bodies of 1 GB, with and without a length. It returns how many of them the server read to a great part.
+func hugeRequests(address string) (accepted int64) {
+	var read atomic.Int64
+	var clients sync.WaitGroup
+	for n := range 6 {
+		clients.Go(func() {
+			if upload(address, n%2 == 0) {
+				read.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	return read.Load()
+}
+
+// upload sends a body of 1 GB until the server refuses it. It reports whether the server read hugeSent bytes.
+func upload(address string, withLength bool) (accepted bool) {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()                 // nothing is lost
+	_ = conn.SetDeadline(time.Now().Add(2 * slowLimit)) // if it fails, Write fails too
+	framing, part := fmt.Sprintf("Content-Length: %d", hugeBody), strings.Repeat("x", 64<<10)
+	body := part
+	if !withLength {
+		framing, body = "Transfer-Encoding: chunked", fmt.Sprintf("%x\r\n%s\r\n", len(part), part)
+	}
+	_, err = io.WriteString(conn, "POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+framing+"\r\n\r\n")
+	for sent := 0; err == nil; sent += len(part) {
+		if sent >= hugeSent {
+			return true
+		}
+		_, err = io.WriteString(conn, body)
+	}
+	return false
+}
+
+// malformedRequests sends malformed requests and records the answers.
+func (r *run) malformedRequests(server *lab.Program, address string) {
+	const valid = "POST /shorten HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 29\r\nConnection: close\r\n\r\n" +
+		`{"url":"https://example.com"}`
+	requests := []string{
+		"\x00\x01\x02\r\n\r\n", "\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n",
+		"GET /" + strings.Repeat("a", 64<<10) + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%zz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+		strings.Replace(valid, "Content-Length: 29", "Content-Length: -1", 1), strings.Replace(valid, "Content-Length: 29", "Content-Length: 29\r\nContent-Length: 30", 1),
+		strings.Replace(valid, "Content-Length: 29", "Transfer-Encoding: gzip", 1), strings.Replace(valid, "Content-Length: 29", "Transfer-Encoding: chunked", 1),
+		strings.Replace(valid, `{"url"`, `{{url"`, 1), strings.Replace(valid, "https", "\xff\xfe\xfd\xfc\xfb", 1),
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+	}
+	wrong, first := 0, ""
+	for n, request := range requests {
+		if status := exchange(address, request); status >= 200 && status < 400 || status == http.StatusInternalServerError {
+			wrong++
+			first = fmt.Sprintf("request %d is answered with %d", n, status)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nothing secret
+	for range r.Times(2000) {
+		request := []byte(valid) // a request with random bytes may still be valid
+		for range 1 + random.IntN(8) {
+			request[random.IntN(len(request))] = byte(random.Uint32())
+		}
+		if status := exchange(address, string(request)); status == http.StatusInternalServerError {
+			wrong++
+			first = fmt.Sprintf("%q is answered with 500", request)
+		}
+	}
+	r.strike(1)
+	if strings.Contains(server.Tail(), "panic") {
+		wrong++
+		first = server.Tail()
+	}
+	r.figure(neverInternal, 0, float64(wrong), "%d wrong answers; %s", wrong, first)
+}
+
+// exchange sends a request and ends its side of the connection. It returns the status of the answer, or 0 without one.
+func exchange(address, request string) (status int) {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = conn.Close() }()                 // nothing is lost
+	_ = conn.SetDeadline(time.Now().Add(2 * slowLimit)) // if it fails, ReadResponse fails too
+	_, _ = io.WriteString(conn, request)                // the server may have answered before it read everything
+	_ = conn.(*net.TCPConn).CloseWrite()
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return 0
+	}
+	_ = answer.Body.Close() // only the status matters
+	return answer.StatusCode
+}

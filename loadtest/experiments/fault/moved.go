@@ -1,0 +1,105 @@
+package fault
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"keypool/loadtest"
+	"keypool/loadtest/lab"
+)
+
+const (
+	noFalseAck = "no acknowledgement without the files"
+	unhealthy  = "healthz answers 503"
+	inTime     = "refusal in time"
+)
+
+// movedLimit is the longest time until a server without its files refuses creations and reports that it is not ready.
+const movedLimit = 2 * time.Second
+
+// movedRows returns the row whose fault concerns the files of a database.
+func movedRows() []row {
+	return []row{{
+		Name: "fault/31", Title: "SQLite files deleted, moved or replaced under a running server",
+		Summary: "The directory, the file of the database and its log are moved away and back, deleted and restored, and replaced by a copy and restored, under " +
+			"load. In the end the files are replaced by a backup, and the server starts again with it.",
+		Run: inject(filesMoved), Controls: without(noFalseAck, "file-guard"),
+		Claims: theLinks(
+			counted(noFalseAck, "creations", "While the files are not at their path, no creation is acknowledged that was sent in this time."),
+			observed(refusal, "While the files are not at their path, the server answers a creation with 503 and Retry-After."),
+			observed(unhealthy, "While the files are not at their path, /healthz answers 503."),
+			timed(inTime, "Creations are refused and /healthz answers 503 within 2 s."),
+			observed(recovers, "When the files are back, the server creates links again without intervention."),
+		),
+	}}
+}
+
+func filesMoved(r *run) {
+	dir := filepath.Join(r.TempDir(), "data")
+	file := filepath.Join(dir, "shortener.db")
+	r.store("sqlite:" + file)
+	server := r.started()
+	load := r.start(server, 100)
+	load.AwaitMore(50)
+	for range r.Times(3) {
+		for _, harm := range []struct {
+			path string
+			do   func(path, kept string) error
+		}{{dir, os.Rename}, {file, os.Rename}, {file + "-wal", os.Rename}, {file, deleteFile}, {file, replaceFile}} {
+			kept := filepath.Join(r.TempDir(), "kept")
+			r.Must(harm.do(harm.path, kept))
+			r.strike(1)
+			r.sawNoFiles(server, load)
+			r.Must(os.Rename(kept, harm.path))
+			r.becomes(recovers, "a link is created", func() bool {
+				_, err := load.TryOne(r.Context())
+				return err == nil
+			})
+		}
+	}
+	r.stop(load)
+
+	backup := filepath.Join(r.TempDir(), "backup.db")
+	onFile(r, file, "VACUUM INTO ?", backup)
+	r.Must(errors.Join(os.Rename(backup, file), os.Remove(file+"-wal"), os.Remove(file+"-shm")))
+	r.strike(1)
+	load.Start(100)
+	r.sawNoFiles(server, load)
+	r.stop(load)
+	server.Kill() // the stop would wait for a database that is gone
+	server.Start()
+	r.end(server)
+}
+
+// sawNoFiles records what a server does without its files.
+func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
+	began := time.Now()
+	refuses := lab.Happens(r, patient, func() bool { _, _, right := refused(r, server); return right })
+	r.saw(refusal, refuses, "a creation is answered with 503 and Retry-After: %v", refuses)
+	ill := lab.Happens(r, patient/4, func() bool {
+		err := server.Client.Healthy(r.Context())
+		return err != nil && strings.Contains(err.Error(), "503 ")
+	})
+	r.saw(unhealthy, ill, "/healthz answers 503: %v", ill)
+	r.took(inTime, movedLimit, time.Since(began))
+	lab.Pause(r, r.Lasting(time.Second))
+	late := 0
+	for _, e := range load.Entries() {
+		if e.At.After(began) && e.State == loadtest.Acknowledged {
+			late++
+		}
+	}
+	r.figure(noFalseAck, 0, float64(late), "%d creations that were sent while the files were away were acknowledged", late)
+}
+
+// deleteFile deletes a file. Its content stays at kept.
+func deleteFile(path, kept string) error { return errors.Join(os.Link(path, kept), os.Remove(path)) }
+
+// replaceFile replaces a file by a copy.
+func replaceFile(path, kept string) error {
+	text, err := os.ReadFile(path)
+	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
+}

@@ -1,0 +1,85 @@
+package fault
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"keypool/loadtest/lab"
+)
+
+const (
+	dropsLines = "dropped lines counted"
+	endsInTime = "end after SIGTERM"
+)
+
+// outputRows returns the rows whose fault concerns the standard error of a server.
+func outputRows() []row {
+	claims := theLinks(
+		observed(stillServes, "The server does not end, and answers the requests that cause log lines."),
+		noneFails("while standard error cannot be written"),
+		observed(dropsLines, "The server counts dropped lines in log_lines_dropped_total."),
+		observed(endsInTime, "After SIGTERM the server ends within 10 s with status 0."),
+	)
+	return []row{
+		{
+			Name: "fault/30", Title: "standard error is a pipe that is not read",
+			Summary: "The reader of the pipe stops to read. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
+			Run:     inject(func(r *run) { unwritable(r, func(*os.File) {}) }), Claims: claims, Controls: without(stillServes, "log-queue"),
+		},
+		{
+			Name: "fault/30b", Title: "standard error is a closed pipe",
+			Summary: "The reader of the pipe ends. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
+			Run:     inject(func(r *run) { unwritable(r, func(pipe *os.File) { r.Must(pipe.Close()) }) }), Claims: claims, Controls: without(stillServes, "log-pipe"),
+		},
+	}
+}
+
+// unwritable makes the standard error of a server useless. The function harm gets the end of the pipe that is no longer read.
+func unwritable(r *run, harm func(pipe *os.File)) {
+	dir := filepath.Join(r.TempDir(), "data")
+	r.store("sqlite:"+filepath.Join(dir, "shortener.db"), "LOG_LEVEL=debug")
+	reader, writer, err := os.Pipe()
+	r.Must(err)
+	server := r.server()
+	server.Errors = writer
+	server.Start()
+	r.Must(writer.Close()) // the server has its own descriptor
+	harm(reader)
+	r.strike(1)
+	err = causeLines(r, server, dir)
+	r.must(stillServes, err == nil && !server.Ended(), "the error of a request that causes a log line: %v; the server has ended: %v", err, server.Ended())
+	lab.Wait(r, patient, "the server is ready again", func() bool { return server.TryReady(r.Context()) == nil })
+	load := r.start(server, 50)
+	lab.Pause(r, time.Second+r.Lasting(10*time.Second))
+	r.serve(load)
+	dropped := server.Counter("log_lines_dropped_total")
+	r.saw(dropsLines, dropped > 0, "%g lines were dropped", dropped)
+
+	server.Signal(syscall.SIGTERM)
+	r.must(endsInTime, lab.Happens(r, 10*time.Second, server.Ended), "the server still runs 10 s after SIGTERM")
+	status := server.Exit(patient)
+	r.saw(endsInTime, status == 0, "the server ended with status %d", status)
+	server.Errors = nil
+	server.Start()
+	r.end(server)
+	_ = reader.Close() // row 30b has closed it
+}
+
+// causeLines sends requests that cause a line in the log each, until the queue of the log and the pipe are full. For this, it moves
+// the database away: at level debug, the log then has a line for each request to /readyz.
+func causeLines(r *run, server *lab.Program, dir string) error {
+	const lines = 3000
+	r.Must(os.Rename(dir, dir+".away"))
+	defer func() { r.Must(os.Rename(dir+".away", dir)) }()
+	lab.Wait(r, patient, "the server is not ready", func() bool { return server.TryReady(r.Context()) != nil })
+	for range lines {
+		if err := server.TryReady(r.Context()); err == nil || !strings.Contains(err.Error(), "503 ") {
+			return fmt.Errorf("GET /readyz: %w", err)
+		}
+	}
+	return nil
+}
