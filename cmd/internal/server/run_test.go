@@ -169,9 +169,9 @@ func TestIdleLedgerServersHaveNoSpaceRunway(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "", "--key-source=ledger", "--kgs-batch-min=5")
 	r := start(t, s)
-	reserved := *r.await("a look at the ledger", func(s admin.Status) bool { return s.KeysReserved != nil && *s.KeysReserved > 0 }).KeysReserved
+	reserved := *r.await("a look at the ledger", func(s admin.Status) bool { return s.SpaceUsedRatio != nil && *s.SpaceUsedRatio > 0 }).SpaceUsedRatio
 	start(t, s)
-	idle := r.await("the batches of another server", func(s admin.Status) bool { return s.KeysReserved != nil && *s.KeysReserved > reserved })
+	idle := r.await("the batches of another server", func(s admin.Status) bool { return s.SpaceUsedRatio != nil && *s.SpaceUsedRatio > reserved })
 	if idle.SpaceRunwaySeconds != nil {
 		t.Errorf("the runway of the space is %v s although no server has used a key, want none", *idle.SpaceRunwaySeconds)
 	}

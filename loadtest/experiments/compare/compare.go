@@ -8,6 +8,9 @@
 // Invariant: every figure in a table is measured in this run or computed from such figures. A cell
 // without a figure shows a dash. A claim fails if a key source cannot be measured.
 //
+// The rivals are two simple ways to hand out prepared keys that many texts describe. The experiment builds them into the server
+// and loads them in the same rounds. They take no part in crashes and outages.
+//
 // Vocabulary: the supply of a key source is the component that its keys come from. A call is one
 // round trip to the supply. A key source takes keys ahead if one call gets many keys for later use.
 // A number or key is skipped if a server took it and no link has it.
@@ -88,6 +91,7 @@ type found struct {
 	refused    measure.Series // refused creations in %, in the load with the highest share of refusals
 	skipped    measure.Series // skipped numbers per crash
 	index, log measure.Series // bytes per link, in the index and in the write-ahead log of PostgreSQL
+	lines      int            // lines of code that the key source needs; 0 if they were not counted
 	memory     string         // description of the memory that Redis uses
 	outages    []*outage
 }
@@ -101,12 +105,15 @@ func (r *record) of(name string) *found {
 }
 
 func run(t *experiment.T, rec *record) {
+	t.Phase(0, "building the programs with the rivals")
+	others := buildRivals(t)
 	begun := time.Now()
 	rec.rounds, rec.crashes, rec.links = t.Times(3), t.Times(10), int64(t.Times(300_000))
 	rec.each, rec.usual = max(time.Second, cmp.Or(t.Duration, 2*time.Second).Truncate(time.Second)), t.Scale == 1 && t.Duration == 0
-	for _, s := range sources.Compared() {
+	for _, s := range append(sources.Compared(), others...) {
 		rec.found = append(rec.found, &found{Source: s})
 	}
+	t.Must(rec.countLines(t.Context()))
 	m := newMeter(t, rec.each)
 	rec.speed(t, m)
 	rec.crash(t, m.Stage)
@@ -136,10 +143,13 @@ const (
 	ahead   supplied = "ahead"   // one call to the supply gets many keys for later use
 	perKey  supplied = "per key" // each key needs a call to the supply
 	without supplied = "without" // the key source has no supply
+	rival   supplied = "rival"   // a rival, which only the loads measure; no claim concerns it
 )
 
 func (f *found) supplied() supplied {
 	switch {
+	case isRival(&f.Source):
+		return rival
 	case f.Tickets || f.Redis && f.Class == sources.Counter:
 		return perKey
 	case f.Name == random || f.Class != sources.Random && f.Class != sources.Counter:
@@ -168,6 +178,10 @@ func claims() []experiment.Claim[record] {
 			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers, which are those of the creations in progress.", fewSkipped)),
 	}, outageClaims(), []experiment.Claim[record]{
 		{
+			Name: "a pool is faster than the rivals", Unit: "ratio", Kind: report.Speed, Judge: judgeRivals,
+			Text: "With " + pool + ", a server makes more links per second than with a key table under one lock, and more than with one SPOP for each creation. The ratios are those of the same rounds.",
+		},
+		{
 			Name: "codes in order need a smaller index", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
 			Text: fmt.Sprintf("An index of codes in order takes at most %.1f times as many bytes as an index of codes of the same length without order.", mostSmaller),
 		},
@@ -191,6 +205,20 @@ func atMost(how supplied, bound float64, unit string, of func(*found) measure.Se
 		}
 		return experiment.AtMost(bound, of(worst).Median(), "the key source %s has the largest value: %.4g %s", worst.Name, of(worst).Median(), unit)
 	}}
+}
+
+func judgeRivals(r *record) experiment.Verdict {
+	worst, name := math.Inf(1), ""
+	for _, rival := range []string{lockedTable, redisSet} {
+		ratios := r.of(pool).rate.Over(r.of(rival).rate)
+		if len(ratios) == 0 {
+			return experiment.Verdict{}
+		}
+		if ratio := ratios.Median(); ratio < worst {
+			worst, name = ratio, rival
+		}
+	}
+	return experiment.AtLeast(1, worst, "the ratio to the rival %s is the smallest", name)
 }
 
 func judgeIndex(r *record) experiment.Verdict {

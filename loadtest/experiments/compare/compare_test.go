@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"keypool/loadtest"
+	"keypool/loadtest/controls"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -24,7 +26,7 @@ func sound() *record {
 	links := loadtest.Verdict{Figures: loadtest.Figures{Sent: 9, Acknowledged: 9}, Findings: loadtest.Findings{Checked: 9}}
 	r := &record{usual: true, took: time.Minute, rounds: 1, crashes: 1, links: 1000}
 	r.Complete, r.Links = true, &links
-	for _, s := range sources.Compared() {
+	for _, s := range append(sources.Compared(), rivals("bin")...) {
 		r.found = append(r.found, &found{Source: s})
 	}
 	plant := func(name string, calls float64, skipped measure.Series, outages ...*outage) *found {
@@ -42,6 +44,8 @@ func sound() *record {
 	plant(incr, 1, measure.Series{0}, refused(theRedis), &outage{victim: theRedis, fallback: random, byFallback: 600, returned: true}).index = measure.Series{22}
 	plant("ticket", 1, measure.Series{0}, served(evenTickets, "none"), refused(bothTickets))
 	plant(random, 0, nil, refused(thePostgres))
+	plant(lockedTable, 4, nil).rate = measure.Series{100}
+	plant(redisSet, 1, nil).rate = measure.Series{900}
 	return r
 }
 
@@ -79,6 +83,7 @@ func TestEachFlawFailsItsClaim(t *testing.T) {
 		"a server that hangs":                     {func(r *record) { r.of(incr).outages[0].unknown = 1 }, "every creation is answered"},
 		"a key source that does not recover":      {func(r *record) { r.of(incr).outages[0].returned = false }, "every key source recovers"},
 		"a key source that recovers late":         {func(r *record) { r.of(random).outages[0].back = time.Minute }, "every key source recovers"},
+		"a rival that is faster":                  {func(r *record) { r.of(redisSet).rate[0] = 1001 }, "a pool is faster than the rivals"},
 		"codes in order with a large index":       {func(r *record) { r.of(incr).index[0] = 31 }, "codes in order need a smaller index"},
 		"a comparison that takes too long":        {func(r *record) { r.took = 2 * limit }, "comparison ends in time"},
 		"a scaled comparison that takes too long": {func(r *record) { r.took, r.usual = 2*limit, false }, ""},
@@ -139,6 +144,57 @@ func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 		if !slices.Equal(got[what], want) {
 			t.Errorf("%s: %q, want %q", what, got[what], want)
 		}
+	}
+}
+
+// The properties that no load measures follow from the settings and the codes of a key source.
+func TestPropertiesOfKeySources(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	if err := r.countLines(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][3]string{
+		pool:        {theRedis, "no", "yes, 36 bits"},
+		incr:        {theRedis, "no", "yes, 36 bits"},
+		"kgs":       {theService, "no", "yes, 36 bits"},
+		"ticket":    {"none", "no", "yes, 36 bits"},
+		"snowflake": {"none", "yes", "yes, 63 bits"},
+		"hash":      {"none", "no", "yes, 36 bits"},
+		"uuid":      {"none", "no", "no, 128 bits"},
+		lockedTable: {"none", "no", "yes, 36 bits"},
+		redisSet:    {theRedis, "no", "yes, 36 bits"},
+	} {
+		f := r.of(name)
+		if got := [3]string{f.failure(), f.embedsTime(), f.bits()}; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, f := range r.found {
+		if f.code() == "" {
+			t.Errorf("%s has no lines of code", f.Name)
+		}
+	}
+	if one, other := r.of(random).lines, r.of(pool).lines; one < 10 || one > 100 || other < 10*one {
+		t.Errorf("%d lines for %s and %d for %s", one, random, other, pool)
+	}
+}
+
+// The rivals must compile in the server.
+func TestRivalsCompile(t *testing.T) {
+	t.Parallel()
+	root, err := controls.ModuleRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := overlayRivals(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "keypool/cmd/internal/app")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Errorf("go build: %v; its output:\n%s", err, out)
 	}
 }
 

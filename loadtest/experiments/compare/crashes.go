@@ -28,7 +28,7 @@ const (
 // them. Then it counts the numbers that no link has.
 func (r *record) crash(t *experiment.T, stage *sources.Stage) {
 	t.Phase(0.58, "starting the key sources that have a supply")
-	all := launch(stage, func(f *found) bool { return f.supplied() != without }, r.found, "KGS_PERMUTE=false",
+	all := launch(stage, func(f *found) bool { return f.supplied() == ahead || f.supplied() == perKey }, r.found, "KGS_PERMUTE=false",
 		fmt.Sprintf("KGS_BATCH_MIN=%d", crashBatch), fmt.Sprintf("KGS_BATCH_MAX=%d", crashBatch))
 	for i := range r.crashes {
 		t.Phase(0.6+0.1*float64(i)/float64(r.crashes), "crash %d of %d, on %d servers", i+1, r.crashes, len(all))

@@ -36,6 +36,8 @@ const (
 // the links.
 func (f *found) victims() []string {
 	switch {
+	case isRival(&f.Source):
+		return nil
 	case f.Redis:
 		return []string{theRedis}
 	case f.Service:
@@ -96,7 +98,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	t.Phase(0.8, "starting another PostgreSQL")
 	other := sources.NewStage(t) // its recovery does not include the data of earlier measurements
 	actors = nil
-	for _, one := range launch(other, func(*found) bool { return true }, r.found) {
+	for _, one := range launch(other, func(f *found) bool { return !isRival(&f.Source) }, r.found) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
 	}
 	r.act(t, other, actors, crowdRate, func(w windows) {

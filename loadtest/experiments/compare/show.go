@@ -44,6 +44,10 @@ func columns() []column {
 		{title: "skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
 		{title: "index per link", unit: "bytes", series: func(f *found) measure.Series { return f.index }},
 		{title: "PostgreSQL log (WAL) per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
+		{title: "single point of failure", text: (*found).failure},
+		{title: "embedded time", text: (*found).embedsTime},
+		{title: "fits 64 bits", text: (*found).bits},
+		{title: "lines of code", text: (*found).code},
 		{title: "memory of Redis", text: func(f *found) string { return f.memory }, duel: true},
 		{title: "works without its supply for", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
 		{title: "answers to failed creations after the kill of Redis", text: redis("none", (*outage).answered), duel: true},
@@ -116,6 +120,10 @@ func show(r *record, e *report.Experiment) {
 	}
 	e.Tables = []report.Table{all, duel, outages}
 	e.Notes = []string{
+		"The single point of failure is the component, besides the database of the links, whose failure stops the key source when its local keys are used up. The two ticket databases are separate. " +
+			"The lines of code are those of the packages that the key source needs, without tests, comments, blank lines and the code that the server needs with any key source. " +
+			"The rivals " + lockedTable + " and " + redisSet + " are not values of KEY_SOURCE: each takes one prepared key for each creation, and this experiment builds them into a server. They record neither batches nor epochs, " +
+			"so a crash or an older copy of their data can lose keys or issue them again, and crashes and outages do not measure them.",
 		fmt.Sprintf("The rates are those of wrk, which waits for each answer. The p99 is measured from the time at which a creation was due. Each load lasts %.0f s in each of %d rounds. "+
 			"A round loads all key sources one after the other, each after its pool was filled again. Each round has its own best rate, which is the highest rate of any key source in that round. Every acknowledged creation has a row in the database. The calls are counted by "+
 			"PostgreSQL, Redis and the key service.",

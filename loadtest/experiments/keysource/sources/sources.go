@@ -38,6 +38,8 @@ type Source struct {
 	Code     string   // regular expression that matches each whole code
 	Class    Class
 
+	Programs string // directory of programs that have the key source; "" for those of the run
+
 	Redis   bool // whether it needs a Redis
 	Tickets bool // whether it needs two ticket databases
 	Service bool // whether it needs a key service with its own database

@@ -60,10 +60,23 @@ type Running struct {
 
 // Launch starts a server with the key source. It does not wait until the server is ready.
 func (g *Stage) Launch(s *Source, at *Supply, more ...string) *Running {
-	server := lab.Server(g.run, s.Connect(g.run, at, append([]string{"FALLBACK=none"}, more...)...)...)
+	run := g.run
+	if s.Programs != "" {
+		run = programsIn{run, s.Programs}
+	}
+	server := lab.Server(run, s.Connect(g.run, at, append([]string{"FALLBACK=none"}, more...)...)...)
 	server.Launch()
 	return &Running{Source: *s, At: at, Server: server, Load: lab.Traffic(g.run, server)}
 }
+
+// programsIn is a run whose programs are in another directory.
+type programsIn struct {
+	lab.Run
+	dir string
+}
+
+// ProgramDir returns this directory.
+func (p programsIn) ProgramDir() string { return p.dir }
 
 // One makes a link. It repeats a refused creation for a while, because the servers of all key sources
 // run at the same time and a busy server may briefly have no keys. One may be called concurrently.
