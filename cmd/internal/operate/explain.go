@@ -50,7 +50,11 @@ func explainNumber(fact printFact, x explain.Explanation) {
 		fact("number", "%s of %s codes of %d characters", humanize.Comma(n.Number), humanize.Comma(n.Size), n.Length)
 	}
 	if x.Epoch != nil {
-		fact("epoch", "%d", *x.Epoch)
+		when := ""
+		if *x.Epoch == 0 {
+			when = " (before the first shared pool)"
+		}
+		fact("epoch", "%d%s", *x.Epoch, when)
 	}
 	if r := x.Range; r != nil {
 		fact("range", "%d: numbers %s to %s, %s%s", r.ID, humanize.Comma(r.Lo), humanize.Comma(r.Hi-1), r.State, strings.TrimSuffix(" "+r.Reason, " "))
