@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding"
 	"errors"
 	"fmt"
 	"io"
@@ -16,23 +17,35 @@ import (
 
 // explainFlags are the flags of the command explain.
 type explainFlags struct {
-	Code string `arg:"" name:"code" help:"The code to explain."`
-	JSON bool   `name:"json" help:"Print the explanation as JSON."`
+	Code explainedCode `arg:"" name:"code" help:"The code to explain."`
+	JSON bool          `name:"json" help:"Print the explanation as JSON."`
+}
+
+// explainedCode is a string that can be the code of a link.
+type explainedCode string
+
+var _ encoding.TextUnmarshaler = (*explainedCode)(nil)
+
+// UnmarshalText refuses what no link can have as its code.
+func (c *explainedCode) UnmarshalText(text []byte) error {
+	if !shortener.IsCode(string(text)) {
+		return fmt.Errorf("%q cannot be a code: a code has letters A-Z and a-z, digits, _ and -", text)
+	}
+	*c = explainedCode(text)
+	return nil
 }
 
 // explainCode prints where a code came from. It reads the database and changes nothing.
 func explainCode(ctx context.Context, s config.Server, f explainFlags, out io.Writer) error {
-	if !shortener.IsCode(f.Code) {
-		return &config.Error{Name: "CODE", Got: f.Code, Takes: "the letters A-Z and a-z, digits, _ and -"}
-	}
+	code := string(f.Code)
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
-		link, err := explainedLink(ctx, o.store, f.Code)
+		link, err := explainedLink(ctx, o.store, code)
 		if err != nil {
-			return fmt.Errorf("explain %q: %w", f.Code, err)
+			return fmt.Errorf("explain %q: %w", code, err)
 		}
-		x, err := o.core.Explain(ctx, f.Code, link)
+		x, err := o.core.Explain(ctx, code, link)
 		if err != nil {
-			return fmt.Errorf("explain %q: %w", f.Code, err)
+			return fmt.Errorf("explain %q: %w", code, err)
 		}
 		return operate.PrintExplanation(out, x, f.JSON)
 	})

@@ -82,7 +82,7 @@ func TestExplainRefusesWhatCannotBeACode(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "a b", "a/b", strings.Repeat("x", 1000)} {
 		status, stdout, stderr := runShortener(t, "--database-url="+sqliteURL(t), "explain", code)
-		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "CODE") {
+		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "cannot be a code") {
 			t.Errorf("explain %q: exit status %d, stdout %q, stderr %q; want 2 and one line", code, status, stdout, stderr)
 		}
 	}
