@@ -8,7 +8,6 @@ import (
 )
 
 const (
-	rateTick     = time.Second
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
@@ -18,11 +17,9 @@ const (
 	maxGrowth = 4
 )
 
-// run refills on demand, settles finished batches and measures the rate, until ctx ends.
+// run refills on demand and settles finished batches, until ctx ends.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
-	tick := time.NewTicker(rateTick)
-	defer tick.Stop()
 	retry := time.NewTimer(maxBackoff)
 	retry.Stop()
 	defer retry.Stop()
@@ -31,9 +28,6 @@ func (s *Source) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			s.sample()
-			continue
 		case <-wanted:
 		case <-retry.C:
 		}
@@ -113,19 +107,21 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rate = s.measured()
 	n := min(max(s.rate.Rate(), s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 
-// sample updates the rate with the number of keys handed out since the last sample.
-func (s *Source) sample() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// measured returns the rate with the keys handed out since the last sample. Only a refill stores it as the next
+// sample, so that an idle source has no timer. The caller holds mu.
+func (s *Source) measured() EWMA {
 	total := s.drained
 	if l := s.current.Load(); l != nil {
 		total += int64(len(l.batch.Codes)) - l.left()
 	}
-	s.rate.Sample(total, time.Now())
+	rate := s.rate
+	rate.Sample(total, time.Now())
+	return rate
 }
 
 // finish queues a batch for settlement. The queue is bounded, because the Source takes no new
@@ -235,7 +231,8 @@ func (s *Source) Local() int64 {
 func (s *Source) Rate() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rate.Rate()
+	rate := s.measured()
+	return rate.Rate()
 }
 
 // Failing returns the error of the last refill, or nil if it succeeded.
