@@ -1,0 +1,39 @@
+package simulate
+
+import (
+	"time"
+
+	"keypool/loadtest/plan"
+)
+
+// The constants of the models. The function Constants states their sources.
+const (
+	oneWay       = 15 * time.Microsecond
+	callBusy     = 20 * time.Microsecond
+	takeBusy     = 100 * time.Nanosecond // for each key
+	pushBusy     = 130 * time.Nanosecond // for each key
+	keyTime      = 340 * time.Nanosecond // of a worker for each key, with the push
+	ledgerTime   = 1500 * time.Microsecond
+	restartPause = 2 * time.Second
+	stopTime     = 10 * time.Second
+	step         = 100 * time.Millisecond
+)
+
+// Constants returns every constant of the models.
+func Constants() []plan.Constant {
+	return []plan.Constant{
+		{Name: "network_one_way_seconds", Value: oneWay.Seconds(), Source: modelTimes},
+		{Name: "redis_call_seconds", Value: callBusy.Seconds(), Source: modelTimes},
+		{Name: "redis_take_seconds_per_key", Value: takeBusy.Seconds(), Source: modelTimes},
+		{Name: "redis_push_seconds_per_key", Value: pushBusy.Seconds(), Source: modelTimes},
+		{Name: "ledger_call_seconds", Value: ledgerTime.Seconds(), Source: "docs/benchmarks.md, Load test, 2026-11-22, p99 of a single-row INSERT"},
+		{Name: "worker_seconds_per_key", Value: keyTime.Seconds(), Source: "docs/benchmarks.md, Bars, 2026-11-23, refill at 2.94M/s"},
+		{Name: "worker_restart_seconds", Value: restartPause.Seconds(), Source: "deploy/systemd/keypool-kgs.service, RestartSec"},
+		{Name: "workers", Value: workers, Source: "an assumption: one worker and one standby"},
+		{Name: "batch_keys_max", Value: batchMax, Source: "docs/configuration.md, KGS_BATCH_MAX"},
+		{Name: "creations_step_seconds", Value: step.Seconds(), Source: "loadtest/simulate/constants.go"},
+	}
+}
+
+// modelTimes is where the times of calls come from.
+const modelTimes = "docs/benchmarks.md, Times of the simulator, 2026-11-24"

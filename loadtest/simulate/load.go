@@ -1,0 +1,46 @@
+package simulate
+
+import (
+	"iter"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Load yields creations in the order of time: the time since the start, and the index of the server.
+type Load = iter.Seq2[time.Duration, int]
+
+// Steady returns a load of creations at a constant rate per second, from a time on and until another time. The
+// creations go to the servers in turn.
+func Steady(from, until time.Duration, rate float64, servers int) Load {
+	return func(yield func(time.Duration, int) bool) {
+		for n := 0; ; n++ {
+			at := from + time.Duration(float64(n)/rate*float64(time.Second))
+			if at >= until || !yield(at, n%servers) {
+				return
+			}
+		}
+	}
+}
+
+// daily returns a load whose rate follows a cosine. The rate is lowest at the start and at the end. In the middle it
+// is peak times the average. A random server gets each creation.
+func daily(keys int64, duration time.Duration, peak float64, servers int, seed uint64) Load {
+	return func(yield func(time.Duration, int) bool) {
+		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a run must be repeatable
+		n, length := int64(0), duration.Seconds()
+		for at := step; ; at += step {
+			x := min(1, at.Seconds()/length)
+			// The integral of 1 - (peak-1) cos(2 pi x) from 0 to x.
+			due := int64(math.Round(float64(keys) * (x - (peak-1)*math.Sin(2*math.Pi*x)/(2*math.Pi))))
+			for ; n < due; n++ {
+				if !yield(at-step/2, random.IntN(servers)) {
+					return
+				}
+			}
+			if at >= duration {
+				return
+			}
+		}
+	}
+}
