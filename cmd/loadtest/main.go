@@ -47,6 +47,7 @@ type flags struct {
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
 	Plan        planFlags        `cmd:"" help:"Compute how large a deployment must be, without running anything."`
 	Figures     figuresFlags     `cmd:"" help:"Compute the published figures of the field and print docs/figures.md. Run it in the source tree."`
+	Simulate    simulateFlags    `cmd:"" help:"Simulate the supply of keys for a day of many servers, on a virtual clock."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
 	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
 }
@@ -154,7 +155,8 @@ Examples:
   loadtest all --only=drain
   loadtest run --target http://localhost:8080 --rate 500 --duration 30s
   loadtest experiments fault/10 keysource --controls --scale 0.1
-  loadtest plan --creations 50000 --years 10 --servers 200`),
+  loadtest plan --creations 50000 --years 10 --servers 200
+  loadtest simulate --servers 1000 --outage 5m --deploy 10m`),
 		kong.Vars{"version": version.Of("loadtest")},
 		kong.Writers(out.stdout, out.stderr),
 		kong.Exit(func(int) { printed = true }),
