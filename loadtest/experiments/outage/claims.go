@@ -32,6 +32,10 @@ func claims() []claim {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
+		timed("local keys last as simulated", "While Redis is down, the time that the local keys last differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same creations.", func(r *record) experiment.Verdict {
+			_, observed := r.localKeys()
+			return experiment.Within(r.simulated.Seconds(), mean(observed), localWithin)
+		}),
 		timed("local keys last at least a batch", "While Redis is down, the local keys last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)

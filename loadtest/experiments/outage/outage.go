@@ -69,6 +69,7 @@ type record struct {
 	before, lost, after ledger             // the ledger at the start; while Redis is down; at the end
 	looks               []lab.Sample[look] // during the whole run
 	creations           [][]creation       // by server, in the order in which the client sent them
+	simulated           time.Duration      // mean simulated time that the local keys of a server last
 	reported            float64            // number of random codes according to the metrics of the servers
 
 	links *loadtest.Verdict
@@ -112,6 +113,7 @@ func runOutage(t *experiment.T, r *record) {
 	f.stop()
 	r.looks = looks.Stop()
 	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
+	t.Must(r.simulate(t.Context()))
 	r.whole = true
 }
 

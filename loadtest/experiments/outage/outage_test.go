@@ -71,6 +71,8 @@ func sound() *record {
 	for _, l := range []look{{closed: 4, batch: 4}, {open: 4}, {closed: 4, batch: 4}} {
 		r.looks = append(r.looks, lab.Sample[look]{At: killed, Value: l})
 	}
+	_, observed := r.localKeys()
+	r.simulated = time.Duration(mean(observed) * float64(time.Second))
 	return r
 }
 
@@ -108,7 +110,10 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 					r.reported++
 				}
 			})
-		}, []string{"local keys last at least a batch"}},
+		}, []string{"local keys last as simulated", "local keys last at least a batch"}},
+		{"local keys last longer than simulated", func(r *record) {
+			r.simulated -= r.simulated / 10
+		}, []string{"local keys last as simulated"}},
 		{"no fallback for a while", func(r *record) {
 			each(r, 5, 7, func(c *creation) { c.created = false; r.reported-- })
 		}, []string{takeover}},
@@ -120,7 +125,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 				}
 			}
 			r.atKill.each[0].keys = 400
-		}, []string{takeover}},
+		}, []string{"local keys last as simulated", takeover}},
 		{"breaker stays closed", func(r *record) {
 			r.looks[1].Value = look{open: 3, closed: 1}
 		}, []string{"breakers open and close"}},
@@ -168,6 +173,27 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 				t.Errorf("the claims %q fail, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// The simulator keeps the local keys of servers as long as their batches last. Each server creates 50 links per second,
+// and Redis is killed after 3 s of load, when half of the second batch is used. So 150 keys are left.
+func TestSimulatedOutage(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000_000_000, 0)
+	r := &record{plan: plan{servers: 20, batch: 100, rate: 1000}, killed: start.Add(3 * time.Second), started: start.Add(10 * time.Second)}
+	for i := range r.servers {
+		var creations []creation
+		for n := range 1000 {
+			creations = append(creations, creation{at: start.Add(time.Duration(20*n+i) * time.Millisecond)})
+		}
+		r.creations = append(r.creations, creations)
+	}
+	if err := r.simulate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.simulated.Seconds(); got < 2.95 || got > 3.05 {
+		t.Errorf("the simulated local keys last %v s, want 3 s", got)
 	}
 }
 

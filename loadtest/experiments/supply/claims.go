@@ -17,10 +17,11 @@ const (
 	restartBelow = 0.2
 	pageBelow    = 0.1
 
-	emptyWithin = 0.02            // share of the predicted time
-	alarmWithin = 3 * time.Second // until the switch has checked the pool and the alarm has arrived
-	switchLooks = time.Second     // interval between two checks of the switch
-	manyLooks   = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
+	emptyWithin     = 0.02            // share of the predicted time
+	simulatedWithin = 0.05            // share of the simulated time
+	alarmWithin     = 3 * time.Second // until the switch has checked the pool and the alarm has arrived
+	switchLooks     = time.Second     // interval between two checks of the switch
+	manyLooks       = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
 
 	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
 	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
@@ -38,6 +39,7 @@ type claim = experiment.Claim[record]
 func claims() []claim {
 	return slices.Concat([]claim{
 		timed("pool empty as predicted", "The time until the pool is empty differs by at most 2 % from the prediction. The prediction uses only the first tenth of the drain.", judgeEmpty),
+		timed("pool empty as simulated", "The time until the pool is empty differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same pool and rate.", judgeSimulated),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
 			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
@@ -113,6 +115,17 @@ func judgeEmpty(r *record) experiment.Verdict {
 		return r.within(time.Duration((1+emptyWithin)*float64(predicted)), r.started, r.empty, "the pool is empty")
 	}
 	return experiment.Within(predicted.Seconds(), r.empty.Sub(r.started).Seconds(), emptyWithin)
+}
+
+// judgeSimulated compares the time until the pool was empty with the simulation.
+func judgeSimulated(r *record) experiment.Verdict {
+	switch {
+	case r.simulated == 0:
+		return experiment.Verdict{}
+	case r.empty.IsZero():
+		return r.within(time.Duration((1+simulatedWithin)*float64(r.simulated)), r.started, r.empty, "the pool is empty")
+	}
+	return experiment.Within(r.simulated.Seconds(), r.empty.Sub(r.started).Seconds(), simulatedWithin)
 }
 
 // judgeOrder judges which signals were sent and in which order, but not when. While the worker is stopped,

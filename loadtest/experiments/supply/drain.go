@@ -46,6 +46,9 @@ func runDrain(t *experiment.T, r *record) {
 	err := d.drainAndRefill()
 	r.seen, r.seconds = since(d.levels.seen, d.started), d.pulse.Stop()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
+	if len(r.seen) > 0 && !r.started.IsZero() {
+		t.Must(r.simulate(t.Context()))
+	}
 	if errors.Is(err, errLate) { // the claims judge the event that did not happen
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return

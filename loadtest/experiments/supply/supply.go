@@ -75,12 +75,13 @@ type record struct {
 	plan
 	seen      []level
 	alerts    []lab.Alert
-	started   time.Time // when the worker was stopped
-	predicted decline   // prediction from the first tenth of the drain
-	unsteady  bool      // the first tenth allows no prediction, because the number of keys did not fall steadily
-	empty     time.Time // when the pool was empty
-	back      time.Time // when the worker was started again
-	full      time.Time // when the pool was full after that
+	started   time.Time     // when the worker was stopped
+	predicted decline       // prediction from the first tenth of the drain
+	unsteady  bool          // the first tenth allows no prediction, because the number of keys did not fall steadily
+	simulated time.Duration // simulated time from the stop of the worker until the pool is empty
+	empty     time.Time     // when the pool was empty
+	back      time.Time     // when the worker was started again
+	full      time.Time     // when the pool was full after that
 	links     *loadtest.Verdict
 	seconds   []lab.Sample[lab.Second]
 	notes     []string

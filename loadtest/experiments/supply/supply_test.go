@@ -32,7 +32,7 @@ func sound() *record {
 	}
 	r.alerts = []lab.Alert{{State: "restart", Received: at(9.3)}, {State: "page", Received: at(10.3)}, {State: "ok", Received: at(15.5)}}
 	r.started, r.empty, r.back, r.full = start, at(11), at(14), at(15)
-	r.predicted = predict(r.seen[:200])
+	r.predicted, r.simulated = predict(r.seen[:200]), 11*time.Second
 	return r
 }
 
@@ -47,7 +47,7 @@ func slow(factor int) *record {
 		r.alerts[i].Received = r.started.Add(time.Duration(s) * time.Second)
 	}
 	r.empty, r.back, r.full = r.started.Add(110*time.Second), r.started.Add(149*time.Second), r.started.Add(153*time.Second)
-	r.predicted = predict(r.seen[:200])
+	r.predicted, r.simulated = predict(r.seen[:200]), 110*time.Second
 	return r
 }
 
@@ -85,7 +85,9 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 		{"no fault", func(*record) {}, nil},
 		{"pool empty earlier than predicted", func(r *record) { r.empty = r.empty.Add(-300 * time.Millisecond) }, []string{"pool empty as predicted"}},
 		{"pool empty later than predicted", func(r *record) { r.empty = r.empty.Add(300 * time.Millisecond) }, []string{"pool empty as predicted"}},
-		{"pool never empty", func(r *record) { r.empty = time.Time{} }, []string{"pool empty as predicted"}},
+		{"pool never empty", func(r *record) { r.empty = time.Time{} }, []string{"pool empty as predicted", "pool empty as simulated"}},
+		{"pool empty earlier than simulated", func(r *record) { r.simulated = 11700 * time.Millisecond }, []string{"pool empty as simulated"}},
+		{"pool empty later than simulated", func(r *record) { r.simulated = 10400 * time.Millisecond }, []string{"pool empty as simulated"}},
 		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"pool empty as predicted"}},
 		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
 		{"no restart, although /status showed it", func(r *record) {
@@ -169,6 +171,19 @@ func TestSlowestRateToleratesPartialBatch(t *testing.T) {
 		if v := verdict(r, "pool empty as predicted"); full%batch == 0 || v.Outcome != want {
 			t.Errorf("a drain of %d keys at %v/s: the outcome is %q (%s), want %q", full, rate, v.Outcome, v.Why, want)
 		}
+	}
+}
+
+// The simulator empties the pool of a drain without faults at the same time.
+func TestSimulatedDrain(t *testing.T) {
+	t.Parallel()
+	r := sound()
+	r.simulated = 0
+	if err := r.simulate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.simulated.Seconds(); got < 10.89 || got > 11.11 {
+		t.Errorf("the simulated pool is empty after %v s, want 11 s", got)
 	}
 }
 

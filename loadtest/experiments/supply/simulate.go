@@ -1,0 +1,23 @@
+package supply
+
+import (
+	"context"
+	"time"
+
+	"keypool/loadtest/simulate"
+)
+
+// simulate computes the time until the pool is empty with the simulator. Its server begins with two batches, like the
+// server of the run, and its pool with the keys that the run observed when the worker stopped.
+func (r *record) simulate(ctx context.Context) error {
+	const begin = time.Second // the load begins when the server holds its batches
+	patience := begin + 2*r.lasts(r.capacity)
+	out, err := simulate.Run(ctx, simulate.Config{
+		Servers: 1, Capacity: r.capacity, Filled: keysAt(r.seen, r.started) + 2*batch, BatchMin: batch, BatchMax: batch,
+		Duration: patience, Step: lookEvery, Sample: patience, Load: simulate.Steady(begin, patience, r.rate, 1),
+	})
+	if err == nil {
+		r.simulated = out.EmptyAt - begin
+	}
+	return err
+}
