@@ -133,7 +133,7 @@ func Table() []Edit {
 			"AND ? IS NOT NULL`"},
 		// An idempotency key belongs to the first creation that has it.
 		{"first-key", "shortener/pgstore/once.go",
-			"WHERE idempotency_keys.created_at < excluded.created_at - make_interval(secs => $6)",
+			"WHERE idempotency_keys.created_at < $6::timestamptz",
 			"WHERE $6::float8 > 0"},
 		{"first-key", "shortener/sqlitestore/once.go",
 			"WHERE idempotency_keys.created_at < ?`",

@@ -20,6 +20,7 @@ const (
 	stateCompletionUnknown = "40003"
 	stateUniqueViolation   = "23505"
 	stateLockNotAvailable  = "55P03"
+	stateInternal          = "XX000"
 
 	classConnection   = "08"
 	classData         = "22"
@@ -64,6 +65,12 @@ func (s *Store) resetIfReadOnly(err error) {
 func isConflict(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateUniqueViolation
+}
+
+// isInternal reports whether err has no specific SQLSTATE. A node of a Citus cluster reports a conflict on another node in this way.
+func isInternal(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateInternal
 }
 
 // isLocked reports whether err means that a statement waited too long for another transaction.

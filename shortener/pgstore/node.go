@@ -23,8 +23,10 @@ const (
 	probeTimeout = 3 * time.Second
 	// probes is the number of connections that a probe warms up, one for each Insert that a server runs at a time.
 	probes = 2
-	// nodeFailures is the number of consecutive failures after which a node counts as down.
+	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last of them was a timeout, the node may
+	// only be slow, and the number is nodeTimeouts.
 	nodeFailures = 2
+	nodeTimeouts = 4
 	// nodePause is the time after which a node that is down is asked again.
 	nodePause = 500 * time.Millisecond
 )
@@ -35,16 +37,23 @@ var errNodeDown = errors.New("the node of the link does not answer")
 // node is a server of a cluster that has links.
 type node struct {
 	address
+	limit   time.Duration
 	store   *Store // sends statements to the node, which executes them alone if they concern its links only
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
-func newNode(a address, store *Store, log *slog.Logger) *node {
+func newNode(a address, limit time.Duration, store *Store, log *slog.Logger) *node {
 	log = log.With(slog.String("node", a.String()))
-	return &node{address: a, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Timeout:      nodePause,
-		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= nodeFailures },
-		IsSuccessful: nodeAnswered,
+	var last error // the lock that the library holds during IsSuccessful and ReadyToTrip guards it
+	return &node{address: a, limit: limit, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout: nodePause,
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			if errors.Is(last, context.DeadlineExceeded) {
+				return c.ConsecutiveFailures >= nodeTimeouts
+			}
+			return c.ConsecutiveFailures >= nodeFailures
+		},
+		IsSuccessful: func(err error) bool { last = err; return nodeAnswered(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller left
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {

@@ -71,7 +71,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return s.insertSome(ctx, conn, links)
 	}
 	err = s.insertAll(ctx, conn, links)
-	if isConflict(err) {
+	if isConflict(err) || s.clustered && isInternal(err) {
 		s.suspicious.Store(suspicion)
 		return s.insertSome(ctx, conn, links)
 	}

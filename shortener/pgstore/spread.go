@@ -26,6 +26,7 @@ type Spread struct {
 	*Store    // at the coordinator
 	open      Opener
 	log       *slog.Logger
+	limit     time.Duration // of a statement on a node
 	placement atomic.Pointer[placement]
 	nodes     map[address]*node // every node that ever had links; only Open and Watch use it
 }
@@ -41,7 +42,7 @@ var (
 // NewSpread returns a store that uses the distributed tables in the search path of coordinator. It reads where the links live. Watch must
 // run, otherwise a node that was down is never used again.
 func NewSpread(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Spread, error) {
-	s := &Spread{Store: newClustered(coordinator, order), open: open, log: log, nodes: make(map[address]*node)}
+	s := &Spread{Store: newClustered(coordinator, order), open: open, log: log, limit: nodeTimeout, nodes: make(map[address]*node)}
 	if err := s.refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (s *Spread) nodeAt(ctx context.Context, a address) (*node, error) {
 		}
 		store = newClustered(pool, s.order)
 	}
-	s.nodes[a] = newNode(a, store, s.log)
+	s.nodes[a] = newNode(a, s.limit, store, s.log)
 	return s.nodes[a], nil
 }
 
@@ -183,7 +184,7 @@ func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes [
 	if n == nil {
 		return s.Store.Insert(ctx, links)
 	}
-	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
+	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		outcomes, err = n.store.Insert(ctx, links)
 		return err
 	})
@@ -196,7 +197,7 @@ func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes [
 // Lookup implements [shortener.Store].
 func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, err error) {
 	n := s.nodeOf(code)
-	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
+	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		link, err = n.store.Lookup(ctx, code)
 		return err
 	})
@@ -206,7 +207,7 @@ func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, 
 // First implements [shortener.Store].
 func (s *Spread) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
 	n := s.nodeOfRequest(key)
-	err = n.call(ctx, nodeTimeout, func(ctx context.Context) error {
+	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		first, err = n.store.First(ctx, owner, key)
 		return err
 	})
@@ -216,7 +217,7 @@ func (s *Spread) First(ctx context.Context, owner int64, key string) (first shor
 // Change implements [shortener.Store].
 func (s *Spread) Change(ctx context.Context, old, changed shortener.Link) error {
 	n := s.nodeOf(old.Code)
-	return n.call(ctx, nodeTimeout, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
+	return n.call(ctx, n.limit, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
 // Ping implements [shortener.Store]. It succeeds if the coordinator or any other node answers, because links can then be created.
