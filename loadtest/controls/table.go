@@ -133,8 +133,8 @@ func Table() []Edit {
 			"AND ? IS NOT NULL`"},
 		// An idempotency key belongs to the first creation that has it.
 		{"first-key", "shortener/pgstore/once.go",
-			"WHERE idempotency_keys.created_at < $6::timestamptz",
-			"WHERE $6::float8 > 0"},
+			"WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'",
+			"WHERE %d > 0"},
 		{"first-key", "shortener/sqlitestore/once.go",
 			"WHERE idempotency_keys.created_at < ?`",
 			"WHERE ? > 0`"},

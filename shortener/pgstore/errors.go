@@ -21,6 +21,7 @@ const (
 	stateUniqueViolation   = "23505"
 	stateLockNotAvailable  = "55P03"
 	stateInternal          = "XX000"
+	stateDeadlock          = "40P01"
 
 	classConnection   = "08"
 	classData         = "22"
@@ -71,6 +72,12 @@ func isConflict(err error) bool {
 func isInternal(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateInternal
+}
+
+// isDeadlock reports whether the server rolled a transaction back to end a deadlock.
+func isDeadlock(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateDeadlock
 }
 
 // isLocked reports whether err means that a statement waited too long for another transaction.

@@ -31,6 +31,9 @@ const (
 	nodePause = 500 * time.Millisecond
 )
 
+// errCallerLeft reports that the context of the caller ended, which says nothing about the node.
+var errCallerLeft = errors.New("the caller left")
+
 // errNodeDown reports that a node of the cluster is down. No statement was sent to it.
 var errNodeDown = errors.New("the node of the link does not answer")
 
@@ -54,7 +57,7 @@ func newNode(a address, limit time.Duration, store *Store, log *slog.Logger) *no
 			return c.ConsecutiveFailures >= nodeFailures
 		},
 		IsSuccessful: func(err error) bool { last = err; return nodeAnswered(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) }, // the caller left
+		IsExcluded:   func(err error) bool { return errors.Is(err, errCallerLeft) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
 			case to == gobreaker.StateClosed:
@@ -80,9 +83,14 @@ func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClose
 
 // call calls do, which sends statements to the node, with a time limit, unless the node is down.
 func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	_, err := n.circuit.Execute(func() (struct{}, error) { return struct{}{}, do(ctx) })
+	_, err := n.circuit.Execute(func() (none struct{}, err error) {
+		if err = do(limited); err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", errCallerLeft, err)
+		}
+		return none, err
+	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		err = fmt.Errorf("%w: %s", errNodeDown, n)
 	}

@@ -99,23 +99,19 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 func insertKeys(ctx context.Context, tx pgx.Tx, first map[onceKey]*shortener.Link, keys []onceKey, timeout string) (taken map[onceKey]*shortener.Link, err error) {
 	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
-	// Citus has no subtraction of an interval in the condition of ON CONFLICT, so all keys have the limit of the earliest creation.
-	var limit time.Time
 	for j, k := range keys {
 		l := first[k]
 		owners[j], names[j], codes[j], payloads[j], times[j] = k.owner, k.key, l.Code, l.Once.Payload[:], l.CreatedAt
-		if before := l.CreatedAt.Add(-shortener.OnceMemory); limit.IsZero() || before.Before(limit) {
-			limit = before
-		}
 	}
 	var batch pgx.Batch
 	batch.Queue(`SAVEPOINT keys`)
 	batch.Queue(timeout)
-	batch.Queue(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
+	// Citus accepts neither a parameter nor a function that is not immutable, such as timestamptz - interval, in this condition.
+	batch.Queue(fmt.Sprintf(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
-		WHERE idempotency_keys.created_at < $6::timestamptz
-		RETURNING owner, key`, owners, names, payloads, codes, times, limit).Query(func(rows pgx.Rows) error {
+		WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'
+		RETURNING owner, key`, int(shortener.OnceMemory.Seconds())), owners, names, payloads, codes, times).Query(func(rows pgx.Rows) error {
 		taken = make(map[onceKey]*shortener.Link)
 		var k onceKey
 		_, err := pgx.ForEachRow(rows, []any{&k.owner, &k.key}, func() error { taken[k] = first[k]; return nil })

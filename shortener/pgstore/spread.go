@@ -182,7 +182,7 @@ func (s *Spread) nodeOfAll(links []shortener.Link) *node {
 func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	n := s.nodeOfAll(links)
 	if n == nil {
-		return s.Store.Insert(ctx, links)
+		return s.insertOnSeveral(ctx, links)
 	}
 	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		outcomes, err = n.store.Insert(ctx, links)
@@ -190,6 +190,20 @@ func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes [
 	})
 	if errors.Is(err, errNodeDown) {
 		err = fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
+	}
+	return outcomes, err
+}
+
+// deadlockAttempts is the maximum number of attempts of an Insert on several nodes.
+const deadlockAttempts = 3
+
+// insertOnSeveral inserts links that live on several nodes. Citus writes to the nodes at the same time, so two Inserts with the same
+// codes can deadlock. Then Citus rolls one of them back.
+func (s *Spread) insertOnSeveral(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
+	for range deadlockAttempts {
+		if outcomes, err = s.Store.Insert(ctx, links); !isDeadlock(err) {
+			break
+		}
 	}
 	return outcomes, err
 }
