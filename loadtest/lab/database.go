@@ -72,6 +72,24 @@ func Redis(r T, args ...string) *Database {
 	return startRedis(r, machine.Setup{}, args...)
 }
 
+// RedisCluster starts a Redis Cluster of the given number of masters, each with one replica, as
+// [machine.StartRedisCluster] does. It returns the masters, then their replicas in the same order, and
+// the URL of the Cluster. While a part of the slots has no master, the Cluster serves the others.
+func RedisCluster(r T, masters int) (nodes []*Database, url string) {
+	servers, err := machine.StartRedisCluster(r.Context(), masters, "--save", "", "--cluster-require-full-coverage", "no")
+	must(r, err, "start a Redis Cluster")
+	for _, server := range servers {
+		nodes = append(nodes, database(r, server, nil))
+	}
+	return nodes, machine.ClusterURL(servers)
+}
+
+// Sentinel starts a Sentinel that watches a Redis under the name main.
+func Sentinel(r T, master *Database) *Database {
+	s, err := machine.StartSentinel(r.Context(), master.Addr)
+	return database(r, s, err)
+}
+
 // DurableRedis starts a Redis that loses no acknowledged write when it is killed. A replica of it
 // synchronizes at once instead of after five seconds.
 func DurableRedis(r T) *Database {

@@ -1,16 +1,12 @@
 package fault
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"keypool/internal/testenv/machine"
 	"keypool/loadtest/lab"
 )
 
@@ -183,17 +179,7 @@ func byProxy(r *run, master, replica *lab.Database) (url string, promote func())
 // bySentinel starts a Sentinel and waits until the Sentinel has found the replica. promote waits until the
 // Sentinel has promoted the replica.
 func bySentinel(r *run, master, replica *lab.Database) (url string, promote func()) {
-	path, err := machine.LookPath("redis-server")
-	r.Must(err)
-	config := filepath.Join(r.TempDir(), "sentinel.conf") // Sentinel also writes to this file
-	asRedis := func(address string) string { return strings.Replace(address, "http:", "redis:", 1) }
-	url = asRedis(lab.Other(r, nil, func(addr string) (string, []string) {
-		_, own, _ := strings.Cut(addr, ":")
-		text := fmt.Sprintf("port %s\nbind 127.0.0.1\nsentinel monitor main %s 1\n"+
-			"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 1000\n", own, strings.Replace(master.Addr, ":", " ", 1))
-		r.Must(os.WriteFile(config, []byte(text), 0o600))
-		return path, []string{config, "--sentinel"}
-	}, func(ctx context.Context, address string) error { return machine.PingRedis(ctx, asRedis(address)) }))
+	url = lab.Sentinel(r, master).URL
 	sentinel, behind := lab.RedisClient(r, url), lab.RedisClient(r, replica.URL)
 	lab.Wait(r, patient, "the Sentinel has found the replica", func() bool {
 		known, err := sentinel.Do(r.Context(), "SENTINEL", "REPLICAS", "main").Slice()
