@@ -184,7 +184,7 @@ func TestChartProbesPathsThatExist(t *testing.T) {
 			"startup": c.StartupProbe.HTTPGet, "liveness": c.LivenessProbe.HTTPGet, "readiness": c.ReadinessProbe.HTTPGet,
 		} {
 			w := httptest.NewRecorder()
-			listener.ServeHTTP(w, httptest.NewRequest(http.MethodGet, get.Path, nil))
+			listener.ServeHTTP(w, httptest.NewRequest(http.MethodGet, get.Path, http.NoBody))
 			if w.Code != http.StatusOK || get.Port != "admin" || !hasPort(c, "admin", 8081) {
 				t.Errorf("%s: the %s probe GET %s of port %s has status %d", d.Metadata.Name, name, get.Path, get.Port, w.Code)
 			}

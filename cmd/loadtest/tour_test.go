@@ -23,7 +23,7 @@ func questions(t *testing.T) (all []question) {
 	t.Helper()
 	parts := regexp.MustCompile(`(?m)^## (\d+\. .*)$`).Split(readDoc(t, "docs/tour.md"), -1)
 	for i, text := range parts[1:] {
-		commands := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllStringSubmatch(text, -1)
+		commands := regexp.MustCompile(`(?m)^ {4}(\S.*)$`).FindAllStringSubmatch(text, -1)
 		if len(commands) != 1 {
 			t.Fatalf("question %d of docs/tour.md has %d commands, want 1", i+1, len(commands))
 		}
@@ -34,7 +34,7 @@ func questions(t *testing.T) (all []question) {
 
 func readDoc(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", file))
+	text, err := os.ReadFile(filepath.Join("..", "..", file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,8 @@ func TestTourCommandsRun(t *testing.T) {
 	}
 	startOnce(t, database)
 	for i, q := range questions(t) {
-		status, out := 0, ""
+		var status int
+		var out string
 		switch words := strings.Fields(q.command); {
 		case words[0] == "make":
 			status, out = listed(t, words[1:])

@@ -60,7 +60,7 @@ func (x *Explanation) place(e Evidence) {
 	epoch := int64(0)
 	for _, b := range e.Ledger.Boundaries {
 		if b.Length == n.Length && b.Next <= n.Number {
-			epoch = max(epoch, b.Epoch.Number)
+			epoch = max(epoch, b.Number)
 		}
 	}
 	x.Epoch = &epoch

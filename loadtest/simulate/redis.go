@@ -11,7 +11,7 @@ import (
 	"keypool/kgs"
 )
 
-var errDown = errors.New("Redis cannot be reached")
+var errDown = errors.New("no connection to Redis")
 
 // span is the numbers from lo to hi-1.
 type span struct{ lo, hi int64 }

@@ -38,7 +38,7 @@ func (s *supply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 		refused = nil
 		return callBusy + time.Duration(len(s.pending.Codes))*takeBusy
 	})
-	if err = errors.Join(err, refused); err != nil {
+	if err := errors.Join(err, refused); err != nil {
 		return nil, err
 	}
 	batch := s.pending

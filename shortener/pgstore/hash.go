@@ -11,11 +11,11 @@ import (
 // values on machines with either byte order.
 
 // hashSeed is the initial state for a key of n bytes.
-func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 } //nolint:gosec // a code is short
+func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 }
 
 // hashInt8 returns the hash value of a bigint.
 func hashInt8(n int64) int32 {
-	folded, high := uint32(n), uint32(n>>32) //nolint:gosec // the halves of the number
+	folded, high := uint32(n), uint32(n>>32)
 	if n < 0 {
 		high = ^high
 	}
@@ -60,5 +60,5 @@ func mixFinally(a, b, c uint32) int32 {
 	a = (a ^ c) - bits.RotateLeft32(c, 4)
 	b = (b ^ a) - bits.RotateLeft32(a, 14)
 	c = (c ^ b) - bits.RotateLeft32(b, 24)
-	return int32(c) //nolint:gosec // PostgreSQL reads the bits as a signed number
+	return int32(c) // PostgreSQL reads the bits as a signed number
 }

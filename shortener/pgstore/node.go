@@ -111,7 +111,7 @@ func (s *Store) warm(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, inserts.Wait())
 		}
-		defer conn.Release() // at the end, so that each insert has its own connection
+		defer conn.Release() //nolint:gocritic // deferInLoop: each of the few inserts has its own connection
 		inserts.Go(func() error {
 			var batch pgx.Batch
 			batch.Queue(none.statement(), none.values()...)

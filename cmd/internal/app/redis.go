@@ -67,7 +67,7 @@ func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) 
 	defer cancel()
 	replication, err := single.Info(ctx, "replication").Result()
 	if err != nil || !strings.Contains(replication, "slave_read_only:1") { // a line of replicas only
-		return nil //nolint:nilerr // the breaker reports that Redis is unreachable
+		return nil // the breaker reports that Redis is unreachable
 	}
 	return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
 }

@@ -95,11 +95,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 				status.Limits = describeLimits(s.Serve, requests.Limited())
 				return status
 			},
-			Counters: admin.Counters{
-				Created: linkMetrics.Created, Taken: linkMetrics.KeysTaken,
-				Redirects: requests.Redirects, Failed: requests.Failed,
-				Create: requests.CreateLatency(), Redirect: requests.RedirectLatency(),
-			},
+			Counters: counters(linkMetrics, requests),
 		})
 		handler := web.NewPublic(web.PublicConfig{
 			Service: links, BaseURL: string(s.BaseURL), TrustedProxies: s.TrustedProxies,
@@ -113,6 +109,14 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		logStart(log, p, c, s)
 		return nil
 	})
+}
+
+func counters(links *service.Metrics, requests *web.Metrics) admin.Counters {
+	return admin.Counters{
+		Created: links.Created, Taken: links.KeysTaken,
+		Redirects: requests.Redirects, Failed: requests.Failed,
+		Create: requests.CreateLatency(), Redirect: requests.RedirectLatency(),
+	}
 }
 
 // openPolled opens what the server reads about every second: the order of the links, which must not change, and the tokens.

@@ -52,7 +52,7 @@ func joinCluster(ctx context.Context, nodes []*Server, masters int) error {
 	ids := make([]string, len(nodes))
 	for i, node := range nodes {
 		client := redis.NewClient(&redis.Options{Addr: node.Addr})
-		defer func() { _ = client.Close() }() // every command was answered
+		defer func() { _ = client.Close() }() //nolint:gocritic // deferInLoop: a Cluster has few nodes, and every command was answered
 		if i < masters {
 			lo, hi := clusterSlots*i/masters, clusterSlots*(i+1)/masters-1
 			if err := client.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", lo, hi).Err(); err != nil {

@@ -78,7 +78,7 @@ func costOf(r *run, server *lab.Program, n, status int, url string) time.Duratio
 	body, err := json.Marshal(map[string]string{"url": url})
 	r.Must(err)
 	before, sent := server.Processor(), 0
-	for sent = 0; sent < n && server.Processor()-before < 5*time.Second; sent++ {
+	for ; sent < n && server.Processor()-before < 5*time.Second; sent++ {
 		answer, err := server.Client.Send(r.Context(), http.MethodPost, "/shorten", nil, body)
 		r.Must(err)
 		if answer.Status != status {
