@@ -46,6 +46,12 @@ func (l *Link) Prefix() string { return strings.TrimSuffix(l.ShortURL, l.Code) }
 // appendJSON appends the link as encoding/json would encode it, with a line break and without
 // the escapes for HTML. It takes no time for reflection.
 func (l *Link) appendJSON(b []byte) ([]byte, error) {
+	b, err := l.appendMembers(b)
+	return append(b, "}\n"...), err
+}
+
+// appendMembers appends the link without the end of the object.
+func (l *Link) appendMembers(b []byte) ([]byte, error) {
 	b = reply.AppendString(append(b, `{"code":`...), l.Code)
 	b = reply.AppendString(append(b, `,"short_url":`...), l.ShortURL)
 	b = reply.AppendString(append(b, `,"url":`...), l.URL)
@@ -56,8 +62,7 @@ func (l *Link) appendJSON(b []byte) ([]byte, error) {
 	b = strconv.AppendBool(append(b, `,"editable":`...), l.Editable)
 	b = strconv.AppendInt(append(b, `,"version":`...), l.Version, 10)
 	b = strconv.AppendInt(append(b, `,"redirect":`...), int64(l.Redirect), 10)
-	b = reply.AppendString(append(b, `,"forward":`...), string(l.Forward))
-	return append(b, "}\n"...), err
+	return reply.AppendString(append(b, `,"forward":`...), string(l.Forward)), err
 }
 
 func appendTime(b []byte, t time.Time) ([]byte, error) {
@@ -65,12 +70,15 @@ func appendTime(b []byte, t time.Time) ([]byte, error) {
 	return append(b, '"'), err
 }
 
-// send sends the link as JSON.
-func (a *API) send(w http.ResponseWriter, status int, l *Link) error {
-	const rest = 224 // the names, the times and the code of most answers
+// send sends a link as JSON.
+func (a *API) send(w http.ResponseWriter, status int, l interface {
+	appendJSON(b []byte) ([]byte, error)
+},
+) error {
+	const most = 1024 // bytes of an answer, apart from those with a long URL or many tags
 	buf := a.buffers.get()
 	defer a.buffers.put(buf)
-	buf.Grow(rest + len(l.ShortURL) + len(l.URL))
+	buf.Grow(most)
 	body, err := l.appendJSON(buf.AvailableBuffer())
 	if err != nil {
 		return err
@@ -86,6 +94,33 @@ type ownedLink struct {
 	Owner     string    `json:"owner,omitempty"` // name of the token that created the link
 	ChangedAt time.Time `json:"changed_at,omitzero"`
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
+}
+
+func (l *ownedLink) appendJSON(b []byte) ([]byte, error) {
+	b, err := l.appendMembers(b)
+	if l.Title != "" {
+		b = reply.AppendString(append(b, `,"title":`...), l.Title)
+	}
+	for i, tag := range l.Tags {
+		separator := `,`
+		if i == 0 {
+			separator = `,"tags":[`
+		}
+		b = reply.AppendString(append(b, separator...), tag)
+	}
+	if len(l.Tags) > 0 {
+		b = append(b, ']')
+	}
+	if l.Owner != "" {
+		b = reply.AppendString(append(b, `,"owner":`...), l.Owner)
+	}
+	if err == nil && !l.ChangedAt.IsZero() {
+		b, err = appendTime(append(b, `,"changed_at":`...), l.ChangedAt)
+	}
+	if err == nil && !l.DeletedAt.IsZero() {
+		b, err = appendTime(append(b, `,"deleted_at":`...), l.DeletedAt)
+	}
+	return append(b, "}\n"...), err
 }
 
 func (a *API) ownedLink(l shortener.Link, self destination.Origin) *ownedLink {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The answer to a creation has the same bytes as the encoding of its struct by encoding/json.
+// An answer with a link has the same bytes as the encoding of its struct by encoding/json.
 func FuzzLinkJSON(f *testing.F) {
 	created := time.Date(2026, time.March, 1, 12, 0, 0, 120_000_000, time.UTC).UnixMicro()
 	for _, seed := range []struct {
@@ -27,18 +27,31 @@ func FuzzLinkJSON(f *testing.F) {
 			Code: code, ShortURL: "http://sho.rt/" + code, URL: url,
 			CreatedAt: time.UnixMicro(created).UTC(), ExpiresAt: time.UnixMicro(expires).UTC(),
 		}
-		var want bytes.Buffer
-		enc := json.NewEncoder(&want)
-		enc.SetEscapeHTML(false)
-		wantErr := enc.Encode(l)
-		got, err := l.appendJSON(nil)
-		if (err != nil) != (wantErr != nil) {
-			t.Fatalf("error %v, want %v", err, wantErr)
-		}
-		if err == nil && !bytes.Equal(got, want.Bytes()) {
-			t.Fatalf("the answer is %q, want %q", got, want.Bytes())
-		}
+		assertEncoded(t, l)
+		assertEncoded(t, &ownedLink{Link: *l})
+		assertEncoded(t, &ownedLink{
+			Link: *l, Title: url, Tags: []string{code, url}, Owner: code, ChangedAt: l.ExpiresAt, DeletedAt: l.CreatedAt,
+		})
+		assertEncoded(t, &ownedLink{Link: *l, Title: code, Tags: []string{url}, DeletedAt: l.ExpiresAt})
 	})
+}
+
+func assertEncoded(t *testing.T, l interface {
+	appendJSON(b []byte) ([]byte, error)
+},
+) {
+	t.Helper()
+	var want bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	wantErr := enc.Encode(l)
+	got, err := l.appendJSON(nil)
+	if (err != nil) != (wantErr != nil) {
+		t.Fatalf("error %v, want %v", err, wantErr)
+	}
+	if err == nil && !bytes.Equal(got, want.Bytes()) {
+		t.Fatalf("the answer is %q, want %q", got, want.Bytes())
+	}
 }
 
 // zeroTime is the zero time in microseconds since 1970.

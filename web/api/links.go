@@ -77,7 +77,7 @@ func (a *API) sendLink(c echo.Context, status int, link shortener.Link, self des
 	h := c.Response().Header()
 	h.Set("ETag", etag(&link))
 	h.Set(echo.HeaderCacheControl, "no-store")
-	return reply.JSON(c.Response(), media.JSON, status, a.ownedLink(link, self))
+	return a.send(c.Response(), status, a.ownedLink(link, self))
 }
 
 // etag returns the entity tag of a link: its version in quotes.
