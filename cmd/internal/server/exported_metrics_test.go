@@ -54,13 +54,18 @@ func exportedMetrics(t *testing.T) []string {
 	s := settings(t, primary.URL, redis.URL, "--alert-webhook-url=http://127.0.0.1:9/")
 	r := start(t, s)
 	service, keys := startKeyServiceWith(t, s.Common)
-	r.shorten("https://go.dev/")
 
 	standby := testenv.StartStandby(t, primary) // it begins with the tables of the primary
 	reader := start(t, settings(t, primary.URL, "", "--database-read-urls="+standby.URL, "--key-source=kgs", "--kgs-url="+keys))
 	metrics := func(addr string) string { return r.do(http.MethodGet, "http://"+addr+"/metrics", "").body }
 	reader.await("the lag of the replica", func(admin.Status) bool {
 		return strings.Contains(metrics(reader.AdminAddr().String()), "shortener_replica_lag_seconds{")
+	})
+	r.await("a runway, which needs that keys are taken from the pool", func(admin.Status) bool {
+		for range 50 {
+			r.shorten("https://go.dev/")
+		}
+		return strings.Contains(metrics(r.AdminAddr().String()), "kgs_runway_seconds ")
 	})
 	var names []string
 	for _, addr := range []string{r.AdminAddr().String(), reader.AdminAddr().String(), service.AdminAddr().String()} {
