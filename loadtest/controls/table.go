@@ -6,14 +6,6 @@ package controls
 //nolint:funlen // it is one table
 func Table() []Edit {
 	return []Edit{
-		// A server knows on which node of a cluster each link lives.
-		{"placement", "cmd/internal/server/shards.go",
-			"err != nil || !distributed {",
-			"err != nil || true || !distributed {"},
-		// Behind a connection pooler, a program prepares no statements.
-		{"pooler", "cmd/internal/app/pooler.go",
-			"if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {",
-			"if true {"},
 		// A write to a closed standard error does not end the process.
 		{"log-pipe", "cmd/internal/app/console.go",
 			"signal.Ignore(syscall.SIGPIPE)",
@@ -22,6 +14,14 @@ func Table() []Edit {
 		{"log-queue", "cmd/internal/app/lines.go",
 			"select {\n\tcase l.queue <- bytes.Clone(line):\n\tdefault:\n\t\tl.dropped.Inc()\n\t}\n",
 			"l.put(bytes.Clone(line))\n"},
+		// Behind a connection pooler, a program prepares no statements.
+		{"pooler", "cmd/internal/app/pooler.go",
+			"if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {",
+			"if true {"},
+		// A server knows on which node of a cluster each link lives.
+		{"placement", "cmd/internal/server/shards.go",
+			"err != nil || !distributed {",
+			"err != nil || true || !distributed {"},
 		// SQLite commits only while the files of the database are at their path.
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
@@ -174,11 +174,11 @@ func Table() []Edit {
 		// If another link already has the code of a key, the creation takes the next key.
 		{"conflict", "shortener/service/create.go",
 			"source.conflicts.Inc()\n",
-			"return shortener.Inserted, nil\n"},
+			"return shortener.Inserted, part, nil\n"},
 		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
 		{"repeat", "shortener/service/create.go",
-			`return 0, fmt.Errorf("commit a key: %w", err)`,
-			"return shortener.Conflict, nil"},
+			`return 0, part, fmt.Errorf("commit a key: %w", err)`,
+			"return shortener.Conflict, part, nil"},
 		{"repeat", "shortener/service/inserter.go",
 			"if !awaited(group) || !sleep(ctx, pause) {",
 			"if true || !awaited(group) || !sleep(ctx, pause) {"},
