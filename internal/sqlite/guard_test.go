@@ -63,6 +63,22 @@ func replaced(path, kept string) error {
 	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
 }
 
+// The log stays when all connections that run statements end, as they do when the contexts of their transactions end.
+func TestLogStaysWhileTheDatabaseIsOpen(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data.db")
+	db := open(t, path)
+	db.Write.SetMaxIdleConns(-1) // ends the connection after each statement
+	db.Read.SetMaxIdleConns(-1)
+	exec(t, db.Write, `CREATE TABLE t (a INTEGER)`)
+	if err := db.Ping(t.Context()); err != nil {
+		t.Errorf("Ping = %v", err)
+	}
+	if _, err := os.Stat(path + "-wal"); err != nil {
+		t.Errorf("the log: %v", err)
+	}
+}
+
 // Close must not delete the log of another database at the same path.
 func TestCloseLeavesTheFilesOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
@@ -72,7 +88,7 @@ func TestCloseLeavesTheFilesOfAnotherDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = old.Write.Close() }) // after the new database is closed; it deletes a log that does not exist
+	t.Cleanup(func() { _ = sqlite.CloseAnchor(old) }) // after the new database is closed; it deletes a log that does not exist
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}

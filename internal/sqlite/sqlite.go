@@ -57,6 +57,7 @@ type DB struct {
 
 	checkpoints *checkpointer
 	guard       *guard
+	anchor      *anchor
 }
 
 // ErrNotDatabase reports that a path leads to a directory, or to a file that is no SQLite database.
@@ -102,7 +103,11 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		}
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
-	if err = files.remember(); err == nil {
+	db.anchor, err = openAnchor(ctx, files)
+	if err == nil {
+		err = files.remember()
+	}
+	if err == nil {
 		db.checkpoints, err = startCheckpointer(files, write)
 	}
 	if err != nil {
@@ -112,9 +117,14 @@ func Open(ctx context.Context, path string) (*DB, error) {
 }
 
 // openLog connects and opens the write-ahead log, which happens in the first transaction.
-func openLog(ctx context.Context, write *sql.DB) error {
+func openLog(ctx context.Context, db rowQuerier) error {
 	var tables int
-	return write.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables)
+	return db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables)
+}
+
+// rowQuerier is a connection or a pool of connections.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are no longer at its path.
@@ -129,20 +139,23 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// Close closes all connections. The writer is last, because the last connection to close moves
+// Close closes all connections. The anchor is last, because the last connection to close moves
 // the log into the database file, and a reader must not write. That connection also deletes the log at its path. Therefore Close
-// leaves the writer open, and fails with ErrMoved, if there may be another database at the path.
+// leaves the anchor open, and fails with ErrMoved, if there may be another database at the path.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed
 		err = db.checkpoints.close()
 		db.checkpoints = nil
 	}
-	err = errors.Join(err, db.Scan.Close(), db.Read.Close())
+	err = errors.Join(err, db.Scan.Close(), db.Read.Close(), db.Write.Close())
+	if db.anchor == nil { // Open failed
+		return err
+	}
 	if moved := db.guard.check(); moved != nil {
 		return errors.Join(err, moved)
 	}
-	return errors.Join(err, db.Write.Close())
+	return errors.Join(err, db.anchor.close())
 }
 
 // create makes sure that a file exists at path. It returns the absolute path.

@@ -1,0 +1,36 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// anchor is an idle connection that is open as long as its database. SQLite deletes the log when the last connection ends, and package
+// database/sql ends the connection of a transaction whose context ends. Without the anchor, a database at rest could lose its log, and
+// the guard would report that the files were deleted.
+type anchor struct {
+	pool *sql.DB
+	conn *sql.Conn
+}
+
+// openAnchor opens the log, so that the connection counts as a user of it.
+func openAnchor(ctx context.Context, files *guard) (*anchor, error) {
+	pool, err := connect(files, url.Values{"_synchronous": {"FULL"}}, 1)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pool.Conn(ctx)
+	if err == nil {
+		err = openLog(ctx, conn)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("keep the log of the database %s: %w", files.path, err), pool.Close())
+	}
+	return &anchor{pool, conn}, nil
+}
+
+// close ends the connection. It moves the log into the database file if no other connection is open.
+func (a *anchor) close() error { return errors.Join(a.conn.Close(), a.pool.Close()) }

@@ -1,0 +1,4 @@
+package sqlite
+
+// CloseAnchor closes the connection that Close leaves open after it failed with ErrMoved.
+func CloseAnchor(db *DB) error { return db.anchor.close() }
