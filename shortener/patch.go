@@ -6,8 +6,8 @@ import (
 	"keypool/shortener/destination"
 )
 
-// Patch describes a change of a link. A nil member stays as it is. The zero value of ExpiresAt, Title or Tags clears
-// the member.
+// Patch describes a change of a link. A field that is nil leaves the link as it is. A pointer to "", or to a list without tags, removes
+// the expiry, the title or the tags.
 type Patch struct {
 	URL       *string
 	ExpiresAt *string // RFC 3339
@@ -43,7 +43,7 @@ func (l *Link) nextDetails(now time.Time) *Details {
 }
 
 // Apply returns the link after the change. If nothing changes, the result is l with the same version. allowed decides where the
-// link may lead. Apply fails with ErrGone for a tombstone, with ErrFixed for another URL of a fixed link, with an *InvalidError,
+// link may lead. Apply fails with ErrGone for a tombstone, with ErrFixed if the change has another URL and the link is fixed, with an *InvalidError,
 // or with [destination.ErrBlocked].
 func (p *Patch) Apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
 	before, now := l, stamp(now)

@@ -121,7 +121,7 @@ func TestAPIListsItsMethods(t *testing.T) {
 	}
 }
 
-func TestOtherMethodsAnswer405(t *testing.T) {
+func TestUnsupportedMethodsGet405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)

@@ -40,9 +40,9 @@ func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
 	})
 }
 
-// TestHeirBeginsAfterPreviousPromise sets the clock of the heir back to before the time at which the
+// TestNextHolderOfMachineBeginsAfterReservedTime sets the clock of the heir back to before the time at which the
 // heir acquired the id. The heir must not make the numbers of the previous holder.
-func TestHeirBeginsAfterPreviousPromise(t *testing.T) {
+func TestNextHolderOfMachineBeginsAfterReservedTime(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)

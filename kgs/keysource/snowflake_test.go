@@ -134,7 +134,7 @@ func TestSnowflakeWaitsWhenSequenceIsExhausted(t *testing.T) {
 	})
 }
 
-func TestSnowflakeLimitsWaitWhenClockStepsBack(t *testing.T) {
+func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 	t.Run("waits for 10 ms", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()

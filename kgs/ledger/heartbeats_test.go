@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestHolderIsDeadAfterLooksWithoutHeartbeat(t *testing.T) {
+func TestHolderIsDeadIfItsCounterStaysTheSame(t *testing.T) {
 	var b heartbeats
 	now := time.Now()
 	look := func(after time.Duration, counts ...int64) []string {

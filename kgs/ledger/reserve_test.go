@@ -56,7 +56,7 @@ func TestReserveContinuesInTheNextLength(t *testing.T) {
 	})
 }
 
-func TestReserveTakesOverEachReservedRangeOnce(t *testing.T) {
+func TestReserveAdoptsEachReservedRangeOnce(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 100)
 		l.MustReserve(t, "alive", ledger.StateReserved, 100)
@@ -82,7 +82,7 @@ func TestReserveTakesOverEachReservedRangeOnce(t *testing.T) {
 	})
 }
 
-func TestReserveTakesOverNoRangesOfShorterCodes(t *testing.T) {
+func TestReserveDoesNotAdoptRangesOfShorterCodes(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 10)
 		l.DeclareDead(t, "dead")
@@ -93,7 +93,7 @@ func TestReserveTakesOverNoRangesOfShorterCodes(t *testing.T) {
 	})
 }
 
-func TestReserveTakesOverWholeShippingRanges(t *testing.T) {
+func TestReserveAdoptsWholeShippingRanges(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "dead", ledger.StateShipping, 100)
 		l.DeclareDead(t, "dead")

@@ -33,7 +33,7 @@ func TestDeliverReturnsTheFloor(t *testing.T) {
 	})
 }
 
-func TestSettleRefusesWrongRangesAndIsRepeatable(t *testing.T) {
+func TestSettleTakesOnlyNumbersOfTheBatchAndMayBeRepeated(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
 		for name, ranges := range map[string][]codespace.Range{

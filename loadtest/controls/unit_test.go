@@ -21,7 +21,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
-		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestHeirBeginsAfterPreviousPromise", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},

@@ -24,7 +24,7 @@ type Importer struct {
 
 	// Refuse gets each refusal, in the order of the lines. An error ends the import.
 	Refuse func(Refusal) error
-	// Progress gets the figures after each part.
+	// Progress gets the counts so far after each transaction.
 	Progress func(Summary)
 }
 
@@ -42,8 +42,8 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("line %d, %.64q: %v", r.Line, r.Code, r.Reason)
 }
 
-// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. It may count a
-// code twice that occurs twice in the file.
+// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. If a
+// code occurs twice in the file, a dry run may count it twice.
 type Summary struct {
 	Imported int64
 	Present  int64 // were in the database already
@@ -54,14 +54,14 @@ type Summary struct {
 func (s Summary) Records() int64 { return s.Imported + s.Present + s.Refused }
 
 const (
-	// partSize is how many records one transaction inserts. With it, the time of a commit is a small fraction of the time of
-	// an import, and another writer of a SQLite database waits for about a tenth of a second.
+	// partSize is how many records one transaction inserts. With 1,000 records, commits take a small fraction of the time of an
+	// import. Another writer of a SQLite database waits for about a tenth of a second.
 	partSize = 1000
 	// readAhead is how many parts are read and checked while one is inserted.
 	readAhead = 2
-	// pauseShare is the time of a part, divided by the time of the pause after it. A process that waits for the lock of a SQLite
-	// database polls, at intervals that grow with the time that it has waited. Without a pause, the import would nearly always take
-	// the lock again before the other process finds it free, and creations of servers would fail.
+	// pauseShare is the time of a part, divided by the time of the pause after it. A process polls for the lock of a SQLite database,
+	// at intervals that grow with the time that it has waited. Without a pause, the import would nearly always take
+	// the lock again before the other process finds it free, and the server would refuse requests to create links.
 	pauseShare = 3
 )
 
@@ -103,7 +103,7 @@ func (i *Importer) Run(ctx context.Context, f Format, file io.Reader) (Summary, 
 	return s, err
 }
 
-// pause waits after a part that took some time, if other processes wait for the database.
+// pause waits after a transaction for a share of the time that the transaction took, if other processes wait for the database.
 func (i *Importer) pause(ctx context.Context, took time.Duration) {
 	if !i.Pauses || i.DryRun {
 		return
@@ -165,7 +165,7 @@ func (i *Importer) check(f Format, line *Line) candidate {
 	return c
 }
 
-// maxShown is the length in bytes of the text that a refusal shows of a code. Each code that can be imported is shorter.
+// maxShown is the maximum number of bytes of a code that a candidate keeps. Each code that can be imported is shorter.
 const maxShown = 256
 
 func clipped(code string) string { return strings.Clone(code[:min(len(code), maxShown)]) }

@@ -21,7 +21,8 @@ const (
 	deviceOther   = "other"
 )
 
-// botWords are parts of the user agents of programs, in lower case. The user agents of browsers contain none of them. The
+// botWords are parts of the user agents of programs, in lower case. Apart from those of a maker of phones (see isBrowser), the
+// user agents of browsers contain none of them. The
 // words http, www., .com, .org and @ find the address that most programs name: "(+https://example.com/bot)".
 //
 //nolint:gochecknoglobals // never changed; Go has no slice constants
@@ -94,7 +95,7 @@ type knownAgent struct {
 	agent
 }
 
-// of classifies a user agent. It allocates only if the user agent is not in memory.
+// of returns what a user agent reveals. It allocates only if the user agent is not in memory.
 func (t *agents) of(text string) agent {
 	if len(text) > maxAgent {
 		return classify(text)

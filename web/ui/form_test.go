@@ -73,7 +73,7 @@ func TestFilterAddress(t *testing.T) {
 }
 
 // A page after the sign-in is a page of this service.
-func TestLocal(t *testing.T) {
+func TestPageAfterSignInIsLocal(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",

@@ -2,15 +2,15 @@
 //
 // Vocabulary:
 //
-//   - A person is who sends a request: the operator on the admin listener, or the holder of a token.
-//   - An entrance determines the person of a request.
+//   - A person sends a request: the operator on the admin listener, or the user of a token on the public listener.
+//   - An entrance authenticates a request: it finds the person who sent it.
 //   - The base is the path of the pages: /links on the admin listener, and /admin on the public one.
-//   - The stored values of a link are those in the database. The seen values are those with which a form was filled. The typed
+//   - The stored values of a link are those in the database. The seen values are those that the server put into the form. The typed
 //     values are those that the person sends.
 //
 // Invariants:
 //
-//   - a person sees and changes only the links that their token may see and change, because each handler passes the person's
+//   - a person sees and changes only the links that they are permitted to see and change, because each handler passes the person's
 //     [service.Actor] to the service;
 //   - a request that could change something is refused unless the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
@@ -39,13 +39,14 @@ var assets embed.FS
 
 // Tokens knows the API tokens. [*token.Registry] implements it.
 type Tokens interface {
-	// Name returns the name of the token with this id, which may be revoked, or "" if there is none.
+	// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if there is no such token.
 	Name(owner int64) string
 	// Valid returns the tokens that are neither revoked nor expired, in the order of their names.
 	Valid() []token.Token
 }
 
-// Limits counts what clients of the public listener do. Its errors are those that Config.Problem knows.
+// Limits counts the creations and misses of clients, and refuses a client that exceeds its limit. Config.Problem describes each of
+// its errors.
 type Limits interface {
 	// Spend counts one creation with a token, or fails if the token has reached its limit.
 	Spend(t token.Token) error
@@ -137,7 +138,7 @@ type exchange struct {
 	person person
 }
 
-// handle registers a handler for a path below the base, which gets only requests of known persons.
+// handle registers h for a path below the base. h gets only requests of known persons.
 func (u *UI) handle(pattern string, h func(*exchange) error) {
 	method, path, found := strings.Cut(pattern, " ")
 	if !found {
@@ -151,7 +152,8 @@ func (u *UI) handle(pattern string, h func(*exchange) error) {
 	}))
 }
 
-// open returns a handler that also gets requests of unknown persons.
+// open makes h a handler, which sets headers, refuses requests of foreign pages and answers errors. It does not check who sent the
+// request.
 func (u *UI) open(h func(*exchange) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -172,7 +174,7 @@ func (u *UI) protect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	// CrossOriginProtection lets requests pass that have neither header. Browsers send Origin with each POST.
+	// CrossOriginProtection accepts a request that has neither an Origin nor a Sec-Fetch-Site header. Browsers send Origin with each POST.
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return errForeign
 	}
@@ -199,7 +201,7 @@ func (u *UI) fail(x *exchange, err error) {
 	u.send(x, p.Status, u.pages.message, &view{Title: p.Title, Problem: &p, Person: x.person})
 }
 
-// problem describes err for the person. It logs what the operator must know, and sets Retry-After.
+// problem describes err for the person. It logs an error of the server (status 5xx), and sets Retry-After for 429 and 503.
 func (u *UI) problem(x *exchange, err error) reply.Problem {
 	if own, ok := errors.AsType[*pageError](err); ok {
 		return reply.Problem{Title: own.title, Detail: own.detail, Status: own.status}
@@ -209,7 +211,7 @@ func (u *UI) problem(x *exchange, err error) reply.Problem {
 		x.w.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
 	if p.Status >= http.StatusInternalServerError {
-		u.Logger.Warn("a page for links failed", "pattern", x.r.Pattern, "error", err)
+		u.Logger.Warn("cannot answer a request for a page for links", "pattern", x.r.Pattern, "error", err)
 	}
 	return p
 }

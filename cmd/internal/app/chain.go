@@ -30,7 +30,7 @@ type Chain struct {
 
 	keys    *kgs.Fallback
 	local   *kgs.Source
-	batch   atomic.Pointer[kgs.Source] // local; the watch may run before local exists
+	batch   atomic.Pointer[kgs.Source] // the value of local, for the watch, which may start before local is set
 	breaker interface{ State() gobreaker.State }
 	watch   *poolWatch
 	serving *servingWatch
@@ -82,8 +82,8 @@ func KeySources() []config.KeySource {
 	return all
 }
 
-// PlainCodes reports whether the codes of a key source are consecutive numbers in base 62, whatever
-// the ledger of the database is.
+// PlainCodes reports whether the codes of a key source are always consecutive numbers in base 62, even if the ledger of the
+// database permutes its numbers.
 func PlainCodes(name string) bool {
 	return slices.ContainsFunc(keySources(), func(s keySource) bool { return s.name == name && s.plain })
 }
@@ -131,8 +131,8 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// byCreations returns look, except that it does not count the keys in the local batch as taken, because no creation
-// has used them. Otherwise a server that has just started would seem to use up the pool.
+// byCreations wraps look. It subtracts the keys in the local batch from the keys that were taken, because no creation has used
+// them. Otherwise a server that has just started would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)

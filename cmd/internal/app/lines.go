@@ -16,9 +16,9 @@ const (
 	flushTime = time.Second
 )
 
-// lines writes log lines to standard error without blocking the caller. If standard error is a pipe that is not read, further
-// lines are dropped and counted when maxLines lines wait. Lines are also dropped if standard error cannot be written. It is safe
-// for concurrent use.
+// lines writes log lines to standard error without blocking the caller. If standard error is a pipe that is not read, up
+// to maxLines lines wait, and further lines are dropped and counted. A line is also dropped if the write to standard error fails. It
+// is safe for concurrent use.
 type lines struct {
 	out     io.Writer
 	queue   chan []byte
@@ -27,7 +27,7 @@ type lines struct {
 	stopped chan struct{}
 }
 
-// startLines returns lines that are written to out until close.
+// startLines starts a goroutine that writes lines to out. close stops it.
 func startLines(out io.Writer) *lines {
 	l := &lines{
 		out: out, queue: make(chan []byte, maxLines), stop: make(chan struct{}), stopped: make(chan struct{}),

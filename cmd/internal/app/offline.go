@@ -41,8 +41,8 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 }
 
 // MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the
-// links. MigrateDatabase has no time limit except ctx. If the ledger was created with another secret, it fails with
-// ledger.ErrWrongSecret and changes nothing, unless anySecret is true.
+// links. Only ctx limits its time. MigrateDatabase fails with ledger.ErrWrongSecret and changes nothing if the ledger was created with
+// another secret and anySecret is false.
 func MigrateDatabase(ctx context.Context, s config.Common, anySecret bool, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}
@@ -61,13 +61,13 @@ func (c *Core) Identify(ctx context.Context) (err error) {
 	return err
 }
 
-// CheckUnused returns ledger.ErrInUse if a program uses the database.
+// CheckUnused returns ledger.ErrInUse if another program uses the database. Otherwise it returns what the check has seen.
 func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 	return c.ledger.CheckUnused(ctx)
 }
 
-// ReplaceLedger replaces a ledger whose secret is lost with a new ledger of the present settings. In the
-// same transaction it calls links, as [ledger.Ledger.Replace] documents.
+// ReplaceLedger creates a new ledger with the present settings in the place of a ledger whose secret is lost. It calls links in the
+// same transaction. [ledger.Ledger.Replace] describes both parameters.
 func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	if err := c.ledger.Replace(ctx, forgetLeases, links); err != nil {
 		return err
@@ -75,7 +75,8 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 	return c.OpenLedger(ctx)
 }
 
-// CloseAccounts audits all keys against the rows of a link store with the given order. OpenOffline must have opened the
+// CloseAccounts audits all keys: it compares the ledger and the pool with the links, which are the rows of a store with the given
+// order. OpenOffline must have opened the
 // Core, and Identify its code space.
 func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
 	evidence := audit.Evidence{Space: c.Space, Order: order, Snapshot: c.ledger.Snapshot, Links: links}

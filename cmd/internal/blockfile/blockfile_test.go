@@ -176,7 +176,7 @@ func TestHalfWrittenFileDoesNotComeIntoUse(t *testing.T) {
 }
 
 // While the file cannot be used, the last list stays in use, and the log has one line per state.
-func TestUnusableFileKeepsLastList(t *testing.T) {
+func TestUnusableFileLeavesTheBlockListAsItIs(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world) error{
 		"removed":   func(w *world) error { return os.Remove(w.path) },

@@ -19,16 +19,16 @@ type shortenerFlags struct {
 	config.Server `embed:""`
 	Version       kong.VersionFlag `help:"Print program, version and commit."`
 
-	ServeLinks    struct{}     `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
-	MigrateSchema migrateFlags `cmd:"" name:"migrate" help:"Migrate the database schema, and the links of an older version."`
-	Reindex       reindexFlags `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
-	Audit         auditFlags   `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
-	Explain       explainFlags `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 for every code, 2 if the argument cannot be a code."`
-	Delete        deleteFlags  `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
-	Import        importFlags  `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused; standard error then has the line of each and the reason. It may be repeated, also after it was killed."`
-	Export        exportFlags  `cmd:"" help:"Export all links with their owners, details and deletions. Servers may be running."`
-	Token         tokenFlags   `cmd:"" help:"Manage API tokens. Servers may be running."`
-	Healthcheck   struct{}     `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
+	ServeLinks    struct{}      `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
+	MigrateSchema migrateFlags  `cmd:"" name:"migrate" help:"Migrate the database schema, and the links of an older version."`
+	Reindex       reindexFlags  `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
+	Audit         auditFlags    `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 for every code, 2 if the argument cannot be a code."`
+	Delete        deleteFlags   `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
+	Import        importFlags   `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused; standard error then has the line of each and the reason. It may be repeated, also after it was killed."`
+	Export        exportFlags   `cmd:"" help:"Export all links with their owners, details and deletions. Servers may be running."`
+	Token         tokenCommands `cmd:"" help:"Manage API tokens. Servers may be running."`
+	Healthcheck   struct{}      `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }
 
 func shortenerCommandLine(out, errors io.Writer) config.Program {

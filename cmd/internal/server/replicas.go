@@ -16,7 +16,8 @@ import (
 	"keypool/shortener/service"
 )
 
-// openReplicas returns the look-up of redirects: in the replicas that the settings name, or else in the store.
+// openReplicas returns the look-up of redirects. It reads from the replicas in the settings, or from the store if there are none.
+// openReplicas fails if the settings name replicas and the links are on a Citus cluster.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, error) {
 	primary, ok := store.(*pgstore.Store)
 	if _, spread := store.(*pgstore.Spread); spread && len(s.Replicas) > 0 {

@@ -108,7 +108,7 @@ func TestHealthcheckReportsReadiness(t *testing.T) {
 	}
 }
 
-func TestPathThatIsNotADatabaseExitsWith2(t *testing.T) {
+func TestServerExitsWith2IfPathIsNotADatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.txt")
@@ -165,7 +165,7 @@ func TestIdleServerHasNoRunway(t *testing.T) {
 
 // A batch that a server has just reserved is no consumption. The first server watches the ledger while the second server
 // reserves its first batches.
-func TestIdleLedgerServersHaveNoSpaceRunway(t *testing.T) {
+func TestSpaceRunwayOfIdleServersIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "", "--key-source=ledger", "--kgs-batch-min=5")
 	r := start(t, s)

@@ -31,7 +31,7 @@ func openTokens(ctx context.Context, p *program.Program, c *app.Core, reading, w
 	}
 	c.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "shortener_tokens_read_timestamp_seconds",
-		Help: "Time until which all revocations of tokens have reached this server.",
+		Help: "Unix time up to which this server knows each revocation of a token.",
 	}, func() float64 { return float64(registry.Current().UnixMilli()) / 1000 }))
 	p.Background("tokens", p.Fail, registry.Run)
 	return registry, nil
@@ -47,7 +47,7 @@ func tokenStore(c *app.Core, reading, writing *pgxpool.Pool) token.Store {
 	return token.Postgres(read, write)
 }
 
-// tokenTimeout is the time limit of a command for tokens, without the start of the program.
+// tokenTimeout limits the time of a command for tokens. The start of the program does not count.
 const tokenTimeout = 10 * time.Second
 
 // onTokens calls do with the store of the tokens, for a command that may run while servers run.
@@ -69,18 +69,18 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 	return do(ctx, tokenStore(c, connections, connections))
 }
 
-// tokenFlags are the commands that manage tokens.
-type tokenFlags struct {
+// tokenCommands are the commands that manage tokens.
+type tokenCommands struct {
 	Create tokenCreation   `cmd:"" help:"Create a token and print it. It cannot be shown again."`
 	List   tokenListing    `cmd:"" help:"List all tokens without their secrets."`
-	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command ends after the time within which every server refuses the token, unless the server reports that it cannot read the tokens."`
+	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command waits until each server refuses the token. A server that cannot read the tokens may accept it for longer, and logs this."`
 }
 
 // tokenCreation are the flags of the command token create.
 type tokenCreation struct {
-	Name    tokenName    `required:"" placeholder:"NAME" help:"Name of the token, 1 to 64 characters. Two tokens that are not revoked have different names."`
+	Name    tokenName    `required:"" placeholder:"NAME" help:"Name of the token, 1 to 64 characters. It must differ from the names of all tokens that are not revoked."`
 	Scope   token.Scopes `required:"" placeholder:"SCOPE,..." help:"What the token permits: create (links), read and edit (its own links), admin (all of these, on all links). Separate scopes by commas."`
-	Rate    config.Rate  `default:"100/s" help:"Links that the token may create per second on each server, with bursts of ten times that, or off."`
+	Rate    config.Rate  `default:"100/s" help:"Number of links that the token may create per second on each server. A burst may have ten times as many. The value off removes the limit."`
 	Expires config.Age   `placeholder:"DURATION" help:"Time until the token expires, such as 720h. Default: never."`
 }
 
@@ -89,7 +89,8 @@ type tokenName string
 
 var _ kong.MapperValue = (*tokenName)(nil)
 
-// Decode takes 1 to 64 printable characters. It is no UnmarshalText, because kong would replace bytes that are not UTF-8.
+// Decode takes 1 to 64 printable characters. The type has no method UnmarshalText, because kong replaces bytes that are not UTF-8
+// before it calls this method.
 func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
 	text, err := ctx.Scan.PopValue("string")
 	if err != nil {
@@ -111,7 +112,7 @@ func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.W
 			return err
 		}
 		if _, err := fmt.Fprintln(out, bearer); err != nil {
-			return fmt.Errorf("print the token %s, which is valid and cannot be shown again; revoke it: %w", token.FormatID(created.ID), err)
+			return fmt.Errorf("the token %s is valid, but cannot be printed, and cannot be shown again: revoke it: %w", token.FormatID(created.ID), err)
 		}
 		return nil
 	})
@@ -200,8 +201,8 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// revokeToken revokes a token. It returns after the time within which every server refuses the token. This time is no part of
-// the time limit of the command, because the database may be slow.
+// revokeToken revokes a token. It then waits for token.Freshness. After that time every server refuses the token. tokenTimeout
+// does not include the wait, so that a slow database has all of this time.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))
 	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // The claim compares the log bytes of the two tables. It is not decided without both of them.
-func TestOrderIsJudgedByLogBytes(t *testing.T) {
+func TestLinkOrderClaimComparesBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	tables := func(code, rank measure.Series) *orderRecord {
 		return &orderRecord{tables: []*ordered{{name: "by code", log: code}, {name: "by rank", log: rank}}}

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	sourcesLength = 3       // digits of a code; the space is filled in a second
+	sourcesLength = 3       // characters of a code; a program fills this space in a second
 	sourcesSize   = 238_328 // 62^3
 	sourcesPool   = 5_000   // keys in a pool, fewer than the codes that are free at the end
 	sourcesWidth  = 8       // creations at the same time
-	sourcesLinks  = 700     // links of each key source at each share
+	sourcesLinks  = 700     // links that are created with each key source at each share of codes in use
 	// sourcesExact is the allowed difference of the mean attempts from the prediction, as a share of
-	// the prediction. The mean of 700 geometric variables exceeds it in one of a thousand runs.
+	// the prediction. The mean of 700 geometric variables differs by more in one of a thousand runs.
 	sourcesExact = 0.12
 	highest      = 0.9 // highest share of codes in use
-	sameURL      = 100 // links to the same URL that the key source hash makes
+	sameURL      = 100 // links to one URL, whose codes the key source hash makes
 )
 
 // shares returns the shares of codes in use at which key sources are measured.
@@ -47,7 +47,7 @@ type measurement struct{ source, column string }
 func at(share float64) string { return fmt.Sprintf("f = %g", share) }
 
 // repeated is the name of the column for repeated creations with the same URL.
-const repeated = "the same URL, per link"
+const repeated = "one URL for all links"
 
 func sourceClaims() []experiment.Claim[attemptsRecord] {
 	on := func(name, text string, judge func(*attemptsRecord) experiment.Verdict) experiment.Claim[attemptsRecord] {
@@ -66,7 +66,7 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 	return append([]experiment.Claim[attemptsRecord]{
 		on("one attempt, however full the space is", "A key source that records which codes it has given out takes one attempt, however full the space is.", judgeRemembering),
 		on("random codes take 1/(1-f) attempts", "Random codes take 1/(1-f) attempts on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
-		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes, each further link to the same URL takes one more attempt. For %d links the average is %.1f attempts per link.", sameURL, same),
+		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes, each link to the same URL takes one attempt more than the link before it. For %d links the average is %.1f attempts per link.", sameURL, same),
 			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
@@ -75,7 +75,7 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[attemptsRecord]{
 		Name: "compare/space", Title: "Attempts of every key source as the space fills",
-		Summary: fmt.Sprintf("There are %s codes of %d digits. A share f of them is given out and in use. Each key source then makes %d more links. "+
+		Summary: fmt.Sprintf("There are %s codes of %d characters. A share f of them is given out and in use. With each key source, a server then creates %d more links. "+
 			"The experiment counts how many keys a creation tries until a key is free.", report.Number(sourcesSize), sourcesLength, sourcesLinks),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
 		Claims:   sourceClaims(),
@@ -127,7 +127,7 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 }
 
 // launch starts a server with each key source. The databases of each server are copies of template, in which links
-// have the first n codes. Ledgers do not permute, so that the codes of their numbers are known. The
+// have the first n codes. The ledgers do not permute their numbers, so that launch knows which codes they have given out. The
 // permutation does not change the number of attempts. If n is not 0, launch leaves out Snowflake,
 // hash and UUID, because the size of their spaces is fixed and too large to fill.
 func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
@@ -157,7 +157,7 @@ func (r *attemptsRecord) measure(ctx context.Context, source *sources.Running, c
 	return r.count(source, repeated, sameURL, 1, func(int) error {
 		o := source.Server.Client.Create(ctx, "https://loadtest.example/the-same")
 		if o.State != loadtest.Acknowledged {
-			return fmt.Errorf("the state of another creation with the same URL is %s: %s", o.State, o.Detail)
+			return fmt.Errorf("the state of a repeated creation with the same URL is %s: %s", o.State, o.Detail)
 		}
 		return nil
 	})
@@ -217,10 +217,10 @@ func showKeySources(r *attemptsRecord, e *report.Experiment) {
 		"CODE_LENGTH": fmt.Sprint(sourcesLength), "FALLBACK": "none", "KGS_PERMUTE": "false", "KGS_POOL_CAPACITY": fmt.Sprint(sourcesPool),
 	}
 	e.Notes = []string{
-		"The codes in use are codes of links in the database. According to its ledger, counter, sequences or list of used keys, the key source has given out exactly these codes. " +
+		"The codes in use are codes of links in the database. The experiment also sets the ledger, the counter, the sequences or the list of used keys as if the key source had given out exactly these codes. " +
 			"The attempts per link are the keys that the server counts as taken (kgs_keys_taken_total), divided by the number of links.",
 		"The spaces of Snowflake, hash and UUID have a fixed size and are too large to fill. These key sources are measured only at f = 0.",
-		"A pool in PostgreSQL also contains random codes, but they are drawn in advance. A key that conflicts with a used key never reaches the pool.",
+		"The codes of a pool in PostgreSQL are random, too, but they are drawn in advance. A key that conflicts with a used key never reaches the pool.",
 	}
 	table := report.Table{Title: "Attempts per creation", Columns: []string{"key source", at(0), at(0.5), at(highest), repeated}}
 	for _, s := range sources.Compared() {

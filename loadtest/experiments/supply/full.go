@@ -17,7 +17,7 @@ import (
 const (
 	largeKeys     = 100_000_000
 	largePatience = 10 * time.Minute
-	largeDrain    = 2 * time.Minute // the first tenth of this time predicts how many keys are taken
+	largeDrain    = 2 * time.Minute // time of the drain; the claim predicts its end from the rate in the first tenth
 )
 
 // filled holds what a run with --full observes of the large pool.
@@ -27,7 +27,7 @@ type filled struct {
 	some, full  level     // the first observed level with any keys, and the first with all keys
 	bytes       int64     // memory that Redis uses for the keys
 	peak        uint64    // peak of the worker's memory, in bytes
-	slope       float64   // keys per second in the first tenth of the drain; 0 if unknown
+	slope       float64   // keys taken per second in the first tenth of the drain; 0 if unknown
 	first, last level     // the levels at the start and at the end of the drain
 }
 

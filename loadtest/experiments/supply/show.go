@@ -14,7 +14,7 @@ func show(r *record, e *report.Experiment) {
 	if r.filled == nil {
 		e.Claims = e.Claims[:len(e.Claims)-len(fillClaims())] // the claims at the end need --full
 	} else {
-		e.Notes = append(e.Notes, fmt.Sprintf("At %.0f/s a pool of 100,000,000 keys lasts %s. "+
+		e.Notes = append(e.Notes, fmt.Sprintf("At %.0f creations per second, a pool of 100,000,000 keys lasts %s. "+
 			"The run therefore drained it for %v only. It then drained a smaller pool until it was empty.",
 			r.rate, lasts(r.rate, largeKeys), largeDrain))
 	}
@@ -25,7 +25,7 @@ func show(r *record, e *report.Experiment) {
 		}
 		marks, table := r.moments()
 		e.Charts, e.Tables = r.charts(marks), []report.Table{table}
-		e.Notes = append(e.Notes, fmt.Sprintf("The time that a pool lasts is the number of its keys divided by the rate. At %.0f/s a pool of 1,000,000 keys lasts %s, "+
+		e.Notes = append(e.Notes, fmt.Sprintf("The time that a pool lasts is the number of its keys divided by the rate. At %.0f creations per second, a pool of 1,000,000 keys lasts %s, "+
 			"a pool of 5,000,000 keys lasts %s, and a pool of 100,000,000 keys lasts %s.", usualRate, lasts(usualRate, 1e6), lasts(usualRate, 5e6), lasts(usualRate, 100e6)))
 	}
 	e.Notes = append(e.Notes, r.notes...)
@@ -45,7 +45,7 @@ func (r *record) charts(marks []report.Mark) []report.Chart {
 		{
 			Title: "Keys in the pool, predicted and observed", X: x, Y: report.Axis{Label: "keys in Redis", Unit: "keys"}, Marks: marks,
 			Series: []report.Series{{Name: "observed", XY: line(r.seen, r.started)}, predicted},
-			Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: page"}},
+			Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: signal restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: signal page"}},
 		},
 		{
 			Title: "Latency of creations during the drain and the refill", X: x, Y: report.Axis{Label: "p99 of each second", Unit: "ms"}, Marks: marks,
