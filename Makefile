@@ -49,7 +49,7 @@ run: build
 # code translated to Go. It starts no goroutines, and checking it took most of the time.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze promtool
-	$(keeper) run go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
+	$(keeper) run go test -race -timeout 20m -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 lint:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted by gofmt: $$files" >&2; exit 1; }
