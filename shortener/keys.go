@@ -5,8 +5,8 @@ import "context"
 // Keys supplies the codes of new links. A pool ignores the URL and the attempt. A hash uses
 // both.
 type Keys interface {
-	// Next returns a key for url. The first attempt of a creation is 0, and each
-	// conflict increases it by one. Next may be called concurrently. It returns at once
+	// Next returns a key for url. The first attempt of a creation is 0. Each
+	// conflict increases it by one, and so does each key without a batch that the creation could not use. Next may be called concurrently. It returns at once
 	// while a local batch has keys. Otherwise it blocks until a key arrives or ctx ends.
 	// It fails with ErrKeysExhausted when no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)

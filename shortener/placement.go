@@ -11,6 +11,20 @@ type Placement interface {
 	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. A creation with this
 	// key concerns one part only if its code belongs to the same part.
 	PartOfRequest(key string) (part int, answers bool)
-	// Answers reports whether any part answers at present.
-	Answers() bool
+	// Answers reports whether any part other than except answers at present. A negative number excepts no part.
+	Answers(except int) bool
 }
+
+// OnePart is the placement of a store that has one part, which always counts as answering.
+type OnePart struct{}
+
+var _ Placement = OnePart{}
+
+// PartOf implements [Placement].
+func (OnePart) PartOf(string) (part int, answers bool) { return 0, true }
+
+// PartOfRequest implements [Placement].
+func (OnePart) PartOfRequest(string) (part int, answers bool) { return 0, true }
+
+// Answers implements [Placement].
+func (OnePart) Answers(except int) bool { return except != 0 }

@@ -116,6 +116,25 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A creation is acknowledged only after its link is durable.
+		{"commit", "shortener/commit/committer.go",
+			"p.timer.Reset(commitTimeout)\n",
+			"return shortener.Inserted, nil\n"},
+		// A creation is acknowledged only if its link is stored.
+		{"store", "shortener/commit/committer.go",
+			"p := c.free.Get().(*pending)\n",
+			"return shortener.Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
+		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
+		{"repeat", "shortener/commit/inserter.go",
+			"if !awaited(group) || !sleep(ctx, pause) {",
+			"if true || !awaited(group) || !sleep(ctx, pause) {"},
+		{"repeat", "shortener/commit/search.go",
+			`return false, fmt.Errorf("commit a key: %w", err)`,
+			"return false, nil"},
+		// If another link already has the code of a key, the creation takes the next key.
+		{"conflict", "shortener/commit/search.go",
+			"s.parts.Metrics.source(key.Source).conflicts.Inc()\n",
+			"return true, nil\n"},
 		// A host that is too long is not converted to punycode.
 		{"host-bound", "shortener/destination/url.go",
 			"if utf8.RuneCountInString(host) > maxHost {",
@@ -157,31 +176,12 @@ func Table() []Edit {
 			"if false {"},
 		// A server uses an answer of the store for at most 0.9 s without another look-up.
 		{"freshness", "shortener/service/cache.go",
-			"if known && (recent(c.start.Add(e.asked), now) || c.storeDown(code, now)) {",
+			"if known && recent(c.start.Add(e.asked), now) {",
 			"if known {"},
 		// If two changes of a link end at the same time, the cache keeps the later state.
 		{"later-change", "shortener/service/cache.go",
 			"if e.olderThan(present) {",
 			"if false && e.olderThan(present) {"},
-		// A creation is acknowledged only after its link is durable.
-		{"commit", "shortener/service/committer.go",
-			"p.timer.Reset(commitTimeout)\n",
-			"return shortener.Inserted, nil\n"},
-		// A creation is acknowledged only if its link is stored.
-		{"store", "shortener/service/committer.go",
-			"p := c.free.Get().(*pending)\n",
-			"return shortener.Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
-		// If another link already has the code of a key, the creation takes the next key.
-		{"conflict", "shortener/service/create.go",
-			"source.conflicts.Inc()\n",
-			"return shortener.Inserted, part, nil\n"},
-		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
-		{"repeat", "shortener/service/create.go",
-			`return 0, part, fmt.Errorf("commit a key: %w", err)`,
-			"return shortener.Conflict, part, nil"},
-		{"repeat", "shortener/service/inserter.go",
-			"if !awaited(group) || !sleep(ctx, pause) {",
-			"if true || !awaited(group) || !sleep(ctx, pause) {"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",

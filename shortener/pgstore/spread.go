@@ -147,9 +147,9 @@ func (s *Spread) nodeOfRequest(key string) *node {
 }
 
 // Answers implements [shortener.Placement].
-func (s *Spread) Answers() bool {
-	for _, n := range s.placement.Load().nodes {
-		if n.answers() {
+func (s *Spread) Answers(except int) bool {
+	for part, n := range s.placement.Load().nodes {
+		if part != except && n.answers() {
 			return true
 		}
 	}
@@ -239,7 +239,7 @@ func (s *Spread) Ping(ctx context.Context) error {
 	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	err := s.Store.Ping(coordinator)
-	if err != nil && ctx.Err() == nil && s.Answers() {
+	if err != nil && ctx.Err() == nil && s.Answers(-1) {
 		return nil
 	}
 	return err

@@ -49,17 +49,13 @@ var errLookupPanicked = errors.New("the look-up panicked")
 // links are not followed at once, and an insertion in entries costs more than the rest of the
 // creation.
 type cache struct {
-	lookup  Lookup
-	now     func() time.Time
-	start   time.Time // the time from which entries count
-	entries *otter.Cache[string, *entry]
-	created createdLinks
-	// partOf returns the part of the store in which the link of a code lives. It is nil if the store has one part.
-	partOf func(code string) int
-	// failed is the time of the last failed look-up. It is nil after a successful look-up. failedParts holds an
-	// *atomic.Pointer[time.Time] for each part of a store with several parts.
-	failed      atomic.Pointer[time.Time]
-	failedParts sync.Map
+	lookup    Lookup
+	now       func() time.Time
+	start     time.Time // the time from which entries count
+	entries   *otter.Cache[string, *entry]
+	created   createdLinks
+	placement shortener.Placement
+	failures  sync.Map // a *failure for each part of the store, by its number
 
 	mu    sync.Mutex
 	calls map[string]*call // running look-ups whose result may enter the cache
@@ -76,16 +72,20 @@ type call struct {
 	err   error
 }
 
+// failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
+type failure = atomic.Pointer[time.Time]
+
 // newCache returns a cache for up to size links. A link with a
 // long URL counts as several links, so that size limits the memory to LinkMemory for each link.
-func newCache(size int, lookup Lookup, now func() time.Time) *cache {
+func newCache(size int, lookup Lookup, placement shortener.Placement, now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
 	}
 	return &cache{
-		lookup: lookup,
-		now:    now,
-		start:  now(),
+		lookup:    lookup,
+		now:       now,
+		start:     now(),
+		placement: placement,
 		entries: otter.Must(&otter.Options[string, *entry]{
 			MaximumWeight: uint64(size),
 			Weigher:       func(_ string, e *entry) uint32 { return e.weight() },
@@ -103,12 +103,16 @@ func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	if !known && !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	if known && (recent(c.start.Add(e.asked), now) || c.storeDown(code, now)) {
+	if known && recent(c.start.Add(e.asked), now) {
 		return e.answer(now)
 	}
-	fresh, joined, err := c.load(ctx, code)
+	failed := c.failure(code)
+	if known && storeDown(failed, now) {
+		return e.answer(now)
+	}
+	fresh, joined, err := c.load(ctx, code, failed)
 	if joined && err == nil && fresh.missing() {
-		fresh, _, err = c.load(ctx, code) // the link may be newer than the look-up that was joined
+		fresh, _, err = c.load(ctx, code, failed) // the link may be newer than the look-up that was joined
 	}
 	switch {
 	case err == nil:
@@ -131,25 +135,21 @@ func (c *cache) present(code string) (e *entry, known bool) {
 // clock, so a change of the wall clock has no effect.
 func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
-// failure returns where the time of the last failed look-up in the part of code is kept.
-func (c *cache) failure(code string) *atomic.Pointer[time.Time] {
-	if c.partOf == nil {
-		return &c.failed
+// failure returns the last failure in the part of code. To find the part may take as long as a hit in the cache.
+func (c *cache) failure(code string) *failure {
+	part, _ := c.placement.PartOf(code)
+	if failed, ok := c.failures.Load(part); ok {
+		return failed.(*failure)
 	}
-	part := c.partOf(code)
-	if failed, ok := c.failedParts.Load(part); ok {
-		return failed.(*atomic.Pointer[time.Time])
-	}
-	failed, _ := c.failedParts.LoadOrStore(part, new(atomic.Pointer[time.Time]))
-	return failed.(*atomic.Pointer[time.Time])
+	failed, _ := c.failures.LoadOrStore(part, new(failure))
+	return failed.(*failure)
 }
 
 // storeDown reports whether the last look-up failed, so that callers do not wait for
 // the store. Once per Freshness it returns false to one caller, which tries the store for
 // all callers. So a store that hangs delays only one request per second.
-func (c *cache) storeDown(code string, now time.Time) bool {
-	failure := c.failure(code)
-	failed := failure.Load()
+func storeDown(last *failure, now time.Time) bool {
+	failed := last.Load()
 	if failed == nil {
 		return false
 	}
@@ -157,11 +157,12 @@ func (c *cache) storeDown(code string, now time.Time) bool {
 		return true
 	}
 	tried := now
-	return !failure.CompareAndSwap(failed, &tried)
+	return !last.CompareAndSwap(failed, &tried)
 }
 
-// load looks code up in the store, or joins a running look-up of the same code.
-func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _ error) {
+// load looks code up in the store, or joins a running look-up of the same code. The result changes the last failure in the part of
+// code.
+func (c *cache) load(ctx context.Context, code string, last *failure) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
 	shared, joined := c.calls[code]
 	if !joined {
@@ -172,7 +173,7 @@ func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _
 	}
 	c.mu.Unlock()
 	if !joined {
-		c.do(ctx, code, shared)
+		c.do(ctx, code, shared, last)
 		return shared.entry, false, shared.err
 	}
 	select {
@@ -186,21 +187,20 @@ func (c *cache) load(ctx context.Context, code string) (_ *entry, joined bool, _
 // do runs the shared look-up on the goroutine of the first caller, for at most lookupTimeout.
 // It continues when the context of this caller ends, because other callers may wait for the
 // result.
-func (c *cache) do(ctx context.Context, code string, shared *call) {
+func (c *cache) do(ctx context.Context, code string, shared *call, last *failure) {
 	defer c.finish(code, shared)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
-	failure := c.failure(code)
 	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
 		failed := c.now()
-		failure.Store(&failed)
+		last.Store(&failed)
 		shared.err = err
 		return
 	}
-	if failure.Load() != nil { // to read it is cheaper than to write it after every look-up
-		failure.Store(nil)
+	if last.Load() != nil { // to read it is cheaper than to write it after every look-up
+		last.Store(nil)
 	}
 	if err != nil {
 		link = shortener.Link{}

@@ -100,7 +100,7 @@ func TestCacheReleasesWaitingCallersOnPanic(t *testing.T) {
 		c := newCache(0, func(context.Context, string) (shortener.Link, error) {
 			<-gate
 			panic("a bug in the store")
-		}, time.Now)
+		}, shortener.OnePart{}, time.Now)
 		var group sync.WaitGroup
 		group.Go(func() {
 			defer func() {

@@ -78,7 +78,7 @@ func newRows(links ...shortener.Link) (*rows, *cache) {
 	for _, link := range links {
 		r.links[link.Code] = link
 	}
-	return r, newCache(0, r.lookup, time.Now)
+	return r, newCache(0, r.lookup, shortener.OnePart{}, time.Now)
 }
 
 // assertGet resolves code and checks the error. If want is nil, get must return the link.
@@ -201,7 +201,7 @@ func TestCacheSizeIsLimited(t *testing.T) {
 		link := testLink(code)
 		link.URL += strings.Repeat("a", len(code)%2*1500)
 		return link, nil
-	}, time.Now)
+	}, shortener.OnePart{}, time.Now)
 	for i := range 10 * size {
 		assertGet(t, c, fmt.Sprintf("code%d", i), nil)
 	}
@@ -306,7 +306,7 @@ func TestCacheKeepsTheLaterOfTwoChanges(t *testing.T) {
 
 func TestCreatedLinksInTheSameSlotReplaceEachOther(t *testing.T) {
 	t.Parallel()
-	c := newCache(0, nil, time.Now)
+	c := newCache(0, nil, shortener.OnePart{}, time.Now)
 	for i := range 10 * createdSize {
 		link := testLink(fmt.Sprintf("code%d", i))
 		c.put(link, time.Now())

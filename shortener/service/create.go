@@ -4,17 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"keypool/shortener"
-)
-
-const (
-	// createTimeout is the time limit of one creation with all its attempts.
-	createTimeout = 5 * time.Second
-	// maxAttempts is the maximum number of attempts of one creation. A creation with random
-	// keys needs far fewer attempts, on average 100 in a space that is 99 % full.
-	maxAttempts = 10_000
+	"keypool/shortener/commit"
 )
 
 // Create creates a link and blocks until the link is durable, for at most five seconds. If
@@ -41,7 +33,7 @@ func (s *Service) create(ctx context.Context, r shortener.Request, once *shorten
 	} else {
 		err = s.createKey(ctx, &link)
 	}
-	if errors.Is(err, shortener.ErrAliasTaken) || errors.Is(err, errRepeated) || errors.Is(err, shortener.ErrKeyBusy) {
+	if errors.Is(err, shortener.ErrAliasTaken) || errors.Is(err, commit.ErrRepeated) || errors.Is(err, shortener.ErrKeyBusy) {
 		return shortener.Link{}, false, err
 	}
 	s.readiness.created(err)
@@ -57,85 +49,13 @@ func (s *Service) create(ctx context.Context, r shortener.Request, once *shorten
 	return link, existing, nil
 }
 
-// errNoFurtherKey reports that the key source had no further key after a conflict. It concerns
-// only this creation. For example, all codes that a hash gives for one URL are in use.
-var errNoFurtherKey = errors.New("no further key")
-
-// createKey draws keys for link until the store accepts one.
+// createKey commits link with a key.
 func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
-	work := s.timeouts.context()
-	random, elsewhere, avoid := 0, 0, noPart
-	for attempt := range maxAttempts {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		outcome, part, err := s.tryKey(work, link, attempt, avoid)
-		if elsewhere < maxElsewhere && s.parts.elsewhere(err) {
-			elsewhere, avoid = elsewhere+1, part
-			continue
-		}
-		if attempt > 0 && errors.Is(err, shortener.ErrKeysExhausted) {
-			return fmt.Errorf("%w after %d conflicts: %w", errNoFurtherKey, attempt, err)
-		}
-		if err != nil {
-			return err
-		}
-		if link.Source == shortener.SourceRandom {
-			random++
-		}
-		if outcome == shortener.Inserted {
-			s.metrics.createdWithKey(random)
-			return nil
-		}
+	err := s.commits.WithKey(ctx, link)
+	if err == nil {
+		s.metrics.createdByKey.Inc()
 	}
-	return fmt.Errorf("%w: %d keys in a row belong to other links", shortener.ErrKeysExhausted, maxAttempts)
-}
-
-// errRouted is the error with which tryKey settles a key that equals a path of this service.
-// Such a key counts as lost. These keys are too few for a separate reason in the ledger.
-var errRouted = errors.New("the code is a path of this service")
-
-// tryKey draws one key, commits link with it and settles the key. It returns the part of the store to which the key belongs. If the program crashes before
-// it settles the key, the record of the batch remains, and the janitor abandons its keys.
-func (s *Service) tryKey(ctx context.Context, link *shortener.Link, attempt, avoid int) (outcome shortener.Outcome, part int, err error) {
-	key, part, err := s.parts.draw(ctx, s.keys, link, attempt, avoid)
-	if err != nil {
-		return 0, noPart, fmt.Errorf("draw a key: %w", err)
-	}
-	link.Code, link.Source = key.Code, key.Source
-	source := s.metrics.source(key.Source)
-	source.taken.Inc()
-	if shortener.IsRoute(key.Code) {
-		settle(key, errRouted)
-		return shortener.Conflict, part, nil
-	}
-	outcome, err = s.committerOf(part, link).commit(ctx, *link)
-	if s.parts.elsewhere(err) {
-		s.parts.setAside(part, key)
-	} else {
-		settle(key, err)
-	}
-	if err != nil {
-		return 0, part, fmt.Errorf("commit a key: %w", err)
-	}
-	if outcome == shortener.Conflict {
-		source.conflicts.Inc()
-	}
-	return outcome, part, nil
-}
-
-// settle reports to the batch what happened to the key. The parameter err is the error of its
-// commit.
-func settle(k shortener.Key, err error) {
-	switch {
-	case k.Batch == nil:
-	case err == nil: // also after a conflict: another link has the code
-		k.Batch.Used()
-	case errors.Is(err, shortener.ErrNotWritten):
-		k.Batch.Returned(k.Code)
-	default:
-		k.Batch.Lost(k.Code)
-	}
+	return err
 }
 
 // errAliasWithoutRow reports a fault of the store. It must not be reported as a mistake of the
@@ -146,11 +66,7 @@ var errAliasWithoutRow = errors.New("the store reports a conflict but has no row
 // look-up before the insert, two users could find the same alias free. If the stored link
 // satisfies the request, createAlias sets *link to the stored link.
 func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *shortener.Link) (existing bool, err error) {
-	var outcome shortener.Outcome
-	part, err := s.partOf(link.Code)
-	if err == nil {
-		outcome, err = s.committerOf(part, link).commit(s.timeouts.context(), *link)
-	}
+	outcome, err := s.commits.WithAlias(link)
 	if err != nil {
 		return false, fmt.Errorf("commit an alias: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/shortener"
+	"keypool/shortener/commit"
 	"keypool/shortener/destination"
 	"keypool/shortener/service"
 	"keypool/shortener/storetest"
@@ -85,7 +86,7 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	}{
 		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "returned code"},
 		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "returned code"},
-		{"unknown outcome", errDown, service.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
+		{"unknown outcome", errDown, commit.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +142,7 @@ func TestCreateFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		})
 		start := time.Now()
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})
-		assertUnavailable(t, err, service.ErrTooSlow)
+		assertUnavailable(t, err, commit.ErrTooSlow)
 		if waited := time.Since(start); waited >= time.Second {
 			t.Errorf("Create took %v, want less than a second", waited)
 		}
@@ -171,7 +172,7 @@ func TestCreateEndsWhenEveryKeyConflicts(t *testing.T) {
 		})
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})
 		assertUnavailable(t, err, shortener.ErrKeysExhausted)
-		assertCounter(t, registry, "kgs_key_conflicts_total", "hash", service.MaxAttempts)
+		assertCounter(t, registry, "kgs_key_conflicts_total", "hash", 10_000)
 	})
 }
 

@@ -91,7 +91,7 @@ func TestCacheMemoryIsLimited(t *testing.T) {
 			before := heap()
 			c := newCache(size, func(_ context.Context, code string) (shortener.Link, error) {
 				return shortener.Link{Code: code, URL: strings.Repeat("a", length), Details: details()}, nil
-			}, time.Now)
+			}, shortener.OnePart{}, time.Now)
 			for n := range size {
 				assertGet(t, c, strconv.Itoa(1_000_000+n), nil)
 			}

@@ -83,12 +83,15 @@ func Delete(ctx context.Context, store shortener.Store, code string, now time.Ti
 	return err
 }
 
+// changeTimeout is the time limit of a change.
+const changeTimeout = 5 * time.Second
+
 // change replaces the link with this code by the result of f.
 func (s *Service) change(ctx context.Context, a Actor, code string, f func(l shortener.Link, now time.Time) (shortener.Link, error)) (shortener.Link, error) {
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	var asked time.Time
 	var version int64

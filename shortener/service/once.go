@@ -8,10 +8,8 @@ import (
 
 	"keypool/internal/upkeep"
 	"keypool/shortener"
+	"keypool/shortener/commit"
 )
-
-// errRepeated reports that the idempotency key of a creation was used before.
-var errRepeated = fmt.Errorf("%w: the idempotency key was used before", shortener.ErrNotWritten)
 
 // CreateOnce is like Create for a request of a token with an idempotency key. If the key was used in the last OnceMemory
 // for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. This holds even if
@@ -22,7 +20,7 @@ func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key strin
 	once := r.Once(key)
 	for range maxRaces {
 		link, existing, err = s.create(ctx, r, once)
-		if !errors.Is(err, errRepeated) && !isInvalid(err) {
+		if !errors.Is(err, commit.ErrRepeated) && !isInvalid(err) {
 			return link, existing, false, err
 		}
 		first, failed := s.first(ctx, once)
@@ -34,7 +32,7 @@ func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key strin
 		}
 		// The link of the creation that used the key is not stored, or not any more.
 	}
-	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", errRepeated, maxRaces))
+	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", commit.ErrRepeated, maxRaces))
 }
 
 // first returns the link of the creation that used the key of once first.

@@ -2,17 +2,14 @@
 //
 //   - A creation is one call of [Service.Create] or [Service.CreateOnce].
 //   - An attempt is one insert of a link with one key. After a conflict, the creation makes another attempt.
-//   - A group is the links that one Insert of the store writes. The group commit collects them from concurrent creations.
 //   - A look-up is a read of the store for one code.
 //
 // These invariants also hold when the store or a key source fails:
 //
 //   - A creation is acknowledged only after its row is durable.
 //   - No code is looked up before it is inserted. [Service.Suggest] looks codes up, but only to give advice.
-//   - Each key is settled once: as used, returned or lost. If the outcome of its commit is unknown, it is lost.
 //
-// A creation passes through [Service.Create], [shortener.Keys], the group commit (committer.go,
-// inserter.go) and the [shortener.Store]. A redirect passes through [Service.Resolve], the cache
+// A creation passes through [Service.Create], package commit with [shortener.Keys], and the [shortener.Store]. A redirect passes through [Service.Resolve], the cache
 // (cache.go) and the store.
 package service
 
@@ -28,21 +25,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/shortener"
+	"keypool/shortener/commit"
 	"keypool/shortener/destination"
 )
 
 // Service creates and resolves links. All its methods may be called concurrently.
 type Service struct {
 	store     shortener.Store
-	keys      shortener.Keys
 	metrics   *Metrics
 	now       func() time.Time
 	cache     *cache
-	committer *committer // of all links, or of those that concern several parts of the store
-	parts     parts
+	commits   *commit.Parts
 	reads     *Slots // for lists and queries for visits
 	readiness readiness
-	timeouts  timeouts // of creations
 
 	destinations destination.Rules
 }
@@ -51,11 +46,11 @@ type Service struct {
 type Config struct {
 	Store     shortener.Store
 	Keys      shortener.Keys
-	Placement shortener.Placement // where the links of Store live; nil if the store has one part
+	Placement shortener.Placement // where the links of Store live; if nil, Store has one part
 	Lookup    Lookup              // look-ups of redirects; if nil, the Lookup of Store
 	Metrics   *Metrics            // if nil, the metrics are not exported
 	CacheSize int                 // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
-	QueueSize int                 // creations that may wait for a commit, 4,096 if 0
+	QueueSize int                 // creations that may wait for a commit in each part of Store, 4,096 if 0
 	Readers   int                 // lists and queries for visits at the same time, defaultReaders if 0
 	OwnHosts  *destination.Hosts  // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time    // if nil, time.Now
@@ -76,25 +71,22 @@ func New(cfg Config) *Service {
 	if cfg.Lookup == nil {
 		cfg.Lookup = cfg.Store.Lookup
 	}
-	s := &Service{
-		store:     cfg.Store,
-		keys:      cfg.Keys,
-		metrics:   cfg.Metrics,
-		now:       cfg.Now,
-		cache:     newCache(cfg.CacheSize, cfg.Lookup, cfg.Now),
-		committer: newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize),
+	if cfg.Placement == nil {
+		cfg.Placement = shortener.OnePart{}
+	}
+	return &Service{
+		store:   cfg.Store,
+		metrics: cfg.Metrics,
+		now:     cfg.Now,
+		cache:   newCache(cfg.CacheSize, cfg.Lookup, cfg.Placement, cfg.Now),
+		commits: commit.New(commit.Config{
+			Store: cfg.Store, Placement: cfg.Placement, Keys: cfg.Keys, Metrics: cfg.Metrics.commits, QueueSize: cfg.QueueSize,
+		}),
 		reads:     NewSlots(cmp.Or(cfg.Readers, defaultReaders)),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},
 	}
-	if cfg.Placement != nil {
-		s.parts.placement = cfg.Placement
-		s.parts.start = func() *committer { return newCommitter(cfg.Store, cfg.Metrics, cfg.QueueSize) }
-		s.cache.partOf = func(code string) int { part, _ := cfg.Placement.PartOf(code); return part }
-		cfg.Metrics.setAside(s.parts.aside.count.Load)
-	}
-	return s
 }
 
 // Block replaces the block list. From now on, a creation fails if its URL leads to one of these hosts or to
@@ -125,10 +117,7 @@ func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ct
 // Close commits the queued creations and stops the service. If ctx ends before all commits
 // are done, Close interrupts the commits and returns an error. SQLite completes a commit that has begun,
 // and Close then waits for it. Create must not be called after Close.
-func (s *Service) Close(ctx context.Context) error {
-	defer s.timeouts.close()
-	return errors.Join(s.committer.close(ctx), s.parts.close(ctx))
-}
+func (s *Service) Close(ctx context.Context) error { return s.commits.Close(ctx) }
 
 const (
 	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
@@ -179,16 +168,15 @@ func (r *readiness) check(ctx context.Context) error {
 }
 
 // created records the result of a creation. It ignores failures that do not show whether later
-// creations will fail: a full queue, a client that disconnects, a link whose data the store
-// rejects, and a URL for which the key source hash has no free code.
+// creations will fail: those that [commit.ConcernsOneCreation] lists, a client that disconnects, and a link whose data the store
+// rejects.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
 		if r.refused.Load() != nil { // a read after every creation is cheaper than a write
 			r.refused.Store(nil)
 		}
-	case !errors.Is(err, errQueueFull) && !errors.Is(err, errPartDown) && !errors.Is(err, errNoFurtherKey) && !errors.Is(err, shortener.ErrRefused) &&
-		!errors.Is(err, context.Canceled):
+	case !commit.ConcernsOneCreation(err) && !errors.Is(err, shortener.ErrRefused) && !errors.Is(err, context.Canceled):
 		now := r.now()
 		r.refused.Store(&now)
 	}

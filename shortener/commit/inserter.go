@@ -1,4 +1,4 @@
-package service
+package commit
 
 import (
 	"context"
@@ -146,7 +146,7 @@ func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	case o == shortener.Busy:
 		return result{err: fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)}
 	case o == shortener.Repeated, o == shortener.Present && link.Once != nil:
-		return result{err: errRepeated}
+		return result{err: ErrRepeated}
 	case o == shortener.Present:
 		return result{outcome: shortener.Conflict}
 	}
@@ -158,9 +158,9 @@ func (c *committer) try(ctx context.Context, links []shortener.Link) ([]shortene
 	defer cancel()
 	start := time.Now()
 	outcomes, err := c.store.Insert(ctx, links)
-	c.metrics.commitSeconds.Observe(time.Since(start).Seconds())
+	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	if err == nil {
-		c.metrics.commitRows.Observe(float64(len(links)))
+		c.metrics.rows.Observe(float64(len(links)))
 	}
 	return outcomes, err
 }

@@ -1,4 +1,4 @@
-package service
+package commit
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ func TestFallbackAttemptsCountRandomKeysOnly(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
-	metrics.createdWithKey(0) // the key was not random, so there is no observation
-	metrics.createdWithKey(3)
+	metrics.tried(0) // the key was not random, so there is no observation
+	metrics.tried(3)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package service
+package commit
 
 import (
 	"context"
@@ -23,11 +23,8 @@ const (
 	commitTimeout = 900 * time.Millisecond
 )
 
-var (
-	errQueueFull = fmt.Errorf("%w: the queue of creations is full", shortener.ErrNotWritten)
-	errClosed    = fmt.Errorf("%w: the server is stopping", shortener.ErrNotWritten)
-	errTooSlow   = fmt.Errorf("the commit took longer than %v", commitTimeout)
-)
+// ErrTooSlow reports that a commit did not end in time.
+var ErrTooSlow = fmt.Errorf("the commit took longer than %v", commitTimeout)
 
 // committer is a group commit: links that arrive during an Insert share the next Insert
 // (DeWitt et al., "Implementation Techniques for Main Memory Database Systems", SIGMOD
@@ -117,7 +114,7 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	p.cause.Store(nil)
 	if err := c.enqueue(p); err != nil {
 		c.free.Put(p)
-		return 0, unavailable(err)
+		return 0, err
 	}
 	p.timer.Reset(commitTimeout)
 	select {
@@ -130,7 +127,7 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	case <-ctx.Done():
 		return p.leave(ctx.Err())
 	case <-p.timer.C:
-		return p.leave(errTooSlow)
+		return p.leave(ErrTooSlow)
 	}
 }
 

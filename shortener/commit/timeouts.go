@@ -1,4 +1,4 @@
-package service
+package commit
 
 import (
 	"context"
@@ -6,8 +6,12 @@ import (
 	"time"
 )
 
-// sharing is how long one context serves all creations that begin.
-const sharing = 100 * time.Millisecond
+const (
+	// createTimeout is the time limit of one creation with all its attempts.
+	createTimeout = 5 * time.Second
+	// sharing is how long one context serves all creations that begin.
+	sharing = 100 * time.Millisecond
+)
 
 // timeouts gives each creation a context that ends createTimeout after the creation began, or up to the duration sharing
 // earlier. Creations that begin at about the same time share a context, because a context with a timeout of its own takes about
@@ -20,7 +24,7 @@ type sharedTimeout struct {
 	begun  time.Time
 }
 
-func (t *timeouts) context() context.Context {
+func (t *timeouts) context() *sharedTimeout {
 	latest := t.latest.Load()
 	if latest != nil && time.Since(latest.begun) < sharing {
 		return latest

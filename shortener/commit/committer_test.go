@@ -1,4 +1,4 @@
-package service
+package commit
 
 import (
 	"context"
@@ -11,8 +11,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"keypool/internal/testenv"
 	"keypool/shortener"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func testLink(code string) shortener.Link {
+	return shortener.Link{Code: code, URL: "https://go.dev/" + code, Source: "pool", CreatedAt: time.Unix(0, 0).UTC()}
+}
 
 func startCommitter(t testing.TB, s shortener.Store, queueSize int) *committer {
 	t.Helper()
@@ -143,9 +150,8 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 		}
 		start := time.Now()
 		_, err := c.commit(t.Context(), testLink("one too many"))
-		var refusal *shortener.UnavailableError
-		if !errors.As(err, &refusal) || refusal.RetryAfter <= 0 || !errors.Is(err, shortener.ErrNotWritten) {
-			t.Fatalf("commit with a full queue: %v, want an UnavailableError that wraps ErrNotWritten", err)
+		if !errors.Is(err, errQueueFull) || !errors.Is(err, shortener.ErrNotWritten) {
+			t.Fatalf("commit with a full queue: %v, want errQueueFull, which wraps ErrNotWritten", err)
 		}
 		if waited := time.Since(start); waited != 0 {
 			t.Fatalf("commit with a full queue blocked for %v", waited)

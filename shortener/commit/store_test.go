@@ -1,4 +1,4 @@
-package service_test
+package commit_test
 
 import (
 	"context"
@@ -8,19 +8,39 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/internal/testenv"
 	"keypool/shortener"
+	"keypool/shortener/commit"
 	"keypool/shortener/pgstore"
-	"keypool/shortener/service"
+	"keypool/shortener/sqlitestore"
 	"keypool/shortener/storetest"
 )
+
+// newStore returns a store on a new SQLite database.
+func newStore(t testing.TB) shortener.Store {
+	return sqlitestore.New(storetest.SQLite(t), storetest.Plain())
+}
+
+// start starts the commits to a store, without keys.
+func start(t testing.TB, store shortener.Store) *commit.Parts {
+	t.Helper()
+	p := commit.New(commit.Config{Store: store, Placement: shortener.OnePart{}, Metrics: commit.NewMetrics(prometheus.NewRegistry())})
+	t.Cleanup(func() {
+		if err := p.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
 
 // TestCommitReturnsOutcomePerLink concurrently commits several links with the same code, for
 // each of 40 codes. A caller must get Inserted if and only if the row has its URL.
 func TestCommitReturnsOutcomePerLink(t *testing.T) {
 	t.Parallel()
-	s, store := newService(t, nil)
+	store := newStore(t)
+	p := start(t, store)
 	const callers, codes = 100, 40
 	var inserted atomic.Int32
 	var wg sync.WaitGroup
@@ -28,7 +48,7 @@ func TestCommitReturnsOutcomePerLink(t *testing.T) {
 		wg.Go(func() {
 			link := storetest.Link(fmt.Sprint(i % codes))
 			link.URL = fmt.Sprintf("https://h/%d", i)
-			outcome, err := s.Commit(t.Context(), link)
+			outcome, err := p.WithAlias(&link)
 			if err != nil {
 				t.Error(err)
 			}
@@ -66,14 +86,15 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func benchCommit(b *testing.B, store shortener.Store) {
-	s := startService(b, service.Config{Store: store})
+	p := start(b, store)
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.SetParallelism(storetest.BenchClients / 2) // times GOMAXPROCS
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if outcome, err := s.Commit(context.Background(), storetest.BenchLink(n.Add(1))); outcome != shortener.Inserted {
+			link := storetest.BenchLink(n.Add(1))
+			if outcome, err := p.WithAlias(&link); outcome != shortener.Inserted {
 				b.Errorf("outcome %v, %v", outcome, err)
 			}
 		}

@@ -1,0 +1,105 @@
+package commit
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/shortener"
+)
+
+// maxAside is the maximum number of keys that are set aside. They need about 8 MiB. With two parts, one of which does not answer,
+// a server sets as many keys aside as it creates links.
+const maxAside = 1 << 17
+
+// errNoRoom is the error with which a key is settled that cannot be set aside. Such a key counts as lost.
+var errNoRoom = errors.New("too many keys are set aside")
+
+// aside owns the keys that are set aside: it has each of them until take returns it, or settles it. Its methods may be called
+// concurrently.
+type aside struct {
+	gauge prometheus.Gauge
+	count atomic.Int64 // number of keys, readable without the lock
+
+	mu     sync.Mutex
+	keys   map[int][]shortener.Key // by the part to which they belonged when they were set aside
+	closed bool
+}
+
+// put sets a key of a part aside. It settles the key if there is no room or after close. A key without a batch is on no record, so
+// put drops it.
+func (a *aside) put(part int, key shortener.Key) {
+	if key.Batch == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.closed:
+		settle(key, shortener.ErrNotWritten)
+	case a.count.Load() >= maxAside:
+		settle(key, errNoRoom)
+	default:
+		if a.keys == nil {
+			a.keys = make(map[int][]shortener.Key)
+		}
+		a.keys[part] = append(a.keys[part], key)
+		a.count.Add(1)
+		a.gauge.Inc()
+	}
+}
+
+// take returns a key of a part that answers and that fits s, and its part. The caller then owns the key.
+func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
+	if a.count.Load() == 0 {
+		return shortener.Key{}, noPart, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for at, keys := range a.keys {
+		last := len(keys) - 1
+		if last < 0 {
+			continue
+		}
+		key = keys[last]
+		if part, answers := s.parts.Placement.PartOf(key.Code); answers && s.fits(part) { // the code may have moved to another part
+			keys[last] = shortener.Key{}
+			a.keys[at] = keys[:last]
+			a.count.Add(-1)
+			a.gauge.Dec()
+			return key, part, true
+		}
+	}
+	return shortener.Key{}, noPart, false
+}
+
+// close returns all keys to their batches.
+func (a *aside) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+	for _, keys := range a.keys {
+		for _, key := range keys {
+			settle(key, shortener.ErrNotWritten)
+		}
+	}
+	a.keys = nil
+	a.count.Store(0)
+	a.gauge.Set(0)
+}
+
+// settle reports to the batch what happened to the key. The parameter err is the error of its
+// commit.
+func settle(k shortener.Key, err error) {
+	switch {
+	case k.Batch == nil:
+	case err == nil: // also after a conflict: another link has the code
+		k.Batch.Used()
+	case errors.Is(err, shortener.ErrNotWritten):
+		k.Batch.Returned(k.Code)
+	default:
+		k.Batch.Lost(k.Code)
+	}
+}

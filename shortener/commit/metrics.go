@@ -1,0 +1,90 @@
+package commit
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/promvalue"
+)
+
+// Metrics counts commits and the keys that they need. It may be used concurrently.
+type Metrics struct {
+	rows    prometheus.Histogram // links in one Insert that succeeded
+	seconds prometheus.Histogram // seconds from sending an Insert until it is durable or fails
+
+	keysTaken        *prometheus.CounterVec
+	keyConflicts     *prometheus.CounterVec
+	fallbackAttempts prometheus.Histogram
+	setAside         prometheus.Gauge
+
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. With it, a creation
+	// needs no look-up by label in a CounterVec, which hashes and allocates.
+	sources sync.Map
+}
+
+// sourceMetrics counts the keys of one key source. It counts each key once, also if it is set aside and used later.
+type sourceMetrics struct {
+	taken     prometheus.Counter
+	conflicts prometheus.Counter
+}
+
+// NewMetrics registers the metrics with reg. It panics if reg already has them, because a
+// registry serves only one Parts.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		rows: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "shortener_commit_rows",
+			Help:    "Links written by one transaction.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 12),
+		}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "shortener_commit_seconds",
+			Help:    "Seconds from sending a transaction of links until it is durable or fails.",
+			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 15),
+		}),
+		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kgs_keys_taken_total",
+			Help: "Keys drawn by creations, by key source.",
+		}, []string{"source"}),
+		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "kgs_key_conflicts_total",
+			Help: "Keys that creations drew although another link already had them, by key source.",
+		}, []string{"source"}),
+		fallbackAttempts: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "kgs_fallback_attempts",
+			Help:    "Random keys tried by a creation until one was free.",
+			Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024},
+		}),
+		setAside: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "shortener_keys_set_aside",
+			Help: "Keys that wait until the node of their links answers.",
+		}),
+	}
+	reg.MustRegister(m.rows, m.seconds, m.keysTaken, m.keyConflicts, m.fallbackAttempts, m.setAside)
+	return m
+}
+
+// source returns the counters of one key source. The program defines the few possible names.
+// They are never user input.
+func (m *Metrics) source(name string) *sourceMetrics {
+	if s, ok := m.sources.Load(name); ok {
+		return s.(*sourceMetrics)
+	}
+	s, _ := m.sources.LoadOrStore(name, &sourceMetrics{
+		taken:     m.keysTaken.WithLabelValues(name),
+		conflicts: m.keyConflicts.WithLabelValues(name),
+	})
+	return s.(*sourceMetrics)
+}
+
+// tried counts a link with a key. The parameter random is the number of random keys
+// that the creation tried. It is 0 if the key was not random.
+func (m *Metrics) tried(random int) {
+	if random > 0 {
+		m.fallbackAttempts.Observe(float64(random))
+	}
+}
+
+// KeysTaken returns the number of keys that creations took, by key source.
+func (m *Metrics) KeysTaken() map[string]float64 { return promvalue.ByLabel(m.keysTaken) }

@@ -1,0 +1,396 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/internal/promvalue"
+	"keypool/shortener"
+)
+
+// halves is a store in memory with two parts, one for codes with an even last digit and one for the others.
+type halves struct {
+	shortener.Store
+	off [2]atomic.Bool // the part does not answer, and the store knows it
+	// insert is called before each Insert with its links, which belong to one part. If it returns an outcome, the first link has it.
+	insert func(ctx context.Context, part int, links []shortener.Link) (shortener.Outcome, error)
+
+	mu      sync.Mutex
+	links   map[string]shortener.Link
+	inserts [2]int // by part
+}
+
+func half(code string) int { return int(code[len(code)-1]) % 2 }
+
+func (h *halves) PartOf(code string) (part int, answers bool) {
+	return half(code), !h.off[half(code)].Load()
+}
+
+func (h *halves) PartOfRequest(key string) (part int, answers bool) { return h.PartOf(key) }
+
+func (h *halves) Answers(except int) bool {
+	return except != 0 && !h.off[0].Load() || except != 1 && !h.off[1].Load()
+}
+
+func (h *halves) Writers() int { return 2 }
+
+func (h *halves) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
+	part := half(links[0].Code)
+	for _, l := range links {
+		if half(l.Code) != part {
+			return nil, errors.New("an Insert with links of two parts")
+		}
+	}
+	h.mu.Lock()
+	h.inserts[part]++
+	h.mu.Unlock()
+	outcomes := make([]shortener.Outcome, len(links))
+	if h.insert != nil {
+		outcome, err := h.insert(ctx, part, links)
+		if err != nil {
+			return nil, err
+		}
+		outcomes[0] = outcome
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i, l := range links {
+		switch stored, found := h.links[l.Code]; {
+		case outcomes[i] != 0:
+		case found && shortener.Equal(stored, l):
+			outcomes[i] = shortener.Present
+		case found:
+			outcomes[i] = shortener.Conflict
+		default:
+			h.links[l.Code], outcomes[i] = l, shortener.Inserted
+		}
+	}
+	return outcomes, nil
+}
+
+// counted supplies the codes n00001, n00002 and so on, step by step, and records what happened to them.
+type counted struct {
+	step      int
+	batchless bool // the keys belong to no batch, as those of a hash
+
+	mu                   sync.Mutex
+	drawn                int
+	attempts             []int
+	used, returned, lost int
+}
+
+func (c *counted) Next(_ context.Context, _ string, attempt int) (shortener.Key, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drawn++
+	c.attempts = append(c.attempts, attempt)
+	key := shortener.Key{Code: fmt.Sprintf("n%05d", c.drawn*c.step), Source: "pool"}
+	if !c.batchless {
+		key.Batch = c
+	}
+	return key, nil
+}
+
+func (c *counted) count(n *int)    { c.mu.Lock(); defer c.mu.Unlock(); *n++ }
+func (c *counted) Used()           { c.count(&c.used) }
+func (c *counted) Returned(string) { c.count(&c.returned) }
+func (c *counted) Lost(string)     { c.count(&c.lost) }
+
+// want checks how many keys were drawn, used, returned and lost.
+func (c *counted) want(t *testing.T, drawn, used, returned, lost int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got, want := [4]int{c.drawn, c.used, c.returned, c.lost}, [4]int{drawn, used, returned, lost}; got != want {
+		t.Errorf("keys drawn, used, returned, lost: %v, want %v", got, want)
+	}
+}
+
+// startHalves starts the commits to an empty store with two parts.
+func startHalves(t *testing.T) (*Parts, *halves, *counted) {
+	t.Helper()
+	h, keys := &halves{links: make(map[string]shortener.Link)}, &counted{step: 1}
+	p := New(Config{Store: h, Placement: h, Keys: keys, Metrics: NewMetrics(prometheus.NewRegistry())})
+	t.Cleanup(func() {
+		if err := p.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return p, h, keys
+}
+
+// create creates a link with a key and returns its code. The number makes the link different from others.
+func create(t *testing.T, p *Parts, number int, once *shortener.Once) (code string, err error) {
+	t.Helper()
+	link := shortener.Link{URL: fmt.Sprintf("https://example.com/%d", number), Once: once}
+	err = p.WithKey(t.Context(), &link)
+	return link.Code, err
+}
+
+func mustCreate(t *testing.T, p *Parts, from, to int) (codes []string) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		code, err := create(t, p, i, nil)
+		if err != nil {
+			t.Fatalf("creation %d: %v", i, err)
+		}
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+// wantTaken checks the counter of keys.
+func wantTaken(t *testing.T, p *Parts, want float64) {
+	t.Helper()
+	if got := p.Metrics.KeysTaken()["pool"]; got != want {
+		t.Errorf("%v keys are counted as taken, want %v", got, want)
+	}
+}
+
+// While a part does not answer, every creation succeeds with keys of the other part. The keys of the part are used when it answers
+// again, and those that are left are returned.
+func TestKeysOfAPartThatDoesNotAnswerAreSetAside(t *testing.T) {
+	t.Parallel()
+	p, h, keys := startHalves(t)
+	h.off[0].Store(true)
+	for _, code := range mustCreate(t, p, 0, 50) { // with n00001, n00003 and so on
+		if half(code) == 0 {
+			t.Errorf("the code %s belongs to the part that does not answer", code)
+		}
+	}
+	keys.want(t, 99, 50, 0, 0)
+	h.off[0].Store(false)
+	mustCreate(t, p, 50, 70)
+	keys.want(t, 99, 70, 0, 0)
+	wantTaken(t, p, 99)
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	keys.want(t, 99, 70, 29, 0)
+}
+
+// A creation whose link was not written uses a key of another part, although the store does not yet know that the part is down. Each
+// key counts once.
+func TestCreationMovesToAnotherPart(t *testing.T) {
+	t.Parallel()
+	p, h, keys := startHalves(t)
+	var down atomic.Bool
+	down.Store(true)
+	h.insert = func(_ context.Context, part int, _ []shortener.Link) (shortener.Outcome, error) {
+		if part == 1 && down.Load() {
+			return 0, fmt.Errorf("%w: connection refused", shortener.ErrNotWritten)
+		}
+		return 0, nil
+	}
+	mustCreate(t, p, 0, 10)
+	drawn := keys.drawn
+	down.Store(false)
+	mustCreate(t, p, 10, 15) // with keys that were set aside
+	keys.want(t, drawn, 15, 0, 0)
+	wantTaken(t, p, float64(drawn))
+	if conflicts := promvalue.ByLabel(p.Metrics.keyConflicts)["pool"]; conflicts != 0 {
+		t.Errorf("%v conflicts are counted", conflicts)
+	}
+}
+
+// A creation that waited for two parts does not wait for a third one.
+func TestCreationMovesOnlyInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, h, _ := startHalves(t)
+		h.insert = func(context.Context, int, []shortener.Link) (shortener.Outcome, error) {
+			time.Sleep(700 * time.Millisecond)
+			return 0, shortener.ErrNotWritten
+		}
+		began := time.Now()
+		if _, err := create(t, p, 0, nil); !errors.Is(err, shortener.ErrNotWritten) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 2100*time.Millisecond {
+			t.Errorf("the creation took %v, want three commits of 0.7 s each", took)
+		}
+	})
+}
+
+// If a commit failed for a reason that holds in each part, or if the link may be stored, no other part gets the link.
+func TestCreationDoesNotMove(t *testing.T) {
+	t.Parallel()
+	once := &shortener.Once{Owner: 1, Key: "key1"} // in the part of the first key
+	unknown := errors.New("connection reset")
+	for name, test := range map[string]struct {
+		once     *shortener.Once
+		replies  []any // the first ones: outcomes or errors; the last one is repeated
+		returned int
+	}{
+		"repeated":                  {once, []any{shortener.Repeated}, 1},
+		"busy":                      {once, []any{shortener.Busy}, 1},
+		"bound to the part":         {once, []any{shortener.ErrNotWritten}, 1},
+		"refused":                   {nil, []any{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)}, 1},
+		"another order":             {nil, []any{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)}, 1},
+		"unknown, then not written": {nil, []any{unknown, shortener.ErrNotWritten}, 0},
+		"unknown, then busy":        {once, []any{unknown, shortener.Busy}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p, h, keys := startHalves(t)
+				h.insert = func(context.Context, int, []shortener.Link) (shortener.Outcome, error) {
+					reply := test.replies[0]
+					test.replies = test.replies[min(1, len(test.replies)-1):]
+					if err, failed := reply.(error); failed {
+						return 0, err
+					}
+					return reply.(shortener.Outcome), nil
+				}
+				if _, err := create(t, p, 0, test.once); err == nil {
+					t.Error("the creation succeeded")
+				}
+				if h.inserts[0] != 0 {
+					t.Error("the other part got the link")
+				}
+				if test.returned == 1 && h.inserts[1] != 1 { // the group commit repeats only an Insert of unknown outcome
+					t.Errorf("the part got the link %d times", h.inserts[1])
+				}
+				keys.want(t, 1, 0, test.returned, 1-test.returned)
+			})
+		})
+	}
+}
+
+// A repetition of an Insert with an unknown outcome has the same code.
+func TestRepeatedInsertStaysInItsPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, h, keys := startHalves(t)
+		h.insert = func(_ context.Context, _ int, links []shortener.Link) (shortener.Outcome, error) {
+			if h.inserts[1] > 1 {
+				return 0, nil
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.links[links[0].Code] = links[0]
+			return 0, errors.New("the reply is lost")
+		}
+		if code := mustCreate(t, p, 0, 1)[0]; code != "n00001" || len(h.links) != 1 {
+			t.Errorf("the link has the code %s, and %d links are stored", code, len(h.links))
+		}
+		keys.want(t, 1, 1, 0, 0)
+	})
+}
+
+// After Close, a creation does not draw further keys.
+func TestCreationDoesNotMoveAfterClose(t *testing.T) {
+	t.Parallel()
+	p, _, keys := startHalves(t)
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := create(t, p, 0, nil); !errors.Is(err, errClosed) {
+		t.Error(err)
+	}
+	keys.want(t, 1, 0, 1, 0)
+}
+
+// A creation with an idempotency key uses a code of the part of this key, if it finds one.
+func TestIdempotencyKeyAndCodeAreInOnePart(t *testing.T) {
+	t.Parallel()
+	p, _, keys := startHalves(t)
+	for i := range 20 {
+		once := &shortener.Once{Owner: 1, Key: fmt.Sprintf("key%d", i)}
+		code, err := create(t, p, i, once)
+		if err != nil || half(code) != half(once.Key) {
+			t.Errorf("the code %s and the key %s belong to different parts: %v", code, once.Key, err)
+		}
+	}
+	keys.want(t, 20, 20, 0, 0) // two creations share each pair of keys
+	keys.step = 2
+	if code, err := create(t, p, 20, &shortener.Once{Owner: 1, Key: "key21"}); err != nil || half(code) != 0 {
+		t.Errorf("without a key of the part of the idempotency key: code %s, error %v", code, err)
+	}
+	keys.want(t, 20+maxUnfit+1, 21, 0, 0)
+}
+
+// If all keys belong to a part that does not answer, a creation sets a limited number of them aside.
+func TestDrawsAreLimited(t *testing.T) {
+	t.Parallel()
+	p, h, keys := startHalves(t)
+	h.off[0].Store(true)
+	keys.step = 2
+	if _, err := create(t, p, 0, nil); !errors.Is(err, errUnusable) {
+		t.Errorf("%v, want errUnusable", err)
+	}
+	keys.want(t, maxSetAside, 0, 0, 0)
+}
+
+// Each key of a hash has another attempt, whether the previous key was set aside or in conflict.
+func TestAttemptsOfAHashIncrease(t *testing.T) {
+	t.Parallel()
+	p, h, keys := startHalves(t)
+	keys.batchless = true
+	h.off[1].Store(true)
+	h.links["n00002"] = testLink("n00002")
+	if code := mustCreate(t, p, 0, 1)[0]; code != "n00004" {
+		t.Errorf("the code is %s", code)
+	}
+	for i, attempt := range keys.attempts {
+		if attempt != i {
+			t.Fatalf("the attempts are %v, want 0, 1, 2 and 3", keys.attempts)
+		}
+	}
+}
+
+// While Close waits for one part, no part accepts links.
+func TestCloseClosesAllPartsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, h, _ := startHalves(t)
+		open := make(chan struct{})
+		h.insert = func(context.Context, int, []shortener.Link) (shortener.Outcome, error) { <-open; return 0, nil }
+		aliases := []shortener.Link{testLink("a0"), testLink("a1")}
+		var commits sync.WaitGroup
+		for i := range aliases {
+			commits.Go(func() {
+				if outcome, err := p.WithAlias(&aliases[i]); outcome != shortener.Inserted || err != nil {
+					t.Errorf("commit before Close: %v, %v", outcome, err)
+				}
+			})
+		}
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- p.Close(t.Context()) }()
+		synctest.Wait()
+		for _, alias := range []string{"b0", "b1"} {
+			link := testLink(alias)
+			if _, err := p.WithAlias(&link); !errors.Is(err, errClosed) {
+				t.Errorf("commit of %s after Close began: %v", alias, err)
+			}
+		}
+		close(open)
+		commits.Wait()
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A key is settled if it cannot be set aside.
+func TestKeyThatCannotBeSetAsideIsSettled(t *testing.T) {
+	t.Parallel()
+	p, _, keys := startHalves(t)
+	key := shortener.Key{Code: "n00001", Batch: keys}
+	for range maxAside + 1 {
+		p.aside.put(1, key)
+	}
+	keys.want(t, 0, 0, 0, 1)
+	p.aside.close()
+	p.aside.put(1, key)
+	keys.want(t, 0, 0, maxAside+1, 1)
+}
