@@ -117,7 +117,7 @@ conformance: build keeper
 # Runs the tests and the fault rows of links on Citus. They need Citus or a Docker engine.
 citus: build keeper
 	$(keeper) need redis-server postgres citus
-	go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/pgstore ./cmd/internal/server
+	go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/citusstore ./cmd/internal/server
 	$(experiments) citus $(STRICT) --controls --scale $(SCALE) --report loadtest/report/citus --markdown bin/citus.md
 
 compose-test:

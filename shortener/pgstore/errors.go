@@ -74,12 +74,6 @@ func isInternal(err error) bool {
 	return errors.As(err, &reply) && reply.Code == stateInternal
 }
 
-// isDeadlock reports whether the server rolled a transaction back to end a deadlock.
-func isDeadlock(err error) bool {
-	var reply *pgconn.PgError
-	return errors.As(err, &reply) && reply.Code == stateDeadlock
-}
-
 // isLocked reports whether err means that a statement waited too long for another transaction.
 func isLocked(err error) bool {
 	var reply *pgconn.PgError

@@ -154,14 +154,22 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	return nil
 }
 
-// OpenPool returns a pool of connections, which the stop closes. OpenPool itself does not
-// connect.
-func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+// NewPool returns a pool of connections, which the caller closes. NewPool itself does not connect. It may be called concurrently.
+func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	c.poolers.adapt(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return pool, nil
+}
+
+// OpenPool returns a pool of connections, as NewPool does, which the stop closes.
+func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	pool, err := c.NewPool(ctx, cfg)
+	if err != nil {
+		return nil, err
 	}
 	c.life.OnStop("database", func(ctx context.Context) error {
 		return program.WaitFor(ctx, func() error { pool.Close(); return nil })

@@ -12,6 +12,7 @@ import (
 	"keypool/cmd/internal/program"
 	"keypool/kgs"
 	"keypool/shortener"
+	"keypool/shortener/citusstore"
 	"keypool/shortener/pgstore"
 	"keypool/shortener/service"
 )
@@ -20,7 +21,7 @@ import (
 // openReplicas fails if the settings name replicas and the links are on a Citus cluster.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, error) {
 	primary, ok := store.(*pgstore.Store)
-	if _, spread := store.(*pgstore.Spread); spread && len(s.Replicas) > 0 {
+	if _, distributed := store.(*citusstore.Store); distributed && len(s.Replicas) > 0 {
 		return nil, errNoReadURLs
 	}
 	if !ok || len(s.Replicas) == 0 {

@@ -67,7 +67,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		store, placement, err := openSpread(ctx, p, c, store, order, connections)
+		store, placement, err := openNodes(ctx, p, c, store, order, connections)
 		if err != nil {
 			return err
 		}

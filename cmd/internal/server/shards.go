@@ -14,7 +14,7 @@ import (
 	"keypool/kgs"
 	"keypool/migrations"
 	"keypool/shortener"
-	"keypool/shortener/pgstore"
+	"keypool/shortener/citusstore"
 )
 
 // migrateFlags are the flags of the command migrate.
@@ -67,27 +67,30 @@ func distribute(ctx context.Context, c *app.Core, shards int) error {
 	return nil
 }
 
-// openSpread returns a store that knows on which node of a Citus cluster each link lives, and where the links live. If the tables of
-// links are not distributed, it returns store and nil.
-func openSpread(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
+// openNodes returns a store that knows on which node of a Citus cluster each link lives, and where the links live. If the tables of
+// links are not distributed, it returns store and nil. The stop closes the connections to the nodes after the service of the links.
+func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
 	if connections == nil {
 		return store, nil, nil
 	}
-	if distributed, err := pgstore.IsDistributed(ctx, connections); err != nil || !distributed {
+	if distributed, err := citusstore.IsDistributed(ctx, connections); err != nil || !distributed {
 		return store, nil, err
 	}
-	spread, err := pgstore.NewSpread(ctx, connections, order, nodeOpener(c), c.Log)
+	nodes, err := citusstore.New(ctx, connections, order, nodeOpener(c), c.Log)
 	if err != nil {
 		return nil, nil, err
 	}
+	c.OnStop("nodes with links", func(ctx context.Context) error {
+		return program.WaitFor(ctx, func() error { nodes.Close(); return nil })
+	})
 	readings := kgs.NewFailureLog(c.Log, "read where the links live")
-	p.Background("nodes with links", p.Fail, func(ctx context.Context) error { return spread.Watch(ctx, readings.Note) })
-	return spread, spread, nil
+	p.Background("places of links", p.Fail, func(ctx context.Context) error { return nodes.Watch(ctx, readings.Note) })
+	return nodes, nodes, nil
 }
 
 // nodeOpener returns a function that opens connections to a node of the cluster, with the user, the database and all other settings
 // of DATABASE_URL.
-func nodeOpener(c *app.Core) pgstore.Opener {
+func nodeOpener(c *app.Core) citusstore.Opener {
 	return func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
 		cfg := c.Database.Postgres.Copy()
 		cfg.ConnConfig.Host, cfg.ConnConfig.Port, cfg.ConnConfig.Fallbacks = host, port, nil
@@ -95,6 +98,6 @@ func nodeOpener(c *app.Core) pgstore.Opener {
 			cfg.ConnConfig.TLSConfig = tls.Clone()
 			cfg.ConnConfig.TLSConfig.ServerName = host
 		}
-		return c.OpenPool(ctx, cfg)
+		return c.NewPool(ctx, cfg)
 	}
 }

@@ -1,4 +1,4 @@
-package pgstore
+package citusstore
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package pgstore
+package citusstore
 
 import (
 	"context"
@@ -7,12 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/sony/gobreaker/v2"
-	"golang.org/x/sync/errgroup"
 
-	"keypool/shortener"
+	"keypool/shortener/pgstore"
 )
 
 const (
@@ -41,11 +38,11 @@ var errNodeDown = errors.New("the node of the link does not answer")
 type node struct {
 	address
 	limit   time.Duration
-	store   *Store // sends statements to the node, which executes them alone if they concern its links only
+	store   *pgstore.Store // sends statements to the node, which executes them alone if they concern its links only
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
-func newNode(a address, limit time.Duration, store *Store, log *slog.Logger) *node {
+func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Logger) *node {
 	log = log.With(slog.String("node", a.String()))
 	var last error // the lock that the library holds during IsSuccessful and ReadyToTrip guards it
 	return &node{address: a, limit: limit, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
@@ -56,7 +53,7 @@ func newNode(a address, limit time.Duration, store *Store, log *slog.Logger) *no
 			}
 			return c.ConsecutiveFailures >= nodeFailures
 		},
-		IsSuccessful: func(err error) bool { last = err; return nodeAnswered(err) },
+		IsSuccessful: func(err error) bool { last = err; return pgstore.Answered(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, errCallerLeft) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
@@ -67,15 +64,6 @@ func newNode(a address, limit time.Duration, store *Store, log *slog.Logger) *no
 			}
 		},
 	})}
-}
-
-// nodeAnswered reports whether an error shows that the node answers.
-func nodeAnswered(err error) bool {
-	var reply *pgconn.PgError
-	if errors.As(err, &reply) {
-		return reply.SeverityUnlocalized == "ERROR" && reply.Code[:2] != classIntervention
-	}
-	return err == nil || isNotFound(err) || errors.Is(err, shortener.ErrOtherOrder) || errors.Is(err, shortener.ErrChanged) || errors.Is(err, errRowVanished)
 }
 
 // answers reports whether the node is in use.
@@ -97,26 +85,8 @@ func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Co
 	return err
 }
 
-// probe asks whether the node accepts links.
-func (n *node) probe(ctx context.Context) error { return n.call(ctx, probeTimeout, n.store.warm) }
-
-// warm inserts no links, over several connections of the pool. A new connection to a node of a cluster first loads the metadata of
-// the cluster, which takes longer than many inserts.
-func (s *Store) warm(ctx context.Context) error {
-	none := newColumns(nil)
-	none.ranks, none.order = []int64{}, s.fingerprint
-	var inserts errgroup.Group
-	for range probes {
-		conn, err := s.pool.Acquire(ctx)
-		if err != nil {
-			return errors.Join(err, inserts.Wait())
-		}
-		defer conn.Release() //nolint:gocritic // deferInLoop: each of the few inserts has its own connection
-		inserts.Go(func() error {
-			var batch pgx.Batch
-			batch.Queue(none.statement(), none.values()...)
-			return s.send(ctx, conn, &batch)
-		})
-	}
-	return inserts.Wait()
+// probe asks whether the node accepts links. It opens connections, because a new connection to a node of a cluster first loads the
+// metadata of the cluster, which takes longer than many inserts.
+func (n *node) probe(ctx context.Context) error {
+	return n.call(ctx, probeTimeout, func(ctx context.Context) error { return n.store.Warm(ctx, probes) })
 }

@@ -1,20 +1,7 @@
-package pgstore
-
-import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"sync/atomic"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
-
-	"keypool/shortener"
-)
-
-// Spread is a store whose tables of links are distributed over the nodes of a Citus cluster. It computes where a link lives, and sends
+// Package citusstore keeps links in PostgreSQL tables that are distributed over the nodes of a Citus cluster. It uses a
+// [pgstore.Store] for each node.
+//
+// Each node that has links is a part of the store (see [shortener.Placement]). The store computes where a link lives, and sends
 // each statement about links of one node directly to this node. The node plans and executes the statement alone: the
 // coordinator has no work, and the commit needs no second phase. Statements about links of several nodes go to the coordinator.
 //
@@ -22,36 +9,80 @@ import (
 //
 // If shards move, Watch reads their new places within placementInterval. Until then, a node passes statements on to the node that has
 // the shard now, so they are slower and not wrong.
-type Spread struct {
-	*Store    // at the coordinator
-	open      Opener
-	log       *slog.Logger
-	limit     time.Duration // of a statement on a node
-	placement atomic.Pointer[placement]
-	nodes     map[address]*node // every node that ever had links; only Open and Watch use it
+package citusstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"keypool/internal/upkeep"
+	"keypool/shortener"
+	"keypool/shortener/pgstore"
+)
+
+// Store implements [shortener.Store] and [shortener.Placement].
+type Store struct {
+	*pgstore.Store // at the coordinator
+	coordinator    *pgxpool.Pool
+	order          shortener.Order
+	open           Opener
+	log            *slog.Logger
+	limit          time.Duration // of a statement on a node
+	placement      atomic.Pointer[placement]
+	nodes          map[address]*node // every node that ever had links; only New and Watch use it
+
+	mu     sync.Mutex
+	pools  []*pgxpool.Pool // of the nodes
+	closed bool
 }
 
-// Opener returns connections to a node of a cluster. It does not connect. It closes them at the end of the program.
+// Opener returns connections to a node of a cluster. It does not connect. The store closes them.
 type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
 
 var (
-	_ shortener.Store     = (*Spread)(nil)
-	_ shortener.Placement = (*Spread)(nil)
+	_ shortener.Store     = (*Store)(nil)
+	_ shortener.Placement = (*Store)(nil)
 )
 
-// NewSpread returns a store that uses the distributed tables in the search path of coordinator. It reads where the links live. Watch must
-// run, otherwise a node that was down is never used again.
-func NewSpread(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Spread, error) {
-	s := &Spread{Store: newClustered(coordinator, order), open: open, log: log, limit: nodeTimeout, nodes: make(map[address]*node)}
+// New returns a store that uses the distributed tables in the search path of coordinator. It reads where the links live. Watch must
+// run, otherwise a node that was down is never used again. The caller calls Close, and then closes coordinator.
+func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Store, error) {
+	s := &Store{
+		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
+		open: open, log: log, limit: nodeTimeout, nodes: make(map[address]*node),
+	}
 	if err := s.refresh(ctx); err != nil {
+		s.Close()
 		return nil, err
 	}
 	s.each(ctx, (*node).probe)
 	return s, nil
 }
 
+// Close closes the connections to the nodes. It blocks until the methods that use them return. Watch must have returned.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.closed = true
+	pools := s.pools
+	s.pools = nil
+	s.mu.Unlock()
+	var closing sync.WaitGroup
+	for _, pool := range pools {
+		closing.Go(pool.Close)
+	}
+	closing.Wait()
+}
+
 // each calls do for all nodes that have links, at the same time. The circuit breaker of a node has the result.
-func (s *Spread) each(ctx context.Context, do func(*node, context.Context) error) {
+func (s *Store) each(ctx context.Context, do func(*node, context.Context) error) {
 	var calls errgroup.Group
 	for _, n := range s.placement.Load().nodes {
 		calls.Go(func() error { return do(n, ctx) })
@@ -59,18 +90,10 @@ func (s *Spread) each(ctx context.Context, do func(*node, context.Context) error
 	_ = calls.Wait()
 }
 
-// newClustered returns a store for a node of a cluster. A transaction of several statements must begin explicitly there, because
-// Citus treats a statement outside of a transaction block as a transaction.
-func newClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
-	s := New(pool, order)
-	s.clustered = true
-	return s
-}
-
 // refresh reads where the links live.
-func (s *Spread) refresh(ctx context.Context) error {
+func (s *Store) refresh(ctx context.Context) error {
 	known := s.placement.Load()
-	p, err := readPlacement(ctx, s.pool, known, func(a address) (*node, error) { return s.nodeAt(ctx, a) })
+	p, err := readPlacement(ctx, s.coordinator, known, func(a address) (*node, error) { return s.nodeAt(ctx, a) })
 	if err != nil {
 		return fmt.Errorf("read where the links live: %w", err)
 	}
@@ -81,20 +104,37 @@ func (s *Spread) refresh(ctx context.Context) error {
 }
 
 // nodeAt returns the node at an address, with the state that it had before.
-func (s *Spread) nodeAt(ctx context.Context, a address) (*node, error) {
+func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
 	}
 	store := s.Store // the coordinator plans the statements of a node without metadata
 	if a.own {
-		pool, err := s.open(ctx, a.host, a.port)
+		pool, err := s.openPool(ctx, a)
 		if err != nil {
 			return nil, err
 		}
-		store = newClustered(pool, s.order)
+		store = pgstore.NewClustered(pool, s.order)
 	}
 	s.nodes[a] = newNode(a, s.limit, store, s.log)
 	return s.nodes[a], nil
+}
+
+// errClosed reports that the store is closed.
+var errClosed = errors.New("the store is closed")
+
+// openPool opens connections to a node, which Close closes.
+func (s *Store) openPool(ctx context.Context, a address) (*pgxpool.Pool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	pool, err := s.open(ctx, a.host, a.port)
+	if err == nil {
+		s.pools = append(s.pools, pool)
+	}
+	return pool, err
 }
 
 const (
@@ -105,21 +145,23 @@ const (
 
 // Watch asks nodes that are down until they answer, and reads where the links live, until ctx ends. It passes the result of each
 // reading to note.
-func (s *Spread) Watch(ctx context.Context, note func(error)) error {
+func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	var watchers errgroup.Group
-	watchers.Go(func() error { return every(ctx, probeInterval, func() { s.probe(ctx) }) })
 	watchers.Go(func() error {
-		return every(ctx, placementInterval, func() {
+		return upkeep.Repeat(ctx, probeInterval, func(ctx context.Context) error { s.probe(ctx); return nil }, func(error) {})
+	})
+	watchers.Go(func() error {
+		return upkeep.Repeat(ctx, placementInterval, func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, placementTimeout)
 			defer cancel()
-			note(s.refresh(ctx))
-		})
+			return s.refresh(ctx)
+		}, note)
 	})
 	return watchers.Wait()
 }
 
 // probe asks the nodes that are down.
-func (s *Spread) probe(ctx context.Context) {
+func (s *Store) probe(ctx context.Context) {
 	s.each(ctx, func(n *node, ctx context.Context) error {
 		if n.answers() {
 			return nil
@@ -129,25 +171,25 @@ func (s *Spread) probe(ctx context.Context) {
 }
 
 // PartOf implements [shortener.Placement].
-func (s *Spread) PartOf(code string) (part int, answers bool) {
+func (s *Store) PartOf(code string) (part int, answers bool) {
 	n := s.nodeOf(code)
 	return n.part, n.answers()
 }
 
 // PartOfRequest implements [shortener.Placement].
-func (s *Spread) PartOfRequest(key string) (part int, answers bool) {
+func (s *Store) PartOfRequest(key string) (part int, answers bool) {
 	n := s.nodeOfRequest(key)
 	return n.part, n.answers()
 }
 
 // nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is a companion of the table unranked_links.
-func (s *Spread) nodeOfRequest(key string) *node {
+func (s *Store) nodeOfRequest(key string) *node {
 	p := s.placement.Load()
 	return p.nodes[p.unranked.partOf(hashText(key))]
 }
 
 // Answers implements [shortener.Placement].
-func (s *Spread) Answers(except int) bool {
+func (s *Store) Answers(except int) bool {
 	for part, n := range s.placement.Load().nodes {
 		if part != except && n.answers() {
 			return true
@@ -157,7 +199,7 @@ func (s *Spread) Answers(except int) bool {
 }
 
 // nodeOf returns the node on which the link of code lives.
-func (s *Spread) nodeOf(code string) *node {
+func (s *Store) nodeOf(code string) *node {
 	p := s.placement.Load()
 	if rank, ok := s.order.Rank(code); ok {
 		return p.nodes[p.ranked.partOf(hashInt8(rank))]
@@ -166,7 +208,7 @@ func (s *Spread) nodeOf(code string) *node {
 }
 
 // nodeOfAll returns the node on which all links and the idempotency keys of their creations live, or nil if there is no such node.
-func (s *Spread) nodeOfAll(links []shortener.Link) *node {
+func (s *Store) nodeOfAll(links []shortener.Link) *node {
 	var n *node
 	for i := range links {
 		of := s.nodeOf(links[i].Code)
@@ -179,7 +221,7 @@ func (s *Spread) nodeOfAll(links []shortener.Link) *node {
 }
 
 // Insert implements [shortener.Store]. If the links live on several nodes, Insert needs all these nodes and a commit in two phases.
-func (s *Spread) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
+func (s *Store) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	n := s.nodeOfAll(links)
 	if n == nil {
 		return s.insertOnSeveral(ctx, links)
@@ -199,9 +241,9 @@ const deadlockAttempts = 3
 
 // insertOnSeveral inserts links that live on several nodes. Citus writes to the nodes at the same time, so two Inserts with the same
 // codes can deadlock. Then Citus rolls one of them back.
-func (s *Spread) insertOnSeveral(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
+func (s *Store) insertOnSeveral(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	for range deadlockAttempts {
-		if outcomes, err = s.Store.Insert(ctx, links); !isDeadlock(err) {
+		if outcomes, err = s.Store.Insert(ctx, links); !pgstore.IsDeadlock(err) {
 			break
 		}
 	}
@@ -209,7 +251,7 @@ func (s *Spread) insertOnSeveral(ctx context.Context, links []shortener.Link) (o
 }
 
 // Lookup implements [shortener.Store].
-func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, err error) {
+func (s *Store) Lookup(ctx context.Context, code string) (link shortener.Link, err error) {
 	n := s.nodeOf(code)
 	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		link, err = n.store.Lookup(ctx, code)
@@ -219,7 +261,7 @@ func (s *Spread) Lookup(ctx context.Context, code string) (link shortener.Link, 
 }
 
 // First implements [shortener.Store].
-func (s *Spread) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+func (s *Store) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
 	n := s.nodeOfRequest(key)
 	err = n.call(ctx, n.limit, func(ctx context.Context) error {
 		first, err = n.store.First(ctx, owner, key)
@@ -229,13 +271,13 @@ func (s *Spread) First(ctx context.Context, owner int64, key string) (first shor
 }
 
 // Change implements [shortener.Store].
-func (s *Spread) Change(ctx context.Context, old, changed shortener.Link) error {
+func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	n := s.nodeOf(old.Code)
 	return n.call(ctx, n.limit, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
 // Ping implements [shortener.Store]. It succeeds if the coordinator or any other node answers, because links can then be created.
-func (s *Spread) Ping(ctx context.Context) error {
+func (s *Store) Ping(ctx context.Context) error {
 	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	err := s.Store.Ping(coordinator)

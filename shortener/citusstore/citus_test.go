@@ -1,6 +1,6 @@
 //go:build citus
 
-package pgstore
+package citusstore
 
 import (
 	"context"
@@ -78,18 +78,14 @@ func (s schemas) get(t *testing.T) *pgxpool.Pool {
 }
 
 // spread opens a store that knows where the links in the search path of coordinator live. Its Watch runs until the test ends.
-func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Spread {
+func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Store {
 	t.Helper()
 	open := func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
 		cfg := coordinator.Config()
 		cfg.ConnConfig.Host, cfg.ConnConfig.Port = host, port
-		pool, err := pgxpool.NewWithConfig(ctx, cfg)
-		if err == nil {
-			t.Cleanup(pool.Close)
-		}
-		return pool, err
+		return pgxpool.NewWithConfig(ctx, cfg)
 	}
-	s, err := NewSpread(t.Context(), coordinator, order, open, slog.New(slog.DiscardHandler))
+	s, err := New(t.Context(), coordinator, order, open, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +97,13 @@ func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Spr
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+		s.Close()
 	})
 	return s
 }
 
 // patient makes s wait for slow nodes, because each subtest begins with new connections. The nodes do not change.
-func (s *Spread) patient() {
+func (s *Store) patient() {
 	for _, n := range s.placement.Load().nodes {
 		n.limit = 20 * time.Second
 	}
@@ -123,7 +120,7 @@ func TestCitusFollowsContract(t *testing.T) {
 }
 
 // partsOf returns n links of each part.
-func partsOf(s *Spread, prefix string, n int) map[int][]shortener.Link {
+func partsOf(s *Store, prefix string, n int) map[int][]shortener.Link {
 	links := make(map[int][]shortener.Link)
 	for i, full := 0, 0; full < len(s.placement.Load().nodes); i++ {
 		link := storetest.Link(fmt.Sprintf("%s%d", prefix, i))
@@ -166,7 +163,7 @@ func hostPort(t *testing.T, server *testenv.Server) (string, uint16) {
 }
 
 // partAt returns the part of a server.
-func (s *Spread) partAt(t *testing.T, server *testenv.Server) int {
+func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 	t.Helper()
 	host, port := hostPort(t, server)
 	for part, n := range s.placement.Load().nodes {

@@ -1,4 +1,4 @@
-package pgstore
+package citusstore
 
 import (
 	"context"
@@ -68,7 +68,7 @@ const (
 var errNoShards = errors.New("the metadata of Citus has no shards for the tables of links, or a shard without a node")
 
 // readPlacement reads where the links live. It returns known if this has not changed. nodeAt returns the node at an address.
-func readPlacement(ctx context.Context, db connection, known *placement, nodeAt func(address) (*node, error)) (*placement, error) {
+func readPlacement(ctx context.Context, db *pgxpool.Pool, known *placement, nodeAt func(address) (*node, error)) (*placement, error) {
 	p := &placement{nodes: make(map[int]*node)}
 	var batch pgx.Batch
 	batch.Queue(readVersion).QueryRow(func(row pgx.Row) error { return row.Scan(&p.version) })

@@ -1,0 +1,59 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"keypool/shortener"
+)
+
+// NewClustered returns a store for a node of a Citus cluster, as New does. A transaction of several statements must begin explicitly
+// there, because Citus treats a statement outside of a transaction block as a transaction.
+func NewClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
+	s := New(pool, order)
+	s.clustered = true
+	return s
+}
+
+// Warm inserts no links, over n connections of the pool at the same time, which it opens if necessary. It fails if the server does not
+// accept links.
+func (s *Store) Warm(ctx context.Context, n int) error {
+	none := newColumns(nil)
+	none.ranks, none.order = []int64{}, s.fingerprint
+	var inserts errgroup.Group
+	for range n {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return errors.Join(err, inserts.Wait())
+		}
+		defer conn.Release() //nolint:gocritic // deferInLoop: each of the few inserts has its own connection
+		inserts.Go(func() error {
+			var batch pgx.Batch
+			batch.Queue(none.statement(), none.values()...)
+			return s.send(ctx, conn, &batch)
+		})
+	}
+	return inserts.Wait()
+}
+
+// Answered reports whether the result of a method shows that the server is able to execute statements. A server that is
+// stopping (class 57), or that cannot reach another server which it needs (class 08), is not.
+func Answered(err error) bool {
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) && len(reply.Code) == 5 {
+		class := reply.Code[:2]
+		return reply.SeverityUnlocalized == "ERROR" && class != classIntervention && class != classConnection
+	}
+	return err == nil || isNotFound(err) || errors.Is(err, shortener.ErrOtherOrder) || errors.Is(err, shortener.ErrChanged) || errors.Is(err, errRowVanished)
+}
+
+// IsDeadlock reports whether the server rolled a transaction back to end a deadlock.
+func IsDeadlock(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateDeadlock
+}
