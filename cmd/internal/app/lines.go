@@ -80,9 +80,19 @@ func (l *lines) close() {
 	}
 }
 
-// countedLog is the handler of a log that writes to lines.
+// countedLog is the handler of a log that writes to lines. Loggers that are derived from the log have such a handler, too.
 type countedLog struct {
 	slog.Handler
 
 	dropped prometheus.Collector
+}
+
+// WithAttrs implements [slog.Handler].
+func (l countedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return countedLog{l.Handler.WithAttrs(attrs), l.dropped}
+}
+
+// WithGroup implements [slog.Handler].
+func (l countedLog) WithGroup(name string) slog.Handler {
+	return countedLog{l.Handler.WithGroup(name), l.dropped}
 }

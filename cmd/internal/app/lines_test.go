@@ -3,12 +3,16 @@ package app
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 )
 
 // A writer that is not read must not block the program.
@@ -51,6 +55,18 @@ func TestCloseWritesTheLastLines(t *testing.T) {
 	l.close()
 	if got := out.String(); got != "one\ntwo\n" {
 		t.Errorf("written: %q, want both lines in their order", got)
+	}
+}
+
+// A log that is derived from another one exports its dropped lines, too.
+func TestDerivedLogExportsDroppedLines(t *testing.T) {
+	t.Parallel()
+	l := startLines(io.Discard)
+	t.Cleanup(l.close)
+	log := slog.New(countedLog{slog.DiscardHandler, l.dropped}).With("process", 1).WithGroup("details")
+	registry := newCore(config.Common{}, &program.Lifecycle{}, log).Registry
+	if n, err := testutil.GatherAndCount(registry, "log_lines_dropped_total"); n != 1 || err != nil {
+		t.Errorf("the counter is exported %d times, %v; want once", n, err)
 	}
 }
 
