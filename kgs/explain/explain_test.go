@@ -51,7 +51,7 @@ func TestCodesWithoutALink(t *testing.T) {
 		"of an earlier epoch":         {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
 		"before the first epoch":      {Evidence{Code: code(50)}, Unknown, "audit"},
 		"waits in PostgreSQL":         {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
-		"taken from PostgreSQL":       {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Abandoned, "took the key"},
+		"taken from PostgreSQL":       {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Unknown, "took the key"},
 		"machine that was never held": {Evidence{Code: snowflake, Machine: &keysource.Machine{}}, NotIssued, "no process has ever held"},
 		"machine time not reached":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time}}, NotIssued, "Not issued yet"},
 		"snowflake without a link":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time.Add(1)}}, Unknown, "may have made"},

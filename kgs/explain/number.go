@@ -92,8 +92,8 @@ func (x *Explanation) ofPostgresPool(e Evidence) {
 	x.Origin = "a random string of the pool in PostgreSQL"
 	switch {
 	case !e.Pool.UsedAt.IsZero():
-		x.Status, x.Reason = Abandoned, "A server took the key from the pool and no link has it: the key is in a local batch, or it was lost."
-		x.lacks("the server that took the key: the table used_keys does not name it")
+		x.Status, x.Reason = Unknown, "A server took the key from the pool and no link has it: the key is in a local batch, or it was lost."
+		x.lacks("which of the two, and the server that took the key: the table used_keys does not name it")
 	case e.Pool.Reserved:
 		x.Status, x.Reason = Reserved, "The key is reserved for the local batch of a server."
 	default:
