@@ -110,9 +110,12 @@ func (p *Proxies) Trusts(remote string) bool {
 	return err == nil && p.isProxy(peer.Addr())
 }
 
-func (p *Proxies) isProxy(addr netip.Addr) bool {
+func (p *Proxies) isProxy(addr netip.Addr) bool { return Contains(p.trusted, addr) }
+
+// Contains reports whether any of the prefixes contains an address. An IPv4 address may be mapped to IPv6, and a zone is ignored.
+func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(p.trusted, func(proxy netip.Prefix) bool { return proxy.Contains(addr) })
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // Address returns the address of the client of r. It implements [echo.IPExtractor]. It is the address of the

@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/netip"
-	"slices"
 	"syscall"
 
 	"keypool/cmd/internal/app"
@@ -59,7 +58,6 @@ func openFiles() int {
 // many clients. So may connections from this machine, unless the operator has set a limit.
 func connectionClient(s config.Serve, addr netip.Addr) (_ netip.Prefix, limited bool) {
 	addr = addr.Unmap().WithZone("")
-	trusted := slices.ContainsFunc(s.TrustedProxies, func(proxy netip.Prefix) bool { return proxy.Contains(addr) })
-	limited = !trusted && (s.MaxPerAddress > 0 || !addr.IsLoopback())
+	limited = !client.Contains(s.TrustedProxies, addr) && (s.MaxPerAddress > 0 || !addr.IsLoopback())
 	return client.PrefixOf(addr.String()), limited
 }
