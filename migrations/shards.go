@@ -11,26 +11,41 @@ import (
 var ErrNoCitus = errors.New("the database has no Citus: distributed tables need the extension citus, " +
 	"which CREATE EXTENSION citus installs on the coordinator and on each worker")
 
-// distributed lists the tables that [Distribute] spreads over the nodes of a cluster, and the column by which it spreads
-// each. The rows of tables with the same companion and an equal value of this column are on the same node. Tables with
-// columns of different types cannot be companions.
+// table is a table that [Distribute] spreads over the nodes of a cluster.
+type table struct {
+	name      string
+	column    string // by which the rows are spread; "" if each node has a copy of the table
+	companion string // "" if there is none
+}
+
+// distributed lists the tables that [Distribute] spreads. The rows of a table and of its companion with an equal value of their
+// columns are on the same node. Tables with columns of different types cannot be companions.
 //
 // All other tables stay on the coordinator: the ledger, tokens and pools.
-func distributed() []struct{ table, column, companion string } {
-	return []struct{ table, column, companion string }{
-		{"ranked_links", "rank", "none"},
-		{"unranked_links", "code", "none"},
+func distributed() []table {
+	return []table{
+		{"link_order", "", ""}, // each insert of links reads it
+		{"ranked_links", "rank", ""},
+		{"unranked_links", "code", ""},
 		{"visits", "code", "unranked_links"},
 		{"visit_facets", "code", "unranked_links"},
 		{"idempotency_keys", "key", "unranked_links"},
 		// A part of a flush of visits changes visit_writers and visits. If visit_writers were local, a crash of the
 		// coordinator could commit only one of the two.
-		{"visit_writers", "id", "none"},
+		{"visit_writers", "id", ""},
 	}
 }
 
-// everywhere is the table of which each node has a copy, because each insert of links reads it.
-const everywhere = "link_order"
+// distribution returns the statement that distributes the table in the given number of shards, and its arguments.
+func (t table) distribution(shards int) (statement string, args []any) {
+	switch {
+	case t.column == "":
+		return `SELECT create_reference_table($1)`, []any{t.name}
+	case t.companion == "":
+		return `SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)`, []any{t.name, t.column, shards}
+	}
+	return `SELECT create_distributed_table($1, $2, colocate_with => $3)`, []any{t.name, t.column, t.companion}
+}
 
 // CheckCitus fails with ErrNoCitus if db cannot distribute tables. It changes nothing.
 func CheckCitus(ctx context.Context, db *sql.DB) error {
@@ -74,27 +89,20 @@ func distribute(ctx context.Context, tx *sql.Tx, shards int) (n int, err error) 
 	if _, err := tx.ExecContext(ctx, `SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`); err != nil {
 		return 0, err
 	}
-	for _, d := range append([]struct{ table, column, companion string }{{table: everywhere}}, distributed()...) {
-		done, err := isDistributed(ctx, tx, d.table)
+	for _, t := range distributed() {
+		done, err := isDistributed(ctx, tx, t.name)
 		if err != nil {
 			return n, err
 		}
 		if done {
 			continue
 		}
-		statement, args := `SELECT create_reference_table($1)`, []any{d.table}
-		switch d.companion {
-		case "":
-		case "none":
-			statement, args = `SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)`, []any{d.table, d.column, shards}
-		default:
-			statement, args = `SELECT create_distributed_table($1, $2, colocate_with => $3)`, []any{d.table, d.column, d.companion}
-		}
+		statement, args := t.distribution(shards)
 		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
-			return n, fmt.Errorf("the table %s: %w", d.table, err)
+			return n, fmt.Errorf("the table %s: %w", t.name, err)
 		}
-		if _, err := tx.ExecContext(ctx, `SELECT truncate_local_data_after_distributing_table($1::text::regclass)`, d.table); err != nil {
-			return n, fmt.Errorf("remove the former rows of the table %s: %w", d.table, err)
+		if _, err := tx.ExecContext(ctx, `SELECT truncate_local_data_after_distributing_table($1::text::regclass)`, t.name); err != nil {
+			return n, fmt.Errorf("remove the former rows of the table %s: %w", t.name, err)
 		}
 		n++
 	}
