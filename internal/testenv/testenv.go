@@ -29,13 +29,17 @@ import (
 // setupTimeout limits the work before and after one test.
 const setupTimeout = time.Minute
 
+// redialer is the goroutine in which a Redis client dials again a server that it could not reach. It
+// ends up to a second after the client is closed.
+const redialer = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
+
 // Main runs the tests of a package, stops the shared servers, checks for leaked goroutines and
 // exits. TestMain calls it in every package that uses servers.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := errors.Join(postgres.stop(), redisServer.stop())
 	if code == 0 {
-		err = errors.Join(err, goleak.Find())
+		err = errors.Join(err, goleak.Find(goleak.IgnoreAnyFunction(redialer)))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testenv:", err)

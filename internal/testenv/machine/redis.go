@@ -28,6 +28,13 @@ func StartRedis(ctx context.Context, args ...string) (*Server, error) {
 
 // StartRedis is like the function [StartRedis], with this setup.
 func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) {
+	return u.startRedis(ctx, func(dir, port string) ([]string, error) {
+		return append([]string{"--bind", loopback, "--port", port, "--dir", dir}, args...), nil
+	})
+}
+
+// startRedis starts a redis-server in a directory of its own. The function args returns its arguments.
+func (u Setup) startRedis(ctx context.Context, args func(dir, port string) ([]string, error)) (*Server, error) {
 	program, err := LookPath("redis-server")
 	if err != nil {
 		return nil, err
@@ -41,16 +48,11 @@ func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) 
 		return nil, err
 	}
 	addr := net.JoinHostPort(loopback, strconv.Itoa(port))
-	s := &Server{
-		Addr:     addr,
-		URL:      "redis://" + addr,
-		dir:      dir,
-		program:  program,
-		args:     append([]string{"--bind", loopback, "--port", strconv.Itoa(port), "--dir", dir}, args...),
-		stopWith: syscall.SIGTERM,
-		ping:     PingRedis,
+	s := &Server{Addr: addr, URL: "redis://" + addr, dir: dir, program: program, stopWith: syscall.SIGTERM, ping: PingRedis}
+	if s.args, err = args(dir, strconv.Itoa(port)); err == nil {
+		err = errors.Join(u.apply(s), s.start(ctx))
 	}
-	if err := errors.Join(u.apply(s), s.start(ctx)); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
