@@ -1,13 +1,9 @@
 package redispool
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,7 +14,11 @@ const (
 	connsPerNode = 8 // a process makes few calls to the pool at the same time
 )
 
-// OpenClient returns a client for a URL. It does not connect. The caller closes the client.
+// Address is a parsed URL of a Redis. It opens clients with the same settings. All methods are safe
+// for concurrent use.
+type Address struct{ opts redis.UniversalOptions }
+
+// ParseURL parses the URL of a Redis and reads the files that it names. It does not connect.
 //
 //	redis://user:password@host:6379/0               a single Redis; rediss:// for TLS
 //	redis://user:password@host1,host2,host3         a Cluster, through any of its nodes
@@ -27,14 +27,13 @@ const (
 // The URL may have more parameters. cluster=true selects a Cluster when the URL has only one
 // address. sentinel_username and sentinel_password are the credentials for the Sentinels; the
 // credentials before the @ are for the Redis servers. The default port is 6379, and 26379 for
-// Sentinels.
+// Sentinels. With rediss://, tls_ca names a PEM file with the certificates of the authorities that
+// the client trusts instead of those of the system. tls_cert and tls_key name PEM files with the
+// certificate of the client and its key. The client reads these two files again for each connection.
 //
-// A client for a single Redis or for Sentinel never repeats a command that may have run. A client
-// for a Cluster may repeat such a command. It must follow slots that move to another node, and it
-// cannot distinguish a broken connection from such a move. A call ends when its context
-// ends. Dialling takes at most dialTimeout, and each read and each write takes at most callTimeout.
-// Errors contain no part of the URL.
-func OpenClient(rawURL string) (redis.UniversalClient, error) {
+// The error is a [FileError] if a file cannot be used. Errors contain no part of the URL except the
+// names of its files.
+func ParseURL(rawURL string) (*Address, error) {
 	opts, err := parseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
@@ -47,97 +46,63 @@ func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	opts.WriteTimeout = callTimeout
 	opts.PoolTimeout = callTimeout
 	opts.PoolSize = connsPerNode
-	return redis.NewUniversalClient(opts), nil
+	return &Address{*opts}, nil
 }
 
-// CheckURL returns the error that OpenClient would return for rawURL.
-func CheckURL(rawURL string) error {
-	if _, err := parseURL(rawURL); err != nil {
-		return fmt.Errorf("redis URL: %w", err)
+// Open returns a client. It does not connect. The caller closes the client.
+//
+// A client for a single Redis or for Sentinel never repeats a command that may have run. A client
+// for a Cluster may repeat such a command. It must follow slots that move to another node, and it
+// cannot distinguish a broken connection from such a move. After a command without a reply, it reads
+// the masters of the slots again. A call ends when its context ends. Dialling takes at most
+// dialTimeout, and each read and each write takes at most callTimeout.
+func (a *Address) Open() redis.UniversalClient {
+	opts := a.opts
+	client := redis.NewUniversalClient(&opts)
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		cluster.AddHook(reload{cluster})
 	}
-	return nil
+	return client
 }
 
-// parseURL parses the addresses itself, because a net/url URL has only one host. It returns no
-// error of net/url, because such an error quotes its input, which may contain the password.
-func parseURL(raw string) (*redis.UniversalOptions, error) {
-	scheme, rest, _ := strings.Cut(raw, "://")
-	if scheme != "redis" && scheme != "rediss" {
-		return nil, errors.New("it must start with redis:// or rediss://")
-	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	at := strings.LastIndexByte(rest[:end], '@') + 1
-	u, err := url.Parse(scheme + "://" + rest[:at] + "host" + rest[end:])
+// OpenClient returns a client for a URL; see [ParseURL] and [Address.Open].
+func OpenClient(rawURL string) (redis.UniversalClient, error) {
+	address, err := ParseURL(rawURL)
 	if err != nil {
-		return nil, errors.New("it must be redis://[user:password@]host[:port][,...][/database], special characters percent-encoded")
-	}
-	opts := &redis.UniversalOptions{}
-	if err := setParams(opts, u.Query()); err != nil {
 		return nil, err
 	}
-	if opts.Addrs, err = parseAddrs(rest[at:end], opts.MasterName != ""); err != nil {
-		return nil, err
-	}
-	opts.Username = u.User.Username()
-	opts.Password, _ = u.User.Password()
-	if scheme == "rediss" {
-		opts.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if db := strings.Trim(u.Path, "/"); db != "" {
-		if opts.DB, err = strconv.Atoi(db); err != nil || opts.DB < 0 {
-			return nil, errors.New("the database must be a number, 0 or above; a slash in a password must be written %2F")
-		}
-	}
-	if opts.DB != 0 && (opts.IsClusterMode || opts.MasterName == "" && len(opts.Addrs) > 1) {
-		return nil, errors.New("a Cluster has only database 0")
-	}
-	return opts, nil
+	return address.Open(), nil
 }
 
-func setParams(opts *redis.UniversalOptions, params url.Values) error {
-	for name := range params {
-		value := params.Get(name)
-		switch name {
-		case "master_name":
-			opts.MasterName = value
-		case "sentinel_username":
-			opts.SentinelUsername = value
-		case "sentinel_password":
-			opts.SentinelPassword = value
-		case "cluster":
-			cluster, err := strconv.ParseBool(value)
-			if err != nil {
-				return errors.New("the parameter cluster must be true or false")
-			}
-			opts.IsClusterMode = cluster
-		default:
-			return errors.New("a parameter must be one of master_name, sentinel_username, sentinel_password, cluster")
-		}
+// reload is a hook that makes a client of a Cluster read the masters of the slots again after a
+// command without a reply. A replica may have replaced the master that did not reply. Without the
+// hook, the client would call the former master for up to a minute.
+type reload struct{ cluster *redis.ClusterClient }
+
+// DialHook implements redis.Hook.
+func (reload) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook. It does not wait until the masters are read.
+func (h reload) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.after(ctx, err)
+		return err
 	}
-	if opts.IsClusterMode && opts.MasterName != "" {
-		return errors.New("cluster and master_name exclude each other")
-	}
-	return nil
 }
 
-func parseAddrs(list string, sentinels bool) ([]string, error) {
-	defaultPort := "6379"
-	if sentinels {
-		defaultPort = "26379"
+// ProcessPipelineHook implements redis.Hook. It does not wait until the masters are read.
+func (h reload) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		h.after(ctx, err)
+		return err
 	}
-	addrs := strings.Split(list, ",")
-	for i, addr := range addrs {
-		host, port, err := net.SplitHostPort(addr)
-		if err != nil {
-			host, port = strings.Trim(addr, "[]"), defaultPort
-		}
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil || host == "" {
-			return nil, fmt.Errorf("address %d of %d is not host:port", i+1, len(addrs))
-		}
-		addrs[i] = net.JoinHostPort(host, port)
+}
+
+func (h reload) after(ctx context.Context, err error) {
+	var reply redis.Error // an error that a server sent
+	if err != nil && !errors.As(err, &reply) {
+		h.cluster.ReloadState(ctx)
 	}
-	return addrs, nil
 }

@@ -59,6 +59,10 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/redispool/filler.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
+		// A client of a Redis Cluster looks for the new master when a master does not reply.
+		{"cluster-reload", "kgs/redispool/client.go",
+			"if err != nil && !errors.As(err, &reply) {",
+			"if err != nil && !errors.As(err, &reply) && false {"},
 		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
 			"if not codes then return 0 end\n",

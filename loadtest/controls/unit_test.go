@@ -20,6 +20,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"bulk-context", "./web", []string{"TestBulkRequestMayTakeLong"}},
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
+		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},

@@ -42,7 +42,8 @@ type Core struct {
 	ledgerDB *pgxpool.Pool // the ledger's connections; nil for SQLite
 	SQLite   *sqlite.DB    // nil for PostgreSQL
 	Space    *codespace.Space
-	pool     *redispool.Pool // nil until openRedisPool
+	redis    *redispool.Address // nil until openRedis
+	pool     *redispool.Pool    // nil until openRedisPool
 
 	poolers poolers
 

@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"time"
 
@@ -19,10 +22,12 @@ import (
 // not connect, because Redis may be unreachable during the start.
 func (c *Core) openRedis() (redis.UniversalClient, error) {
 	redis.SetLogger(redisLog{c.Log}) // applies to the whole process; the default logger writes to standard error
-	client, err := redispool.OpenClient(string(c.RedisURL))
+	address, err := redispool.ParseURL(string(c.RedisURL))
 	if err != nil {
 		return nil, err
 	}
+	client := address.Open()
+	c.redis = address
 	c.life.OnStop("redis", func(ctx context.Context) error { return program.WaitFor(ctx, client.Close) })
 	return client, nil
 }
@@ -47,6 +52,9 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 			Name: "REDIS_URL", Got: fmt.Sprintf("the database number %d", single.Options().DB), Takes: "the number of a database that this Redis has",
 		}
 	}
+	if err := refusal(err); err != nil {
+		return err
+	}
 	if !status.Evicts() {
 		return c.refuseReplica(ctx, client)
 	}
@@ -66,10 +74,37 @@ func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) 
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	replication, err := single.Info(ctx, "replication").Result()
-	if err != nil || !strings.Contains(replication, "slave_read_only:1") { // a line of replicas only
-		return nil // the breaker reports that Redis is unreachable
+	if err != nil {
+		return refusal(err) // the breaker reports that Redis is unreachable
+	}
+	if !strings.Contains(replication, "slave_read_only:1") { // a line of replicas only
+		return nil
 	}
 	return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
+}
+
+// refusal returns a config.Error if err is the answer of a Redis that REDIS_URL gives no access to. It returns nil for other
+// errors, because Redis may be unreachable during the start.
+func refusal(err error) error {
+	var certificate *tls.CertificateVerificationError
+	var remote *net.OpError
+	refused := &config.Error{Name: "REDIS_URL"}
+	switch {
+	case errors.As(err, &certificate):
+		refused.Got = "a Redis whose certificate cannot be verified: " + certificate.Err.Error()
+		refused.Takes = "a Redis whose certificate is for the host in the URL, and is signed by an authority in the file of tls_ca or of the system"
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert of TLS
+		refused.Got = "a Redis that ended the TLS handshake: " + remote.Err.Error()
+		refused.Takes = "tls_cert and tls_key with a certificate that this Redis accepts"
+	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
+		refused.Got, refused.Takes = "a Redis that refuses the user or the password", "redis://user:password@host:port with a user of this Redis"
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		refused.Got = "a Redis that refuses a command of the pool: " + err.Error()
+		refused.Takes = "a user with the permissions in docs/configuration.md"
+	default:
+		return nil
+	}
+	return refused
 }
 
 // returnKeys returns a function that calls release during the shutdown. The function logs an error of
@@ -91,11 +126,7 @@ func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool
 // redisWorker returns a worker with its own Redis connections and its own holder name. It shares
 // neither with a hung worker that it replaces.
 func (c *Core) redisWorker() *refill.Worker {
-	client, err := redispool.OpenClient(string(c.RedisURL))
-	if err != nil {
-		panic(fmt.Sprintf("app: REDIS_URL was valid at the start and now is not: %v", err))
-	}
-	holder := holderName()
+	client, holder := c.redis.Open(), holderName()
 	return c.worker(redispool.NewFiller(redispool.FillerConfig{
 		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.Space, Holder: holder,
 		Length: c.CodeLength, Close: client.Close, Logger: c.Log, Metrics: c.metrics,

@@ -106,6 +106,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{"DATABASE_URL", "sqlite::memory:", "would lose every link"},
 		{"DATABASE_URL", "postgres://host:port/db", "postgres://user:password@host"},
 		{"REDIS_URL", "http://host", "redis://"},
+		{"REDIS_URL", "rediss://a:secret@host?tls_ca=/no/such/file", `got "tls_ca=/no/such/file", takes a PEM file`},
 		{"KEY_SOURCE", "magic", "redis-pool, memory-pool, ledger, "},
 		{"KEY_SOURCE", "redis-pool", "REDIS_URL"},
 		{"KEY_SOURCE", "redis-incr", "REDIS_URL"},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -48,9 +49,14 @@ func (b *BaseURL) normalize(origin func(text string) (string, bool)) error {
 // RedisURL is the address of a Redis, including the password.
 type RedisURL string
 
-// UnmarshalText takes a URL that [redispool.OpenClient] can use.
+// UnmarshalText takes a URL that [redispool.ParseURL] can parse.
 func (r *RedisURL) UnmarshalText(text []byte) error {
-	if redispool.CheckURL(string(text)) != nil { // the error may quote a part of the password
+	_, err := redispool.ParseURL(string(text))
+	var file *redispool.FileError
+	switch {
+	case errors.As(err, &file):
+		return &Error{Got: file.Param + "=" + file.Path, Takes: "a PEM file that can be read: " + file.Err.Error()}
+	case err != nil: // the error may quote a part of the password
 		return &Error{Got: Redacted(string(text)),
 			Takes: "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas"}
 	}
