@@ -40,7 +40,7 @@ type row = experiment.Definition[Record]
 // Experiments returns the rows as experiments.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
-	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), rollbackRows(),
+	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), clusterRows(), rollbackRows(),
 		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows(), editRows(), repeatRows(), revokeRows(), visitRows(), replicaRows(), citusRows(), poolerRows(), crowdRows(), outputRows(), movedRows(), hostileRows(), malformedRows(), floodRows())
 	for i := range rows {
 		row := rows[i]
