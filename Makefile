@@ -105,7 +105,7 @@ fuzz:
 
 # Kills, freezes and starves running programs under load, with and without each protection.
 drill: build keeper
-	$(keeper) need redis-server postgres pgbouncer
+	$(keeper) need redis-server postgres pgbouncer iptables
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
 # Checks on real processes the rules that every key source must keep. Key sources that are broken on

@@ -10,6 +10,10 @@ func Table() []Edit {
 		{"log-pipe", "cmd/internal/app/console.go",
 			"signal.Ignore(syscall.SIGPIPE)",
 			"_, _ = signal.Ignore, syscall.SIGPIPE"},
+		// PostgreSQL ends the connections of a client that does not answer.
+		{"keepalives", "cmd/internal/app/keepalive.go",
+			"_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()",
+			"_, err := conn.PgConn().Exec(ctx, `SELECT 1`).ReadAll()"},
 		// A log line does not wait for a standard error that is not read.
 		{"log-queue", "cmd/internal/app/lines.go",
 			"select {\n\tcase l.queue <- bytes.Clone(line):\n\tdefault:\n\t\tl.dropped.Inc()\n\t}\n",

@@ -24,6 +24,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"python3":         {names: []string{"python3"}, packages: []string{"python3"}},
 	"fincore":         {names: []string{"fincore"}, packages: []string{"util-linux-extra"}},
 	"nginx":           {names: []string{"nginx"}, packages: []string{"nginx-light"}},
+	"iptables":        {names: []string{"iptables"}, packages: []string{"iptables"}},
 	"docker-compose":  {names: []string{"docker-compose"}, packages: []string{"docker-compose"}},
 	"zbarimg":         {names: []string{"zbarimg"}, packages: []string{"zbar-tools"}},
 	"systemd-analyze": {names: []string{"systemd-analyze"}, packages: []string{"systemd"}},

@@ -1,0 +1,91 @@
+package fault
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/loadtest/lab"
+)
+
+const reaped = "connections end"
+
+// farAddress is the address at which the programs reach PostgreSQL in row 32. The experiment itself uses 127.0.0.1.
+const farAddress = "127.0.0.2"
+
+// partitionRows returns the row in which the network between the servers and PostgreSQL loses all packets.
+func partitionRows() []row {
+	return []row{{
+		Name: "fault/32", Title: "silent network partition between servers and PostgreSQL",
+		Summary: "Under load, the kernel drops all packets between two servers and PostgreSQL for 150 s, or for at least 40 s with a small scale. Neither side gets " +
+			"an error or the end of a connection.",
+		Run: inject(partitioned), Controls: without(reaped, "keepalives"),
+		Claims: theLinks(
+			observed(refusal, "During the partition, a server answers a creation with 503 and Retry-After."),
+			counted(reaped, "connections", "During the partition, PostgreSQL ends all connections that it had before."),
+			observed(recovers, "Each server creates links again after the partition without intervention."),
+			timed(recoveryTime, "Links are created again within 10 s after the partition."),
+			noneFails("after the recovery"),
+		),
+	}}
+}
+
+func partitioned(r *run) {
+	r.use(lab.Postgres(r, manyConnections, "listen_addresses=127.0.0.1,"+farAddress), lab.Redis(r), "KGS_POOL_CAPACITY=100000")
+	address := strings.Replace(r.postgres.Addr, "127.0.0.1", farAddress, 1)
+	far := "DATABASE_URL=" + strings.Replace(r.links, r.postgres.Addr, address, 1)
+	servers := launch(2, func() *lab.Program { return r.server(far) })
+	each(servers, awaitReady)
+	var loads []*lab.Load
+	for _, s := range servers {
+		loads = append(loads, r.start(s, 150))
+	}
+	for _, load := range loads {
+		load.AwaitMore(100)
+	}
+	cut := time.Now()
+	before := connections(r)
+	heal := lab.Partition(r, address)
+	r.strike(1)
+	refuses := lab.Happens(r, patient, func() bool { _, _, right := refused(r, servers[0]); return right })
+	r.saw(refusal, refuses, "a creation is answered with 503 and Retry-After: %v", refuses)
+	left := func() (n int) {
+		now := connections(r)
+		for pid := range before {
+			if now[pid] {
+				n++
+			}
+		}
+		return n
+	}
+	lab.Happens(r, patient, func() bool { return left() == 0 })
+	r.figure(reaped, 0, float64(left()), "%d of %d connections are left after %v", left(), len(before), time.Since(cut).Round(time.Second))
+	lab.Pause(r, max(r.Lasting(150*time.Second), 40*time.Second)-time.Since(cut))
+	for _, load := range loads {
+		r.stop(load)
+	}
+	heal()
+	r.createsAgain(time.Now(), loads)
+	for _, load := range loads {
+		r.stop(load)
+		r.record.Served = r.record.Served.Plus(r.during(load, 150, time.Second+r.Lasting(10*time.Second)))
+	}
+	r.end(servers...)
+}
+
+// connections returns the ids of the processes of PostgreSQL that serve clients on the far address.
+func connections(r *run) map[int]bool {
+	ids := make(map[int]bool)
+	lab.Query(r, r.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`)
+		if err != nil {
+			return err
+		}
+		var id int
+		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { ids[id] = true; return nil })
+		return err
+	})
+	return ids
+}
