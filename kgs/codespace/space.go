@@ -176,6 +176,12 @@ func (s *Space) number(code string) (n int64, ok bool) {
 	return numbers[0], true
 }
 
+// IsCode reports whether code has a valid length and only valid characters.
+func (s *Space) IsCode(code string) bool {
+	_, ok := s.parseBase62(code)
+	return ok
+}
+
 // Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the
 // ranges that hold exactly the numbers of codes, sorted by length and number. No two ranges are
 // adjacent. Ranges fails if a string is not a code or if a code occurs twice.

@@ -15,6 +15,8 @@ type dialect struct {
 	lock     string        // locks the row of the ledger; reads epoch, last_range, stored history and present history
 	renew    string        // records a heartbeat of holder $1
 	now      string        // the present time in microseconds since 1970
+	opened   string        // the time at which an epoch was opened, in the same form
+	identity string        // the name of the database, which differs between a database and its copy; see Database
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
@@ -40,6 +42,9 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
 		// now() is constant within a statement, so a comparison of a column with it can use an index.
 		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
+		opened:   `CAST(extract(epoch FROM opened_at) * 1000000 AS bigint)`,
+		identity: `(SELECT system_identifier FROM pg_control_system()) || '/' ||
+			(SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || CAST(CAST('kgs_ledger' AS regclass) AS oid)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	}}
 }
@@ -54,6 +59,8 @@ func NewSQLite(db *sqlite.DB) *Ledger {
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
 		now:      `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
+		opened:   `opened_at`,
+		identity: `''`, // a copy of a file has the same content
 		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
+	"time"
 )
 
 // Epoch is one generation of the shared pool.
@@ -18,6 +20,18 @@ func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
 		return Epoch{}, fmt.Errorf("ledger: epoch: %w", err)
 	}
 	return e, nil
+}
+
+// RecentEpochs returns how many epochs were opened within the given time, and how long ago the last of them was opened, by the clock of
+// the database.
+func (l *Ledger) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
+	var age sql.NullInt64
+	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs
+		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1`, within.Microseconds()).Scan(&n, &age)
+	if err != nil {
+		return 0, 0, fmt.Errorf("ledger: recent epochs: %w", err)
+	}
+	return n, time.Duration(age.Int64) * time.Microsecond, nil
 }
 
 // OpenEpoch opens epoch after+1 for the pool with the given identity, and returns the number of

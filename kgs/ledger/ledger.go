@@ -67,12 +67,20 @@ type Ledger struct {
 	heartbeats  heartbeats       // the heartbeats that the last Sweep read, for each holder
 	highWater   highWater        // high-water mark of this process
 	name        atomic.Value     // holds a string
+	database    atomic.Value     // holds a string
 	onSkipAhead func(left int64) // may be nil
 }
 
 // Name returns the permanent, random name of this ledger. It is empty before Open or Identify.
 func (l *Ledger) Name() string {
 	name, _ := l.name.Load().(string)
+	return name
+}
+
+// Database returns a name of the database in digits and slashes. A copy of the tables in another PostgreSQL cluster,
+// another database or another schema has another name; a promoted standby keeps it. The name of an SQLite file is empty, and so is every name before Open or Identify.
+func (l *Ledger) Database() string {
+	name, _ := l.database.Load().(string)
 	return name
 }
 
@@ -122,9 +130,9 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 // has no secret, identify uses the secret that the ledger stores.
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
-	var fingerprint, name string
-	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name FROM kgs_ledger WHERE id = 1`).
-		Scan(&kept, &fingerprint, &name)
+	var fingerprint, name, database string
+	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name, `+l.dialect.identity+` FROM kgs_ledger WHERE id = 1`).
+		Scan(&kept, &fingerprint, &name, &database)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotInitialized
 	}
@@ -132,6 +140,7 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 		return nil, fmt.Errorf("ledger: identify: %w", err)
 	}
 	l.name.Store(name)
+	l.database.Store(database)
 	return cfg.recognize(space, kept, fingerprint)
 }
 

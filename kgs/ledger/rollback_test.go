@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -98,4 +99,37 @@ func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
 		l.WantRows(t, kgstest.AbandonedRow(10, 20, kgs.ReasonCrash), kgstest.AbandonedRow(20, 30, kgs.ReasonRollback), kgstest.AbandonedRow(30, 40, kgs.ReasonCrash),
 			kgstest.AbandonedRow(40, 50, kgs.ReasonRollback), kgstest.AbandonedRow(50, 60, kgs.ReasonCrash))
 	})
+}
+
+func TestRecentEpochs(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		for epoch := range int64(3) {
+			if n, last, err := l.RecentEpochs(t.Context(), time.Hour); n != int(epoch) || last < 0 || last > time.Minute || err != nil {
+				t.Errorf("RecentEpochs = %d, %v, %v, want %d", n, last, err, epoch)
+			}
+			if _, _, err := l.OpenEpoch(t.Context(), epoch, "run"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Exec(t, `UPDATE kgs_epochs SET opened_at = (SELECT min(created_at) FROM kgs_ledger)`)
+		if n, _, err := l.RecentEpochs(t.Context(), time.Nanosecond); n != 0 || err != nil {
+			t.Errorf("RecentEpochs of a nanosecond = %d, %v, want 0", n, err)
+		}
+	})
+}
+
+func TestDatabaseOfCopyHasAnotherName(t *testing.T) {
+	one, two := kgstest.NewPostgresLedger(t), kgstest.NewPostgresLedger(t)
+	for _, l := range []kgstest.LedgerUnderTest{one, two} {
+		if _, err := l.Open(t.Context(), ledger.Config{Permute: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if one.Database() == two.Database() || one.Database() == "" || one.Reopen().Database() != "" {
+		t.Errorf("the databases have the names %q and %q", one.Database(), two.Database())
+	}
+	again := one.Reopen()
+	if _, err := again.Identify(t.Context(), ledger.Config{Permute: true}); err != nil || again.Database() != one.Database() {
+		t.Errorf("the database has the name %q, and %q after a restart (error %v)", one.Database(), again.Database(), err)
+	}
 }

@@ -41,6 +41,7 @@ type Filler struct {
 	size    int64               // keys in the pool at the last Prepare
 
 	renewed time.Time // when the ledger recorded the last heartbeat
+	claimed time.Time // when Redis recorded the last confirmation of the owner
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -50,6 +51,9 @@ func NewFiller(cfg FillerConfig) *Filler { return &Filler{cfg: cfg} }
 
 // Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
 // the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
+//
+// Prepare fails with [ErrForeign] if the ledger of another database fills the pool, and with errSeveralPools if another worker
+// opens epochs for another pool. Only an operator can end this.
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
@@ -59,23 +63,38 @@ func (s *Filler) Prepare(ctx context.Context) error {
 		return err
 	}
 	status, err := s.cfg.Pool.Status(ctx)
-	s.cfg.Ledger.Remember(status.HighWater)
 	switch {
+	case errors.Is(err, ErrForeign):
+		return err
 	case errors.Is(err, kgs.ErrNoEpoch):
-		return s.openEpoch(ctx, epoch.Number, status)
+		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
 		return err
 	case status.Epoch < epoch.Number:
 		// The worker that began this epoch has not opened the pool yet, or it has
 		// crashed. No other worker may open the pool for the same epoch: see Pool.Open.
+		if err := s.mayReplace(ctx, maxEpochs); err != nil {
+			return err
+		}
 		return s.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
 		if behind, err := s.behind(ctx, status); err != nil || behind {
 			return err
 		}
 	}
+	s.cfg.Ledger.Remember(status.HighWater)
 	s.size = status.Keys
-	return nil
+	return s.claim(ctx)
+}
+
+// reopen begins an epoch for a pool that lost its state. If another database owned the pool a moment ago, reopen leaves the pool to that
+// database, whose worker opens it within seconds.
+func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error {
+	if s.cfg.Pool.cfg.Alarm.foreign() {
+		return fmt.Errorf("wait for the worker of the other database: %w", ErrForeign)
+	}
+	s.cfg.Ledger.Remember(seen.HighWater)
+	return s.openEpoch(ctx, previous, seen)
 }
 
 // Len returns how many keys the pool holds. It fails with [kgs.ErrNoEpoch] if the pool lost its
@@ -95,6 +114,10 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
 	}
+	if err := s.mayReplace(ctx, maxSkips); err != nil {
+		return false, err
+	}
+	s.cfg.Ledger.Remember(pool.HighWater)
 	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)

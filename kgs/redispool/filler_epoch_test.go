@@ -27,6 +27,7 @@ func TestFillerOpensPoolOfAnOlderEpoch(t *testing.T) {
 	}
 	d.wantSize(s, 0)
 	d.wantEpoch(s, 3)
+	d.Exec(t, `UPDATE kgs_epochs SET opened_at = opened_at - 90000000000`) // more than a day passes
 	if _, _, err := d.OpenEpoch(t.Context(), 3, "another run"); err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,10 @@ type Config struct {
 	Holder string           // name of this process; no other process may ever use it
 	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
+	// Database names the database of the ledger, in digits and slashes. A pool that the ledger of another database fills is refused. If it
+	// is empty, the owner of the pool is not checked.
+	Database string
+	Alarm    *Alarm // the pool raises it; may be nil
 }
 
 // Pool is a pool of codes in a Redis list. It works on a single Redis, behind Sentinel, and in a
@@ -81,7 +85,7 @@ type Config struct {
 // +info, and the permissions for the keys and for scripts.
 //
 // All methods may be called concurrently. Each script blocks for at most a second, or until ctx
-// ends. An error that package kgs does not define means that Redis cannot be reached or cannot
+// ends. An error that neither this package nor package kgs defines means that Redis cannot be reached or cannot
 // run the script at the moment. The script may or may not have run.
 type Pool struct {
 	client  redis.UniversalClient
@@ -107,7 +111,7 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 		client:  client,
 		cfg:     cfg,
 		keys:    keyNames(cfg.Name),
-		scripts: newScripts(),
+		scripts: newScripts(cfg.Database),
 		turn:    make(chan struct{}, 1),
 		next:    1,
 	}
@@ -130,7 +134,14 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	if codes == "" {
 		return nil, kgs.ErrEmpty
 	}
-	return &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}, nil
+	b := &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}
+	if b.Codes, err = p.withoutInvalid(ctx, b.Codes); err != nil {
+		return nil, err
+	}
+	if len(b.Codes) == 0 {
+		return nil, kgs.ErrEmpty
+	}
+	return b, nil
 }
 
 // Settle reports what happened to the keys of b; see [kgs.Supply]. Redis keeps the lost codes on
@@ -178,6 +189,8 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 	switch err := cmd.Err(); {
 	case redis.HasErrorPrefix(err, "NOEPOCH"):
 		cmd.SetErr(kgs.ErrNoEpoch)
+	case redis.HasErrorPrefix(err, "FOREIGN"):
+		cmd.SetErr(ErrForeign)
 	case redis.HasErrorPrefix(err, "FENCED"):
 		cmd.SetErr(kgs.ErrFenced)
 	}

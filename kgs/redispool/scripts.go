@@ -15,6 +15,9 @@ import (
 //	           pushed           codes that workers pushed in this epoch
 //	           range            the highest range id that was ever pushed
 //	           next:<length>    the highest number that was ever pushed, plus one
+//	           owner            the database whose ledger fills the pool
+//	           claimed          the time, in seconds, at which a worker of the owner last confirmed the owner
+//	           damaged          why a program found that the pool was altered
 //	           mark:<range id>  the next number to push of a range in progress
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
@@ -45,12 +48,15 @@ const scriptHead = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
-local opened, epoch, floor = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor'))
+local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
+-- Another database owns the pool while its workers confirm this, and for a minute after that.
+local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
+local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
 -- The loop pushes slices, because the Lua stack limits unpack to 8,000 values.
 local function giveBack(blob)
 	local codes = {}
-	for code in string.gmatch(blob, '%S+') do codes[#codes + 1] = code end
+	for code in string.gmatch(blob, '[^ ]+') do codes[#codes + 1] = code end
 	for i = 1, #codes, 5000 do
 		redis.call('RPUSH', keys, unpack(codes, i, math.min(i + 4999, #codes)))
 	end
@@ -62,6 +68,8 @@ end
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
+if isForeign then return redis.error_reply('FOREIGN the pool belongs to another database') end
+if damaged then return redis.error_reply('NOEPOCH the pool was altered') end
 `
 
 // scriptWorker also ends a script if the epoch of the calling worker is not the epoch of the pool.
@@ -210,19 +218,42 @@ return 1
 
 // scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the
 // history `run` for this epoch. So the script refuses if Redis now has another history. The caller
-// must then read the status again. The script keeps only the high-water mark.
+// must then read the status again. The script keeps only the high-water mark, without values that no program writes. It refuses while
+// another database owns the pool.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
-if opened == run and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
-local reached = {'range', redis.call('HGET', state, 'range') or 0}
+if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
+local function within(value, most)
+	local n = tonumber(value)
+	return n and n >= 0 and n <= most
+end
+if opened == run and not isForeign and not damaged and within(epoch, 2^52) and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+local range = redis.call('HGET', state, 'range')
+local reached = {'range', within(range, 2^52) and range or 0}
 for _, field in ipairs(redis.call('HKEYS', state)) do
-	if string.match(field, '^next:') then
+	local length, next = tonumber(string.match(field, '^next:(%d+)$')), redis.call('HGET', state, field)
+	if length and length >= 3 and length <= 10 and within(next, 62 ^ length) then
 		reached[#reached + 1] = field
-		reached[#reached + 1] = redis.call('HGET', state, field)
+		reached[#reached + 1] = next
 	end
 end
 redis.call('UNLINK', unpack(KEYS))
-redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0, 'pushed', 0, unpack(reached))
+redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0, 'pushed', 0,
+	'owner', me, 'claimed', redis.call('TIME')[1], unpack(reached))
+return 1
+`
+
+// scriptClaim confirms that the database of the calling worker owns the pool. A pool of an older version has no owner, and
+// gets one.
+const scriptClaim = scriptGuard + `
+redis.call('HSET', state, 'owner', me, 'claimed', redis.call('TIME')[1])
+return 1
+`
+
+// scriptDamage records that the pool was altered. Then every script refuses the pool until a worker begins a new epoch.
+// Argument: the reason.
+const scriptDamage = scriptGuard + `
+redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
 `
 
@@ -234,6 +265,7 @@ return 1
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
 if opened ~= run then isOpen = '' end
+if isForeign then isOpen = isLeft and '' or 'foreign' end
 local policy = string.match(redis.call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', state)}
 `
@@ -263,22 +295,29 @@ return reply
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. It
 // persists and replicates all changes of a script together.
 type scripts struct {
-	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, status, read *redis.Script
+	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
 }
 
-func newScripts() scripts {
+// newScripts returns the scripts of a process that uses the given database. The name of the database is part of the text, because every
+// script compares it with the owner of the pool.
+func newScripts(database string) scripts {
+	script := func(text string) *redis.Script {
+		return redis.NewScript("local me = '" + database + "'\n" + text)
+	}
 	return scripts{
-		take:         redis.NewScript(scriptTake),
-		settle:       redis.NewScript(scriptSettle),
-		release:      redis.NewScript(scriptRelease),
-		holders:      redis.NewScript(scriptHolders),
-		withdraw:     redis.NewScript(scriptWithdraw),
-		nextWriteOff: redis.NewScript(scriptNextWriteOff),
-		dropWriteOff: redis.NewScript(scriptDropWriteOff),
-		push:         redis.NewScript(scriptPush),
-		forget:       redis.NewScript(scriptForget),
-		open:         redis.NewScript(scriptOpen),
-		status:       redis.NewScript(scriptStatus),
-		read:         redis.NewScript(scriptRead),
+		take:         script(scriptTake),
+		settle:       script(scriptSettle),
+		release:      script(scriptRelease),
+		holders:      script(scriptHolders),
+		withdraw:     script(scriptWithdraw),
+		nextWriteOff: script(scriptNextWriteOff),
+		dropWriteOff: script(scriptDropWriteOff),
+		push:         script(scriptPush),
+		forget:       script(scriptForget),
+		open:         script(scriptOpen),
+		claim:        script(scriptClaim),
+		damage:       script(scriptDamage),
+		status:       script(scriptStatus),
+		read:         script(scriptRead),
 	}
 }

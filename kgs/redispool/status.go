@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/kgs/ledger"
 )
 
@@ -18,6 +19,7 @@ type Status struct {
 	RunID     string               // names the current history of the data; see Pool
 	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
+	Cause     string               // why the pool needs an operator, from [Config].Alarm; "" if it needs none
 }
 
 // Evicts reports whether Redis may evict keys that no server took.
@@ -25,10 +27,10 @@ func (s Status) Evicts() bool {
 	return s.Policy != "" && s.Policy != "noeviction"
 }
 
-// Unsafe returns why the pool may lose keys that no server took. It returns "" for a safe pool.
+// Unsafe returns why the pool may lose keys that no server took, or why it needs an operator. It returns "" for a safe pool.
 func (s Status) Unsafe() string {
 	if !s.Evicts() {
-		return ""
+		return s.Cause
 	}
 	return "Redis may evict keys: its maxmemory-policy is " + s.Policy + " and must be noeviction"
 }
@@ -37,68 +39,135 @@ func (s Status) Unsafe() string {
 // the script returns.
 var errReplyForm = errors.New("the reply does not have the form of the script")
 
-// parseStatus parses the reply of scriptStatus.
-func parseStatus(reply []any) (s Status, open bool, err error) {
+// statusReply is a reply of scriptStatus.
+type statusReply struct {
+	Status
+	state  string // "open", "foreign" or ""
+	owner  string // the database that owns the pool
+	damage string // why the pool must have been altered; "" if it was not
+}
+
+// parseStatus parses a reply of scriptStatus.
+func parseStatus(reply []any) (s statusReply, err error) {
 	if len(reply) != 5 {
-		return s, false, errReplyForm
+		return s, errReplyForm
 	}
 	runID, isRunID := reply[0].(string)
+	state, isState := reply[1].(string)
 	keys, isKeys := reply[2].(int64)
 	policy, isPolicy := reply[3].(string)
 	fields, isFields := reply[4].([]any)
-	if !isRunID || !isKeys || !isPolicy || !isFields || len(fields)%2 != 0 {
-		return s, false, errReplyForm
+	if !isRunID || !isState || !isKeys || !isPolicy || !isFields || len(fields)%2 != 0 {
+		return s, errReplyForm
 	}
-	s.RunID, s.Keys, s.Policy = runID, keys, policy
+	s.RunID, s.state, s.Keys, s.Policy = runID, state, keys, policy
 	s.HighWater.Next = make(map[int]int64)
 	for field := range slices.Chunk(fields, 2) {
 		name, isName := field[0].(string)
 		value, isValue := field[1].(string)
 		if !isName || !isValue {
-			return s, false, errReplyForm
+			return s, errReplyForm
 		}
-		if err := s.set(name, value); err != nil {
-			return s, false, err
-		}
+		s.set(name, value)
 	}
-	return s, reply[1] == "open", nil
+	return s, nil
 }
 
 // set parses one field of the hash state. It ignores fields that Status does not contain.
-func (s *Status) set(name, value string) (err error) {
-	name, of, _ := strings.Cut(name, ":")
-	switch name {
+func (s *statusReply) set(name, value string) {
+	kind, of, _ := strings.Cut(name, ":")
+	switch kind {
 	case "epoch":
-		s.Epoch, err = strconv.ParseInt(value, 10, 64)
+		s.Epoch = s.number(name, value, maxCount)
 	case "popped":
-		s.Taken, err = strconv.ParseInt(value, 10, 64)
+		s.Taken = s.number(name, value, maxCount)
 	case "pushed":
-		s.Pushed, err = strconv.ParseInt(value, 10, 64)
+		s.Pushed = s.number(name, value, maxCount)
 	case "range":
-		s.HighWater.ID, err = strconv.ParseInt(value, 10, 64)
+		s.HighWater.ID = s.number(name, value, maxCount)
 	case "next":
-		var length int
-		if length, err = strconv.Atoi(of); err == nil {
-			s.HighWater.Next[length], err = strconv.ParseInt(value, 10, 64)
+		length, err := strconv.Atoi(of)
+		if err != nil || length < codespace.MinLength || length > codespace.MaxLength {
+			s.damage = fmt.Sprintf("the pool in Redis has a field %.40q", name)
+			return
 		}
+		if next := s.number(name, value, codespace.Size(length)); next > 0 {
+			s.HighWater.Next[length] = next
+		}
+	case "owner":
+		s.owner = value
+	case "damaged":
+		s.damage = value
 	}
-	return err
 }
 
+// maxCount is greater than every epoch, range id and number of keys that a program writes. Lua represents it exactly.
+const maxCount = 1 << 52
+
+// number returns the number in a field. If the value is not a number from 0 to most, it returns 0 and notes that the pool is damaged.
+func (s *statusReply) number(name, value string, most int64) int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > most {
+		s.damage = fmt.Sprintf("the field %.40s of the pool in Redis has the value %.40q, want a number of at most %d", name, value, most)
+		return 0
+	}
+	return n
+}
+
+// ErrForeign means that another database owns the pool. It wraps [kgs.ErrNoEpoch], because this process has no pool.
+var ErrForeign = fmt.Errorf("the pool in Redis belongs to the ledger of another database: %w", kgs.ErrNoEpoch)
+
 // Status returns the state of the pool. If the error is [kgs.ErrNoEpoch], Keys, RunID, HighWater
-// and Policy are valid, because a worker needs them to open a new epoch.
+// and Policy are valid, because a worker needs them to open a new epoch. A pool with a value that no program writes was altered. Status
+// then raises the alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new epoch. It returns [ErrForeign] if another database
+// owns the pool.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
 		return Status{}, fmt.Errorf("status of the pool: %w", err)
 	}
-	s, open, err := parseStatus(reply)
+	s, err := parseStatus(reply)
 	if err != nil {
 		return Status{}, fmt.Errorf("status of the pool: unexpected reply %v: %w", reply, err)
 	}
-	if !open {
-		s.Taken, s.Pushed, s.Epoch = 0, 0, 0
-		return s, kgs.ErrNoEpoch
+	if s.state == "foreign" {
+		p.cfg.Alarm.raiseForeign(fmt.Sprintf("the pool in Redis belongs to the ledger of another database (%.40s), this is %s: "+
+			"use another Redis database for one of the two", s.owner, p.cfg.Database))
+		return Status{Cause: p.cfg.Alarm.cause()}, ErrForeign
 	}
-	return s, nil
+	if s.damage != "" {
+		p.cfg.Alarm.raise("the pool in Redis was altered: " + s.damage)
+	}
+	s.Cause = p.cfg.Alarm.cause()
+	if s.state != "open" || s.damage != "" {
+		s.Taken, s.Pushed, s.Epoch = 0, 0, 0
+		return s.Status, kgs.ErrNoEpoch
+	}
+	return s.Status, nil
+}
+
+// withoutInvalid returns the codes without strings that no worker pushes. If there are such strings, the pool was altered:
+// withoutInvalid then raises the alarm and marks the pool as damaged, so that a worker begins a new epoch.
+func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, error) {
+	invalid := func(code string) bool { return !p.cfg.Space.IsCode(code) }
+	first := slices.IndexFunc(codes, invalid)
+	if first < 0 {
+		return codes, nil
+	}
+	why := fmt.Sprintf("%.40q is not a code", codes[first])
+	p.cfg.Alarm.raise("the pool in Redis was altered: " + why)
+	err := p.run(ctx, p.scripts.damage, why).Err()
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: the pool is marked already, or a new epoch is due
+		return nil, fmt.Errorf("mark the pool as damaged: %w", err)
+	}
+	return slices.DeleteFunc(slices.Clone(codes), invalid), nil
+}
+
+// Claim confirms that the database of this process owns the pool. Workers call it every few seconds. Without a confirmation for a
+// minute, the worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if the pool is not open.
+func (p *Pool) Claim(ctx context.Context) error {
+	if err := p.run(ctx, p.scripts.claim).Err(); err != nil {
+		return fmt.Errorf("confirm the owner of the pool: %w", err)
+	}
+	return nil
 }

@@ -65,7 +65,12 @@ func (p *Pool) withdraw(ctx context.Context) error {
 	return p.run(ctx, p.scripts.withdraw, args...).Err()
 }
 
+// abandon reports codes to the ledger. It leaves out strings that are no codes.
 func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error {
+	codes, err := p.withoutInvalid(ctx, codes)
+	if err != nil {
+		return err
+	}
 	ranges, err := p.cfg.Space.Ranges(codes)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package refill
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -31,11 +32,11 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 	if !known {
 		keys = 0 // a pool that lost its state may still report keys, but servers cannot take them
 	}
-	if known || now.Sub(d.seenAt) >= stillAfter {
+	if known || pool.Unsafe != "" || now.Sub(d.seenAt) >= stillAfter {
 		state, why := d.assess(now, keys)
 		d.level = state
-		if d.last.Pool.Unsafe != "" {
-			state, why = StatePage, d.last.Pool.Unsafe
+		if unsafe := cmp.Or(pool.Unsafe, d.last.Pool.Unsafe); unsafe != "" {
+			state, why = StatePage, unsafe
 		}
 		d.enter(state, why, now)
 	}

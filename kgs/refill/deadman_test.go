@@ -114,3 +114,18 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 		t.Errorf("Judgement() = %+v, want the last known size of 5, and Known false", j)
 	}
 }
+
+// A pool that cannot be read may still give a reason why it needs an operator. The switch then does not wait.
+func TestDeadManPagesAtOnceForUnsafePoolThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	d := newTestSwitch()
+	d.observe(time.Now(), observed(kgs.PoolStatus{Keys: 1000}), true)
+	d.observe(time.Now(), Observation{}, false)
+	if got := d.Judgement().State; got != StateOK {
+		t.Errorf("state %s after one failed look, want ok", got)
+	}
+	d.observe(time.Now(), Observation{Unsafe: "another database owns the pool"}, false)
+	if got := d.Judgement().State; got != StatePage {
+		t.Errorf("state %s, want page", got)
+	}
+}

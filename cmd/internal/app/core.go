@@ -45,7 +45,8 @@ type Core struct {
 	redis    *redispool.Address // nil until openRedis
 	pool     *redispool.Pool    // nil until openRedisPool
 
-	poolers poolers
+	poolers   poolers
+	poolAlarm redispool.Alarm
 
 	anySecret bool // migrate the database even if its ledger was created with another secret
 }

@@ -120,7 +120,9 @@ func (c *Core) returnKeys(release func(context.Context) error) func(context.Cont
 }
 
 func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
-	return redispool.New(client, redispool.Config{Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger})
+	return redispool.New(client, redispool.Config{
+		Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger, Database: c.ledger.Database(), Alarm: &c.poolAlarm,
+	})
 }
 
 // redisWorker returns a worker with its own Redis connections and its own holder name. It shares

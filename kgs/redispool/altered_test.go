@@ -1,0 +1,75 @@
+package redispool
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/kgstest"
+)
+
+// TestAlteredPoolIsAbandoned writes values to Redis that no program writes. The pool is then refused and signals it, and the next epoch
+// begins without these values.
+func TestAlteredPoolIsAbandoned(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][]any{
+		"epoch beyond all epochs": {"HSET", 0, "epoch", "9000000000000000000"},
+		"epoch without a number":  {"HSET", 0, "epoch", "many"},
+		"counter below zero":      {"HSET", 0, "pushed", "-1"},
+		"number beyond its space": {"HSET", 0, "next:6", "9000000000000000000"},
+		"number of no space":      {"HSET", 0, "next:60", "1"},
+		"range beyond all ranges": {"HSET", 0, "range", "9000000000000000000"},
+		"code with a line break":  {"LPUSH", 1, "abc\r\nd"},
+		"code of 33 characters":   {"LPUSH", 1, strings.Repeat("a", 33)},
+		"code with other letters": {"LPUSH", 1, "naïve"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			alarm := new(Alarm)
+			s := d.filler("a")
+			s.cfg.Pool.cfg.Alarm = alarm
+			d.wantSize(s, 0)
+			d.fill(s, 100, 100)
+			change[1] = s.cfg.Pool.keys[change[1].(int)]
+			if err := d.client.Do(t.Context(), change...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			b, err := s.cfg.Pool.Take(t.Context(), 10)
+			if err == nil {
+				for _, code := range b.Codes {
+					if !d.space.IsCode(code) {
+						t.Errorf("Take returned %q", code)
+					}
+				}
+			}
+			if status, err := s.cfg.Pool.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
+				t.Errorf("Status = %+v, %v, want ErrNoEpoch and an alarm", status, err)
+			}
+			d.wantSize(s, 0)
+			d.wantEpoch(s, 2)
+			d.fill(s, 10, 10)
+			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
+			if want := (codespace.Range{Length: 6, Lo: 100, Hi: 110}); err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
+			}
+		})
+	}
+}
+
+// TestSweepLeavesOutInvalidCodes puts a string that is no code into the batch of a dead holder.
+func TestSweepLeavesOutInvalidCodes(t *testing.T) {
+	t.Parallel()
+	p, book := newOpenPool(t)
+	if err := p.client.HSet(t.Context(), p.keys[2], "dead/1", "000001 a\r\nb 000002").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Sweep(t.Context()); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Fatal(err)
+	}
+	if got := codespace.Count(book.ranges[kgs.ReasonCrash]); got != 2 {
+		t.Errorf("the sweep abandoned %d codes, want 2", got)
+	}
+}
