@@ -67,6 +67,10 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
+		// A worker opens no further epoch because of another worker's epoch if the ledger has had many.
+		{"epoch-backoff", "kgs/redispool/replace.go",
+			"if err != nil || recent < most {",
+			"if err != nil || true || recent < most {"},
 		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
 			"if not codes then return 0 end\n",
@@ -86,6 +90,10 @@ func Table() []Edit {
 		{"mark", "kgs/redispool/scripts.go",
 			"if mark ~= from then return mark end\n",
 			""},
+		// Redis refuses a program of another database.
+		{"pool-owner", "kgs/redispool/scripts.go",
+			"local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me\n",
+			"local isForeign = false\n"},
 		// A holder can settle only the batch that it took, and not another batch with the same id.
 		{"same-batch", "kgs/redispool/scripts.go",
 			"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
@@ -98,6 +106,14 @@ func Table() []Edit {
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
 			"return false"},
+		// A pool with a value that no program writes is abandoned.
+		{"pool-values", "kgs/redispool/status.go",
+			"if err != nil || n < 0 || n > most {",
+			"if err != nil {"},
+		// A server takes only codes from the pool.
+		{"valid-codes", "kgs/redispool/status.go",
+			"if first < 0 {",
+			"if first < 0 || true {"},
 		// The dead man's switch raises an alarm when the pool is nearly empty or no keys arrive.
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
