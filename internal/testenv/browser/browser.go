@@ -21,7 +21,7 @@ import (
 )
 
 // patience limits the time of one call of Do or Of.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Tab is a browser with one page. It closes at the end of its test.
 type Tab struct {
