@@ -38,7 +38,7 @@ func TestBulkRequestMayTakeLong(t *testing.T) {
 	})
 }
 
-// bulkBody returns lines of a bulk request. Each has the members more.
+// bulkBody returns a number of lines of a bulk request. Each line has a url and the members in more.
 func bulkBody(lines int, more string) string {
 	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
 }

@@ -16,12 +16,12 @@ import (
 type docs struct {
 	*shell.Shell
 	*apidoc.Document
-	Title    string // of the page; it hides the title of the description
+	Title    string // title of the page; it hides Document.Title
 	template *template.Template
 	page     func() ([]byte, error) // renders the page once, because it is the same for each request
 }
 
-// newDocs panics if the API description is malformed, because it is embedded in the program.
+// newDocs panics if the API description is malformed, because the description is embedded in the program.
 func newDocs(s *shell.Shell) *docs {
 	d, err := apidoc.Parse(shell.Asset(assets, "assets/openapi.yaml"))
 	if err != nil {
@@ -32,7 +32,7 @@ func newDocs(s *shell.Shell) *docs {
 	return page
 }
 
-// serve answers GET /docs. A browser may show the page of an earlier version of Keypool for an hour.
+// serve answers GET and HEAD of /docs. After an upgrade of Keypool, a browser may show the old page for an hour.
 func (d *docs) serve(c echo.Context) error {
 	page, err := d.page()
 	if err != nil {

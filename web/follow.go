@@ -38,7 +38,8 @@ func (p *public) code(c echo.Context) error {
 	return p.missed(c, err)
 }
 
-// missed redirects a browser whose code is unknown to the page of the operator, if there is one. err is the error of the request.
+// missed handles err, the error of the request. If err says that the code is unknown, and the operator has a page for unknown
+// codes, missed redirects a browser to this page. Otherwise it returns err.
 func (p *public) missed(c echo.Context, err error) error {
 	if errors.Is(err, shortener.ErrNotFound) && refers(c, p.missURL) {
 		return refer(c, p.missURL)
@@ -46,14 +47,15 @@ func (p *public) missed(c echo.Context, err error) error {
 	return err
 }
 
-// follow redirects to the URL of the link. The Location header is the URL as stored, byte for byte, and what the link
-// forwards.
+// follow redirects to the URL of the link. The Location header contains the URL as stored, byte for byte, and the parts of the
+// request that the link forwards.
 func (p *public) follow(c echo.Context, code string) error {
 	link, err := p.resolve(c, code)
 	return p.redirect(c, link, err)
 }
 
-// redirect answers with a redirect to the URL of the link, or with the error of its look-up.
+// redirect answers with a redirect to the URL of the link. If err, the error of the look-up, is not nil, redirect returns err. It
+// counts GET requests.
 func (p *public) redirect(c echo.Context, link shortener.Link, err error) error {
 	if c.Request().Method == http.MethodGet {
 		p.metrics.visited(err)
@@ -90,8 +92,8 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, a)
 }
 
-// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later. Changes of
-// other members than the URL are visible only to the owner.
+// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later. Only the owner
+// sees when a member other than the URL was changed.
 type preview struct {
 	api.Link
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the URL

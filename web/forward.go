@@ -16,14 +16,14 @@ func (p *public) codePath(c echo.Context) error {
 	c.SetPath(routeCode)
 	link, err := p.resolve(c, parameters.Code(c))
 	if err == nil && link.Forward() != shortener.ForwardQueryAndPath {
-		return p.redirect(c, link, shortener.ErrNotFound) // the code is known, so the request has no page of the operator
+		return p.redirect(c, link, shortener.ErrNotFound) // the code is known, so there is no redirect to the page for unknown codes
 	}
 	return p.missed(c, p.redirect(c, link, err))
 }
 
-// forward returns the URL to which the request is redirected: the URL of the link, and what of the request the link
-// forwards. It appends the bytes as the client sent them. It does not decode them, because servers may distinguish
-// between two spellings. It only encodes the bytes that would end the part of the URL, and those that are not ASCII.
+// forward returns the URL to which the request is redirected: the URL of the link with the query and the path that the link
+// forwards. It appends the bytes as the client sent them, because the other server may distinguish between a character and its
+// percent-encoding. It encodes only the bytes that cannot be in a Location header; see encoded.
 func forward(l *shortener.Link, r *http.Request) string {
 	f := l.Forward()
 	if f == shortener.ForwardNone {
@@ -52,8 +52,8 @@ func forward(l *shortener.Link, r *http.Request) string {
 	return url
 }
 
-// restOfPath returns what follows the code in the path of a request, as the client sent it. It begins with a slash.
-// URL.EscapedPath would decode and encode the whole path if one of its bytes may not be in a URL.
+// restOfPath returns what follows the code in the path of a request, as the client sent it. The rest begins with a slash.
+// restOfPath reads RequestURI, because URL.EscapedPath decodes and encodes the whole path if one of its bytes may not be in a URL.
 func restOfPath(r *http.Request) (rest string, ok bool) {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") { // the client sent an absolute URL, as for a proxy

@@ -63,7 +63,7 @@ func TestTakenAliasIsMiss(t *testing.T) {
 		t.Errorf("Retry-After is %q, want 1", got)
 	}
 	s.wantProblem(t, s.do(t, http.MethodGet, "/taken", ""), http.StatusTooManyRequests, "too-many-misses")
-	s.shorten(t, `{"url":"https://go.dev"}`) // a creation with a key reveals nothing
+	s.shorten(t, `{"url":"https://go.dev"}`) // a creation with a key does not reveal whether a code exists
 }
 
 // An alias that leads to the same URL is not a miss.

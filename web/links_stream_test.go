@@ -74,8 +74,8 @@ func TestStreamHasMinimumSpeed(t *testing.T) {
 	})
 }
 
-// protocols are the errors with which an answer ends that is broken off. An answer in HTTP/1.0 has no other end than that of the
-// connection.
+// protocols maps a protocol to the error that a client gets if the server breaks the answer off. In HTTP/1.0, an answer without a
+// length ends with its connection, so only a reset shows that it is incomplete.
 var protocols = map[string]error{"HTTP/1.1": io.ErrUnexpectedEOF, "HTTP/1.0": syscall.ECONNRESET}
 
 // wantBroken reads an answer, which must have status 200 and break off.

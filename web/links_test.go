@@ -436,8 +436,8 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 	}
 }
 
-// An earlier version that changed the URL of a link recorded only the time of the last change of any member.
-func TestPreviewOfChangeByEarlierVersion(t *testing.T) {
+// An earlier release of Keypool recorded only the time of the last change of any member, also for a change of the URL.
+func TestPreviewOfChangeByEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, shortener.Link{

@@ -67,7 +67,7 @@ type AdminUIConfig struct {
 	Logger  *slog.Logger
 }
 
-// NewAdminUI returns the pages for links on the admin listener. It answers requests for /links and the paths below.
+// NewAdminUI returns the pages for links on the admin listener. The handler answers requests for /links and the paths below.
 // Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an origin.
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{

@@ -278,7 +278,7 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 	}
 }
 
-// The list has the states of the API. Without its slash, its address keeps the query.
+// The list has the states of the API. If its address lacks the final slash, the redirect to the list keeps the query.
 func TestUIListAddress(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

@@ -78,8 +78,7 @@ func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
 // took. It has native buckets.
 func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
 
-// Redirects returns the number of visits that found their link. A visit is a GET request for a
-// short URL.
+// Redirects returns the number of GET requests for short URLs that found their link.
 func (m *Metrics) Redirects() float64 { return promvalue.Counter(m.found) }
 
 // Failed returns the number of requests answered with a 5xx status.
@@ -114,7 +113,7 @@ func (m *Metrics) observer(route, method string, status int) prometheus.Observer
 }
 
 // methodLabel returns method, or "other" for a method that HTTP does not define. Without
-// this rule, a client could create any number of labels.
+// this rule, a client could create any number of label values.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,
@@ -124,8 +123,8 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts one visit, which is a GET request for a short URL, by the error of its lookup.
-// It does not count a visit that was refused or a visit for which the store did not answer.
+// visited counts a GET request for a short URL by the error of its lookup. It does not count a
+// request that the miss limiter refused, or a request for which the store did not answer.
 func (m *Metrics) visited(err error) {
 	switch {
 	case err == nil:
@@ -138,8 +137,8 @@ func (m *Metrics) visited(err error) {
 }
 
 // instrument is the only middleware. It turns a panic into an error and an error into an
-// answer, and it counts the answer, also if it ends early. It is one layer instead of three because it runs for
-// every redirect.
+// answer. It counts the answer, even if the connection breaks in the middle of the answer. It is one layer instead of three
+// because it runs for every redirect.
 func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()

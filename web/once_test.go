@@ -227,7 +227,7 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 	send := func(o owner) response {
 		return s.do(t, http.MethodPost, "/api/links", line, "Content-Type", media.NDJSON, "Authorization", o.authorization)
 	}
-	if r := send(slow); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "Other requests of this kind are in progress") {
+	if r := send(slow); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" || !strings.Contains(r.body, "Too many requests of this kind are in progress") {
 		t.Errorf("a further request of the token has the status %d, want 503: %s", r.status, r.body)
 	}
 	if r := send(other); r.status != http.StatusOK {

@@ -113,13 +113,13 @@ func newTemplate(page string, parts ...string) *template.Template {
 	return template.Must(shell.Frame(template.New(page).Funcs(functions)).ParseFS(assets, files...))
 }
 
-// home answers GET /. The parameters of the request fill the form, but do not create a link. A request with a URL, such as
-// that of a bookmarklet, gets the form even if the operator has another page.
+// home answers GET and HEAD of /. The parameters of the request fill the form, but do not create a link. A request with the
+// parameter url, which the bookmarklet sends, gets the form even if homeURL is set.
 func (p *public) home(c echo.Context) error {
 	if c.QueryParam("url") == "" && refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
 	}
-	if p.homeURL != "" { // another request for this address gets a redirect
+	if p.homeURL != "" { // the answer depends on the Accept header
 		c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 		c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
 	}

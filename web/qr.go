@@ -32,8 +32,8 @@ const (
 	defaultQRMargin = 4
 )
 
-// qrAge is the longest time for which a QR code may be cached. The QR code of a code never
-// changes, but its link may be deleted.
+// qrAge is the longest time for which a QR code may be cached. The QR code of a link never
+// changes, but the link may be deleted.
 const qrAge = time.Hour
 
 // cutQR cuts the suffix of a QR code off a path. It runs for every redirect.

@@ -10,15 +10,15 @@ import (
 	"keypool/web/internal/media"
 )
 
-// refers reports whether the answer to a request is a redirect to a page of the operator. Only browsers
-// are referred, so that programs get the answer that openapi.yaml describes. If page is empty, the
-// operator has no such page.
+// refers reports whether the answer to a request is a redirect to page, the URL of a page of the operator. If page is
+// empty, the operator has no such page. Only browsers are redirected. Other clients get
+// the usual answer.
 func refers(c echo.Context, page string) bool {
 	return page != "" && media.WantsPage(c.Request())
 }
 
-// refer redirects to a page of the operator. The answer is not cached, because a link with this code may be
-// created a moment later.
+// refer redirects to page. The answer is not cached: if the code is unknown, a link with this code may be created a
+// moment later.
 func refer(c echo.Context, page string) error {
 	h := c.Response().Header()
 	h.Set(echo.HeaderCacheControl, "no-store")

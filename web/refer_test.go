@@ -95,7 +95,7 @@ func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
 	}
 }
 
-// A code that is known has no page of the operator, also if the path continues after the code.
+// NOT_FOUND_URL does not apply to a known code, also if the path continues after the code.
 func TestNotFoundURLIsForUnknownCodesOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })
@@ -145,8 +145,8 @@ func TestPreviewShowsWhereToReport(t *testing.T) {
 	}
 }
 
-// The answer to a code that is created after a referral is a redirect to its link.
-func TestReferralEndsWithCreation(t *testing.T) {
+// If a link is created after a browser was redirected to NOT_FOUND_URL, the next request for its code leads to the link.
+func TestNotFoundURLEndsWithCreation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })
 	wantReferral(t, s.do(t, http.MethodGet, "/later", "", "Accept", browserAccept), "https://example.com/404")

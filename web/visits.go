@@ -47,7 +47,8 @@ func isPrefetch(h http.Header) bool {
 	return strings.HasPrefix(first(h, "Sec-Purpose"), prefetch) || first(h, "Purpose") == prefetch || first(h, "X-Moz") == prefetch
 }
 
-// country returns the country that a trusted proxy sent, or "". Of several values, one may come from the client.
+// country returns the country that a trusted proxy sent, or "". It ignores a header with several values, because one of them
+// may come from the client.
 func (p *public) country(r *http.Request) string {
 	if p.visits.CountryHeader == "" {
 		return ""

@@ -21,7 +21,8 @@ func (v *Visits) daily() ui.Visits {
 // dailyTimeout is the time limit of Daily. A page for a link waits for it.
 const dailyTimeout = 2 * time.Second
 
-// Daily implements [ui.Visits]. It reads the hours of the last days only, and the database adds up the others.
+// Daily implements [ui.Visits]. The series has only the last days. The total is a separate query, in which the database adds up
+// the visits of all days.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
 	ctx, cancel := context.WithTimeout(ctx, dailyTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ const (
 	maxStreams    = 32               // open streams; each stream serves one dashboard
 	streamRetry   = 2                // Retry-After of a refused stream, in seconds
 	sendTimeout   = 10 * time.Second // time limit of one write; a slower client is disconnected
-	sendBytes     = 16 << 10         // most bytes in one write
+	sendBytes     = 16 << 10         // maximum size of one write
 	keepAlive     = 15 * time.Second // time without an event after which a stream sends a comment
 	reconnectTime = "retry: 1000\n"  // milliseconds until a browser reconnects
 )
@@ -60,7 +60,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	last, err := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64)
-	if err != nil { // the header is absent, or its id comes from another server
+	if err != nil { // the header is absent or malformed, so send the whole history
 		last = 0
 	}
 	s := &stream{w: w, control: http.NewResponseController(w), timeout: h.sendTimeout}

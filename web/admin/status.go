@@ -113,7 +113,7 @@ func (s Status) poolRows() []Row {
 }
 
 func (s Status) spaceRows() []Row {
-	if !s.hasPool() && s.LocalKeys == nil { // this program takes no keys that it could hold
+	if !s.hasPool() && s.LocalKeys == nil { // this program has neither a pool nor a local batch
 		return nil
 	}
 	return []Row{

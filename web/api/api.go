@@ -43,13 +43,13 @@ type Config struct {
 	Counter  *visits.Counter // nil if visits are not counted
 	Visits   visits.Store    // the counts; unused if visits are not counted
 	Problems *problem.Writer
-	// Created shows a link that a person created.
+	// Created answers a browser with a page that shows the new link.
 	Created func(c echo.Context, status int, l *Link) error
 	Logger  *slog.Logger
 }
 
-// API holds the handlers. The handlers set no deadlines for calls of the service because each method of the service limits
-// its own time. It is safe for concurrent use.
+// API holds the handlers. It is safe for concurrent use. The handlers set no deadlines for calls of the service because each
+// method of the service limits its own time.
 type API struct {
 	service  *service.Service
 	proxies  *client.Proxies

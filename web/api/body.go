@@ -26,7 +26,7 @@ import (
 const maxBody = 16 << 10
 
 // readFields reads the body of a request and checks its syntax. It sets each field that the client
-// sent, and the service validates the values. Each error of readFields has a problem.
+// sent, and the service validates the values. Package problem has a problem for each error of readFields.
 func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
 	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {

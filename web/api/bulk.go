@@ -60,8 +60,8 @@ type bulkAnswer struct {
 	Problem *reply.Problem `json:"problem,omitempty"`
 }
 
-// createLinks answers POST of /api/links. It creates a link for each line of the body, and answers with a line for
-// each line, in their order. Each link is durable by itself.
+// createLinks answers POST of /api/links. It creates a link for each line of the body. The answer has a line for each
+// line of the body, in the same order. Each link is durable by itself.
 func (a *API) createLinks(c echo.Context) error {
 	tok, err := a.bulkToken(c)
 	if err != nil {
@@ -106,7 +106,7 @@ type rawLine struct {
 	text   []byte // nil if the line has more than maxBody bytes
 }
 
-// readBulk reads the lines of the body that are not blank. It refuses a body that is too large as a whole.
+// readBulk reads the lines of the body that are not blank. It refuses the body if the whole body is too large.
 func readBulk(c echo.Context) (lines []rawLine, err error) {
 	connection := http.NewResponseController(c.Response())
 	next := func() error {
@@ -247,7 +247,7 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 		n := independent(parsed)
 		part := parsed[:n]
 		parsed = parsed[n:]
-		for i := range part { // in their order, so that the first lines get what is left of the limit
+		for i := range part { // in the order of the lines, so that the first lines get what is left of the limit
 			part[i].err = cmp.Or(part[i].err, a.limits.SpendLine(tok))
 		}
 		results := make([]bulkAnswer, n)

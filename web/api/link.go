@@ -44,7 +44,7 @@ func NewLink(l shortener.Link, self destination.Origin) *Link {
 func (l *Link) Prefix() string { return strings.TrimSuffix(l.ShortURL, l.Code) }
 
 // appendJSON appends the link as encoding/json would encode it, with a line break and without
-// the escapes for HTML. It takes no time for reflection.
+// the escapes for HTML. Unlike encoding/json, it uses no reflection, which takes time.
 func (l *Link) appendJSON(b []byte) ([]byte, error) {
 	b, err := l.appendMembers(b)
 	return append(b, "}\n"...), err
@@ -75,7 +75,7 @@ func (a *API) send(w http.ResponseWriter, status int, l interface {
 	appendJSON(b []byte) ([]byte, error)
 },
 ) error {
-	const most = 1024 // bytes of an answer, apart from those with a long URL or many tags
+	const most = 1024 // only an answer with a long URL or many tags has more bytes
 	buf := a.buffers.get()
 	defer a.buffers.put(buf)
 	buf.Grow(most)

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A stream sends what it has found when it is streamPart bytes, or after streamInterval. The interval keeps proxies from
-	// breaking a connection on which nothing arrives.
+	// When a stream has found a link, it sends what it has written if this is streamPart bytes, or if it has sent nothing for
+	// streamInterval. The interval keeps proxies from breaking a connection on which nothing arrives.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )

@@ -2,7 +2,7 @@
 //
 // Vocabulary:
 //
-//   - A miss is a request for an unknown code, or a creation with an alias that belongs to another link.
+//   - A miss is a request for an unknown code, a creation with an alias that belongs to another link, or a failed sign-in.
 //   - A creation is anonymous if it has no token.
 //   - The origin is the scheme, host and port under which a client reaches this service.
 //

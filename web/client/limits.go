@@ -138,7 +138,7 @@ type Limiters struct {
 // Refused counts the requests that each limit refused.
 type Refused struct{ Anonymous, Token, Miss prometheus.Counter }
 
-// NewLimiters returns limiters in which no client has used anything.
+// NewLimiters returns limiters in which each client has its full quota.
 func NewLimiters(cfg Limits, refused Refused) *Limiters {
 	if cfg.MissRate == 0 {
 		cfg.MissRate = defaultMissRate
@@ -171,7 +171,8 @@ func (l *Limiters) AnnounceToken(c echo.Context, tok token.Token) {
 	}
 }
 
-// SpendLine counts one line of a bulk request. The headers describe the limit before the first line.
+// SpendLine counts one line of a bulk request. It sets no headers, because the headers of a bulk request describe the limit before
+// its first line; see AnnounceToken.
 func (l *Limiters) SpendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil

@@ -34,8 +34,8 @@ type reached struct {
 	origin       destination.Origin
 }
 
-// NewProxies panics if base, the origin of this service, is neither empty nor an origin. The caller has already validated
-// the settings.
+// NewProxies panics if base, the base URL of this service, is neither empty nor an origin, because the caller validates the
+// settings.
 func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies {
 	p := &Proxies{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
 	if base == "" {
@@ -81,8 +81,8 @@ func (p *Proxies) Self(c echo.Context) (destination.Origin, error) {
 	return self, nil
 }
 
-// Addressed reports whether the Host header names the host of this service. Without a configured origin, every host may
-// be a name of this service.
+// Addressed reports whether the Host header names the host of this service. Without a configured origin it returns true,
+// because every host may be a name of this service.
 func (p *Proxies) Addressed(r *http.Request) bool {
 	if p.self.IsZero() {
 		return true
@@ -118,9 +118,9 @@ func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// Address returns the address of the client of r. It implements [echo.IPExtractor]. It is the address of the
-// connection unless the connection comes from a trusted proxy. Behind trusted proxies, it is the nearest forwarded
-// address that is not a trusted proxy.
+// Address returns the address of the client of r. It implements [echo.IPExtractor]. The result is the address of the
+// connection unless the connection comes from a trusted proxy. Behind trusted proxies, the result is the nearest
+// forwarded address that is not a trusted proxy.
 func (p *Proxies) Address(r *http.Request) string {
 	forwarded := r.Header[echo.HeaderXForwardedFor]
 	if len(forwarded) == 0 {

@@ -18,7 +18,7 @@ type Tokens interface {
 	// Authenticate returns the token of a bearer. It fails with token.ErrUnknown, token.ErrRevoked,
 	// token.ErrExpired or token.ErrUnavailable.
 	Authenticate(ctx context.Context, bearer string) (token.Token, error)
-	// Name returns the name of the token with this id, which may be revoked, or "" if there is none.
+	// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if there is no such token.
 	Name(owner int64) string
 }
 

@@ -16,18 +16,19 @@ import (
 type ConnectionLimits struct {
 	Total     int // open connections of a listener
 	PerClient int // open connections of one client
-	// Client returns the client to which an address belongs. limited is false if PerClient does not apply to it.
+	// Client returns the client to which an address belongs. limited is false if PerClient does not apply to this client.
 	Client func(addr netip.Addr) (client netip.Prefix, limited bool)
 }
 
 // Connections limits the open connections of a listener. It closes a connection beyond a limit at once, so such a connection
-// costs no goroutine and no buffer. Its memory is bounded by the number of open connections. It is safe for concurrent use.
+// costs no goroutine and no buffer. The memory of a Connections is proportional to the number of open connections. It is safe for
+// concurrent use.
 type Connections struct {
 	ConnectionLimits
 
 	log     *slog.Logger
 	warning rate.Sometimes
-	// refused counts by limit.
+	// refusedTotal and refusedClient count the connections that each limit refused.
 	refusedTotal, refusedClient prometheus.Counter
 
 	mu       sync.Mutex
@@ -120,8 +121,8 @@ func (c *Connections) leave(client netip.Prefix) {
 	}
 }
 
-// countedConn is a connection that is counted until it is closed. It keeps the further methods of a TCP connection, which
-// net/http uses.
+// countedConn is a connection that is counted until it is closed. It embeds a *net.TCPConn, because net/http uses methods of
+// this type that net.Conn lacks.
 type countedConn struct {
 	*net.TCPConn
 

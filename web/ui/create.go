@@ -78,7 +78,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 	if request.Owner == 0 { // an anonymous link has no details, and the values of the form are the defaults
 		request.Redirect, request.Forward = nil, nil
 	}
-	if request.Alias != nil { // a creation with a key reveals nothing
+	if request.Alias != nil { // only a creation with an alias reveals whether a code exists
 		if err := u.Limits.Admit(x.r); err != nil {
 			return link, false, err
 		}

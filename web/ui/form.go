@@ -70,8 +70,8 @@ func (v values) redirect() int {
 	return n
 }
 
-// patch returns the change of the fields that the person changed. So a field that another request changed in between keeps its
-// stored value.
+// patch returns the change of the fields that the person changed. So a field that only another request changed keeps its stored
+// value.
 func (v values) patch(seen values) shortener.Patch {
 	var p shortener.Patch
 	for name, value := range v {
@@ -96,8 +96,9 @@ func (v values) patch(seen values) shortener.Patch {
 	return p
 }
 
-// merge returns the values of a form whose link has changed since it was seen: the typed values of the fields that the person
-// changed, and the stored values of the others. others has the stored value of each field that both changed in different ways.
+// merge returns the values of a form whose link has changed since the person saw it. shown has the typed values of the fields that
+// the person changed, and the stored values of the other fields. others has the stored value of each field that the person and
+// another request changed to different values.
 func merge(typed, seen, stored values) (shown, others values) {
 	shown, others = maps.Clone(stored), values{}
 	for name, value := range typed {
@@ -119,7 +120,7 @@ type choice struct{ Value, Label string }
 type form struct {
 	Values    values
 	Seen      values         // of a change: what the person saw
-	Others    values         // of a change: values that were stored in between
+	Others    values         // of a change: see merge
 	Version   int64          // of a change: the version that the person saw
 	Fixed     bool           // of a change: whether the URL cannot change
 	Problem   *reply.Problem // why the form was refused
@@ -147,7 +148,7 @@ func (*form) Forwards() []choice {
 	}
 }
 
-// labels are the beginnings of the errors of fields, which otherwise begin with the name of a JSON member.
+// labels returns the name of each field for people. In the error of a field, this name replaces the name of the JSON member.
 func labels() map[string]string {
 	return map[string]string{
 		"url": "The destination", "alias": "The alias", "title": "The title", "tags": "Tags", "expires_at": "The expiry",
@@ -171,7 +172,7 @@ func (f *form) Wrong(field string) string {
 	return f.Problem.Labelled(label)
 }
 
-// complete offers the URL with its scheme if it lacks only the scheme.
+// complete adds the scheme to a refused URL that lacks only the scheme. The person must confirm the new URL.
 func (f *form) complete(self destination.Origin) {
 	if f.Problem == nil || f.Problem.Field != "url" {
 		return
@@ -181,13 +182,13 @@ func (f *form) complete(self destination.Origin) {
 	}
 }
 
-// Differs reports whether another value was stored in between, which may be empty.
+// Differs reports whether another request changed the field to another value than the person. This value may be empty.
 func (f *form) Differs(field string) bool {
 	_, differs := f.Others[field]
 	return differs
 }
 
-// Other returns a text with the value of a field that was stored in between, or "" if there is none.
+// Other returns a text with the stored value of a field for which Differs is true, and otherwise "".
 func (f *form) Other(field string) string {
 	if !f.Differs(field) {
 		return ""

@@ -52,12 +52,12 @@ func (f filter) Empty() bool {
 	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == service.StateActive
 }
 
-// Narrow reports whether the filter has more than a text.
+// Narrow reports whether the filter selects by anything other than its text.
 func (f filter) Narrow() bool {
 	return f.Tag != "" || f.Host != "" || f.State != service.StateActive
 }
 
-// At returns the address of the list with this filter from a cursor on, or from the newest link on if it is "".
+// At returns the address of the list with this filter from a cursor on, or from the newest link on if cursor is "".
 func (f filter) At(cursor string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Text, "tag": f.Tag, "host": f.Host, "cursor": cursor} {

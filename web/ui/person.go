@@ -52,7 +52,7 @@ func (p person) actor() service.Actor {
 
 // Entrance determines the person who sends a request.
 type Entrance interface {
-	// enter fails with errNoSession if the person can sign in.
+	// enter returns the person. It fails with errNoSession if the request has no valid session and the person can sign in.
 	enter(r *http.Request) (person, error)
 }
 

@@ -21,8 +21,8 @@ type drawing = template.HTML
 func drawSVG(c *qr.Code) ([]byte, error) { return c.SVG(shownSize, quietWidth), nil }
 func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
 
-// drawInline returns the QR code as a part of a page, because the short URL may lead to another listener. It is "" if the
-// drawing fails.
+// drawInline returns the QR code as a part of a page. The page cannot load the image from the short URL, which may lead to
+// another listener. The result is "" if the drawing fails.
 func (u *UI) drawInline(x *exchange, short string) drawing {
 	svg, err := u.Drawer.Draw(x.r.Context(), short, qr.M, drawSVG)
 	if err != nil {

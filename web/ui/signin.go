@@ -17,7 +17,7 @@ func (u *UI) session() (Session, error) {
 	return s, nil
 }
 
-// signInPath returns the path of the page to sign in, which then leads to the page of r.
+// signInPath returns the path of the sign-in page. After the sign-in, the browser loads the page of r.
 func (u *UI) signInPath(r *http.Request) string {
 	return u.Base + "/sign-in?" + url.Values{"to": {r.URL.RequestURI()}}.Encode()
 }

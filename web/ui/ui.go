@@ -45,8 +45,8 @@ type Tokens interface {
 	Valid() []token.Token
 }
 
-// Limits counts the creations and misses of clients, and refuses a client that exceeds its limit. Config.Problem describes each of
-// its errors.
+// Limits counts the creations and misses of clients, and refuses a client that exceeds its limit. Config.Problem describes the
+// errors of its methods.
 type Limits interface {
 	// Spend counts one creation with a token, or fails if the token has reached its limit.
 	Spend(t token.Token) error
@@ -152,8 +152,8 @@ func (u *UI) handle(pattern string, h func(*exchange) error) {
 	}))
 }
 
-// open makes h a handler, which sets headers, refuses requests of foreign pages and answers errors. It does not check who sent the
-// request.
+// open returns a handler that sets headers, refuses requests of foreign pages, calls h and answers errors. It does not check who
+// sent the request.
 func (u *UI) open(h func(*exchange) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

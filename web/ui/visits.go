@@ -96,7 +96,7 @@ func (u *UI) daily(x *exchange, code string) (Series, error) {
 	return u.Visits.Daily(x.r.Context(), code, chartDays)
 }
 
-// draw returns the chart of a series. The bots stand on the people.
+// draw returns the chart of a series. In each bar, the bots are above the people.
 func draw(s Series) *chart {
 	c := &chart{Days: s.Days, Total: s.Total, AsOf: s.AsOf}
 	for _, d := range s.Days {

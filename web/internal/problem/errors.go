@@ -17,7 +17,7 @@ const BearerScheme = "Bearer"
 
 // Errors of requests.
 var (
-	ErrTooManyMisses = errors.New("the client requested too many unknown codes")
+	ErrTooManyMisses = errors.New("the client had too many misses")
 	ErrLimited       = errors.New("the client created too many links")
 	ErrVisitsOff     = errors.New("visits are not counted")
 	// ErrMisdirected reports that a request for the pages for links names another host than the base URL. Such a host

@@ -65,7 +65,7 @@ func (w *Writer) Write(err error, c echo.Context) {
 }
 
 // abort breaks the connection of a request. It panics, as net/http requires. Without a length, an answer in HTTP/1.0 ends where the
-// connection ends, so this end must be a reset. Older versions of nginx use HTTP/1.0 by default.
+// connection ends, so abort must reset the connection. Older releases of nginx use HTTP/1.0 by default.
 func abort(c echo.Context) {
 	if !c.Request().ProtoAtLeast(1, 1) {
 		if conn, _, err := c.Response().Hijack(); err == nil {
@@ -78,7 +78,7 @@ func abort(c echo.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// Report logs an error that the operator must know: once a second for a service that is unavailable, and else each error
+// Report logs an error that the operator must know. It logs errors with status 503 at most once a second, and each other error
 // with a status of 500 or more. p is the problem of err.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {

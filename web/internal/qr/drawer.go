@@ -10,7 +10,7 @@ import (
 // drawPatience is how long a request for a QR code waits for its turn.
 const drawPatience = time.Second
 
-// errDrawing is the cause of the error of a request that waited in vain.
+// errDrawing is the cause in the BusyError of a request that waited for drawPatience.
 var errDrawing = errors.New("too many QR codes are being drawn")
 
 // BusyError reports that a request ended, or waited too long, before its turn. A later request may succeed.
@@ -33,8 +33,8 @@ func NewDrawer() *Drawer {
 	return &Drawer{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// Draw returns the image that image makes of the QR code of text. It blocks for at most a second before it
-// draws, and then fails with a [*BusyError].
+// Draw returns the image that image makes of the QR code of text. It waits at most a second for its turn, and fails with
+// a [*BusyError] if its turn does not come.
 func (d *Drawer) Draw(ctx context.Context, text string, level Level, image func(*Code) ([]byte, error)) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience, errDrawing)
 	defer cancel()

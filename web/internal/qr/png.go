@@ -8,7 +8,7 @@ import (
 	"image/png"
 )
 
-// TooSmallError reports that an image has fewer pixels than the code has modules.
+// TooSmallError reports that a side of the image has fewer pixels than the code and its margin have modules.
 type TooSmallError struct {
 	Least int // the smallest size that fits the code and its margin, in pixels
 }

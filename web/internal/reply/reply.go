@@ -80,7 +80,7 @@ func Encoded(w http.ResponseWriter, mediaType string, status int, body []byte) e
 	return Send(w, status, body)
 }
 
-// AppendString appends s as the JSON string that JSON would send.
+// AppendString appends s as a JSON string, encoded as the function JSON encodes it.
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
