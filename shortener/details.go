@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Details are what a link has besides its URL if a token created the link, or if the link was changed.
+// Details are the further members of a link. A link has Details if it has an owner or if it was changed.
 // They are immutable: a change of a link replaces them. The JSON members are those of the column details
 // in the database.
 type Details struct {
-	Owner        int64     `json:"owner,omitzero"`          // id of the token that created the link; 0 for an anonymous link
+	Owner        int64     `json:"owner,omitzero"`          // id of the token to which the link belongs; 0 for an anonymous link
 	Title        string    `json:"title,omitzero"`          // at most 200 characters
 	Tags         []string  `json:"tags,omitempty"`          // at most 16 tags of at most 32 characters
 	Editable     bool      `json:"editable,omitzero"`       // whether the URL may change
 	Version      int64     `json:"version"`                 // 1 after the creation; each change adds 1
 	ChangedAt    time.Time `json:"changed_at,omitzero"`     // time of the last change
 	Redirect     int       `json:"redirect,omitzero"`       // HTTP status of a redirect; 0 means DefaultRedirect
-	Forward      Forward   `json:"forward,omitzero"`        // what of the URL of a request is forwarded; "" means ForwardNone
+	Forward      Forward   `json:"forward,omitzero"`        // the part of the URL of a request that is forwarded; "" means ForwardNone
 	FirstURL     string    `json:"first_url,omitzero"`      // the URL as created, if it was changed
-	URLChangedAt time.Time `json:"url_changed_at,omitzero"` // time of the last change of the URL; older versions did not store it
+	URLChangedAt time.Time `json:"url_changed_at,omitzero"` // time of the last change of the URL; older releases did not store it
 }
 
 // DefaultRedirect is the HTTP status of a redirect, unless the link has another one.
@@ -75,7 +75,7 @@ func (l *Link) Version() int64 {
 	return l.Details.Version
 }
 
-// Owner returns the id of the token that created the link, or 0 for an anonymous link.
+// Owner returns the id of the token to which the link belongs, or 0 for an anonymous link.
 func (l *Link) Owner() int64 {
 	if l.Details == nil {
 		return 0
@@ -86,8 +86,8 @@ func (l *Link) Owner() int64 {
 // Editable reports whether the URL of the link may change.
 func (l *Link) Editable() bool { return l.Details != nil && l.Details.Editable }
 
-// URLChangedAt returns the time of the last change of the URL, or the zero time if the URL never changed. If an older version changed
-// the URL, the result is not earlier than that change.
+// URLChangedAt returns the time of the last change of the URL, or the zero time if the URL never changed. If an older release of
+// Keypool changed the URL, the result may be later than that change.
 func (l *Link) URLChangedAt() time.Time {
 	switch d := l.Details; {
 	case d == nil:
@@ -107,7 +107,7 @@ func (l *Link) Redirect() int {
 	return l.Details.Redirect
 }
 
-// Forward returns what of the URL of a request is forwarded to the URL of the link.
+// Forward returns the part of the URL of a request that a redirect appends to the URL of the link.
 func (l *Link) Forward() Forward {
 	if l.Details == nil || l.Details.Forward == "" {
 		return ForwardNone

@@ -108,7 +108,7 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 // The clocks of two servers that changed the link may differ, and another service may have written local times.
 const maxSkew = 24 * time.Hour
 
-// checkMoments checks the times of a link, which lists can sort from 1970 on, and converts them to their stored form.
+// checkMoments checks the times of a link and converts them to their stored form. Lists can sort only times from 1970 on.
 func (r *ImportRules) checkMoments(l *Link) error {
 	type moment struct {
 		field string

@@ -53,8 +53,8 @@ func lastMoment() time.Time {
 	return time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 }
 
-// before returns the position with the given text, which names the last link before it by the time of its
-// creation and its code.
+// before parses a position. The text of a position has the creation time and the code of the last link before the
+// position.
 func before(o Order, text string) (Before, error) {
 	if text == "" {
 		return Before{lastMoment(), afterRanks, afterCodes}, nil

@@ -23,8 +23,8 @@ type First struct {
 	Payload [sha256.Size]byte
 }
 
-// payload is what the client sent in a Request. Servers of two versions may see the same request, so a member never changes its
-// name, and a request without a member has the digest that it had before the member existed.
+// payload is what the client sent in a Request. During an upgrade, servers of two releases may get the same request, so a member
+// never changes its name, and a request without a member has the digest that it had before the member existed.
 type payload struct {
 	URL       string   `json:"url"`
 	Alias     *string  `json:"alias,omitzero"`

@@ -15,7 +15,7 @@ func digest(r Request) string {
 	return hex.EncodeToString(once.Payload[:])
 }
 
-// A client may repeat a request during an upgrade, at a server of another version. So the digest of a request never changes.
+// A client may repeat a request during an upgrade, at a server of another release. So the digest of a request never changes.
 func TestDigestOfARequestIsStable(t *testing.T) {
 	t.Parallel()
 	all := Request{

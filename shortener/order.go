@@ -2,8 +2,8 @@ package shortener
 
 import "errors"
 
-// Order is the order in which a store keeps links. The rows of links that were created together are
-// then neighbours on disk, although their codes are permuted.
+// Order is the order in which a store keeps links. In this order, the rows of links that were created
+// together are neighbours on disk, although their codes are permuted.
 //
 // The order of a database must not change while a store uses it, because the store finds a link by its rank.
 type Order interface {

@@ -9,8 +9,8 @@ import (
 
 // Pages yields the rows of a store that reads them page by page, as [Store.All] does. read returns the
 // next page. It must stop when its context ends. The last page is the first one with fewer than size rows.
-// While the caller handles a page, a goroutine reads the next one. It ends before the sequence does.
-// The sequence can be used once, because read has a position.
+// While the caller handles a page, a goroutine reads the next one. This goroutine ends before the sequence
+// ends. The sequence can be used only once, because read keeps a position.
 func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Row, error)) iter.Seq2[Row, error] {
 	type page struct {
 		rows []Row

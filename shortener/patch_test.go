@@ -44,9 +44,9 @@ func TestURLChangedAt(t *testing.T) {
 	}
 }
 
-// An older version changed the URL and stored only the time of the last change. This time is not replaced by that of a change of
-// another member.
-func TestURLChangedAtOfAnOlderVersion(t *testing.T) {
+// An older release changed the URL and stored only the time of the last change. A later change of another member keeps this time
+// as the time of the last change of the URL.
+func TestURLChangedAtOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	text := `{"owner":1,"editable":true,"version":3,"changed_at":"2026-01-02T03:04:05Z","first_url":"https://one.example/"}`
 	details, err := ParseDetails(&text)

@@ -24,7 +24,7 @@ type Request struct {
 	// then expires after this time. 0 means that there is no maximum.
 	MaxAge time.Duration
 
-	Owner    int64 // id of the token of the request; 0 for an anonymous request, which has none of the next members
+	Owner    int64 // id of the token that will own the link; 0 for an anonymous request, which has none of the members below
 	Title    *string
 	Tags     []string
 	Editable *bool // whether the URL may change later; false if nil

@@ -10,7 +10,7 @@
 //   - The block list is the set of hosts that links must not lead to. It covers a host if it has
 //     the host or a parent domain of the host.
 //   - The origin is the scheme, host and port under which clients reach this service.
-//   - The owner of a link is the token that created it. A link without an owner is anonymous.
+//   - The owner of a link is the token to which the link belongs. A link without an owner is anonymous.
 //   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.
 //
 // The contracts of [Store] and [Keys] and package service keep these invariants, also when the store or a key source
@@ -22,7 +22,7 @@
 //
 // [Request], [Patch] and [ImportRules] decide what a link may be. Package service creates, resolves and
 // manages links. The packages sqlitestore and pgstore implement the store. This package imports none of
-// them, neither the key generation service nor an HTTP package, and does no input or output.
+// these packages, not the key generation service and no HTTP package, and it does no input or output.
 package shortener
 
 import "time"

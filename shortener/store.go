@@ -20,7 +20,8 @@ import (
 // engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is
-	// durable. The i-th outcome belongs to the i-th link. A link may have been changed or deleted before, elsewhere.
+	// durable. The i-th outcome belongs to the i-th link. A link may be in a later version, or a tombstone, because an import
+	// brings such links.
 	//
 	// The store may already have a row with the code of a link, from a live link, a
 	// tombstone or an earlier link of the same call. Insert does not change this row. The
@@ -48,8 +49,8 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// First returns the creation that used an idempotency key in the last OnceMemory, if its link is durable. It may return an
-	// earlier one until ForgetKeys removes the key. It fails with ErrNotFound if there is none.
+	// First returns the creation that used an idempotency key in the last OnceMemory, if its link is durable. Until ForgetKeys
+	// removes the key, First may return an older creation. It fails with ErrNotFound if there is no such creation.
 	First(ctx context.Context, owner int64, key string) (First, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
@@ -60,9 +61,9 @@ type Store interface {
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest one first, and the position of the links that
 	// follow them. The position is "" if no link follows. Links that were created at almost the same
-	// time may be in any order, which never changes. An engine may list a link with an older CreatedAt than the time of its Insert,
-	// which an import brought, by the time of the Insert. The cost does not depend on the number of
-	// links in the store. Newest fails with ErrPosition if the store did not make the position.
+	// time may be in any order, which never changes. An engine may list an imported link by the time of its Insert instead of its
+	// CreatedAt. The cost does not depend on the number of links in the store. Newest fails with ErrPosition if the store did not
+	// make the position.
 	Newest(ctx context.Context, s Selection) (links []Link, next string, err error)
 	// All yields every row in one pass, for the audit. It yields the rows of the first table in the order of
 	// their ranks, and then those of the second table. It does not block writers. Rows that are inserted during

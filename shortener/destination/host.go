@@ -57,8 +57,8 @@ func HostOf(url string) Host {
 	return hostOf(spelling)
 }
 
-// endsInNumber reports whether the last label of a name is a number. Browsers read such a name as an IPv4
-// address, and do not follow a link to it if it is not one. See the "ends in a number checker" of the
+// endsInNumber reports whether the last label of a name is a number. Browsers parse such a name as an IPv4
+// address. If the name is not a valid IPv4 address, they do not follow the link. See the "ends in a number checker" of the
 // URL standard, https://url.spec.whatwg.org/#ends-in-a-number-checker.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]

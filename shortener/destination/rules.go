@@ -41,7 +41,7 @@ func (r *Rules) Block(hosts *Hosts) {
 }
 
 // Normalize returns raw in the form that is stored. It fails with an *InvalidError, also if the URL leads to this
-// service, or with ErrBlocked. Every change of a destination must pass through it. self is the origin of the request.
+// service, or with ErrBlocked. Every new destination must pass through Normalize. self is the origin of this service.
 func (r *Rules) Normalize(raw string, self Origin) (string, error) {
 	url, err := normalize(raw, self)
 	switch {

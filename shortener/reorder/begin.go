@@ -10,11 +10,10 @@ import (
 )
 
 // Begin changes the order of the links to the order with this fingerprint. [Database.Move] must follow,
-// and no program may use the links until it has moved all of them. Begin copies the links, so it needs
-// as much disk space as the links, and it takes one transaction. In this transaction, it first calls
-// lock, which must fail if a program uses the links, and which must keep programs from starting.
-// After a crash, either Begin has had no effect, or Move continues. Begin does nothing if the database
-// already has the order.
+// and no program may use the links until Move has moved all of them. Begin copies the links, so it needs
+// as much disk space as the links. It runs in one transaction, in which it first calls lock. lock must fail
+// if a program uses the links, and it must keep programs from starting. After a crash, either Begin has had no
+// effect, or Move continues. Begin does nothing if the database already has the order.
 func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
 	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {
@@ -30,11 +29,11 @@ func (d Database) Begin(ctx context.Context, fingerprint string, lock func(conte
 	return nil
 }
 
-// begin moves all ranked links to links_earlier. If a move was interrupted, links_earlier already
-// contains them, and begin removes the links that were moved.
+// begin moves all ranked links to links_earlier. If a move was interrupted, links_earlier still contains
+// all links, and begin only removes the copies that the move made.
 func (d Database) begin(ctx context.Context, fingerprint string, pending bool, lock func(context.Context, *sql.Tx) error) error {
 	statements := []string{
-		`DROP TABLE IF EXISTS links_earlier`, // without links
+		`DROP TABLE IF EXISTS links_earlier`, // the table is empty, because no links are pending
 		`CREATE TABLE links_earlier AS SELECT ` + columns + ` FROM ranked_links`,
 		d.dialect.empty,
 	}

@@ -1,8 +1,8 @@
 // Package reorder records in which [shortener.Order] a database keeps its links, and moves links
 // into that order.
 //
-// Until version 7 of the schema, the primary key of a link was its code. The migration to version 7
-// renames this table to links_earlier. It cannot compute ranks, because only the programs know the
+// Before version 7 of the schema, the primary key of a link was its code. The migration to version 7
+// renames the table of links to links_earlier. It cannot compute ranks, because only the programs know the
 // order. So a program calls [Database.Move] before it uses the links.
 //
 // Invariants:
@@ -72,7 +72,7 @@ func (d Database) Record(ctx context.Context, fingerprint string) (recorded stri
 	return d.Recorded(ctx) // another process may have been first
 }
 
-// ErrUnrecorded reports that the database has links with ranks, but no order on record. Someone has removed the record.
+// ErrUnrecorded reports that the database has links with ranks, but no order on record. The record was removed.
 var ErrUnrecorded = errors.New("the order of the links is not on record, although there are links: stop all servers and run `shortener reindex`")
 
 // Recorded returns the fingerprint on record, or "" if no order is on record. It fails with ErrUnrecorded if there is
@@ -86,7 +86,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 		return err
 	}
 	if err = read(); err == nil && fingerprint == "" {
-		var links bool // with a record, this is not asked, because some links may be on a server that is down
+		var links bool // not read if there is a record, because some links may be on a server that is down
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
 			err = read() // the record is older than the first link
 		}
@@ -187,7 +187,7 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	return d.finish(ctx)
 }
 
-// addDetails adds the column details to links_earlier if an older version than 9 of the schema created the table.
+// addDetails adds the column details to links_earlier if the table was created before version 9 of the schema.
 func (d Database) addDetails(ctx context.Context) error {
 	var missing bool
 	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)

@@ -177,7 +177,7 @@ func TestMoveRefusesAnotherOrder(t *testing.T) {
 	})
 }
 
-// Without links, Move needs no order. It drops the table of the older version.
+// Without links, Move needs no order. It drops the table of the older schema.
 func TestMoveDropsEmptyTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		wantPending(t, e, false)
@@ -319,7 +319,7 @@ func countListed(t *testing.T, s shortener.Store) (n int) {
 	}
 }
 
-// Begin keeps all links if the table of the older version is still there and is empty.
+// Begin keeps all links if the table of the older schema still exists and is empty.
 func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())

@@ -74,8 +74,8 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	return links, next, err
 }
 
-// createdCodes returns up to limit codes in the reverse order of their creation, beginning with the code at from,
-// and the place of the last one.
+// createdCodes returns up to limit codes in the reverse order of their creation, beginning with the code at from. last
+// names the last of these codes.
 func (s *Store) createdCodes(ctx context.Context, from creation, limit int) (codes []string, last creation, err error) {
 	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, from.id, limit)
 	if err != nil {

@@ -26,16 +26,16 @@ import (
 type Store struct {
 	db               *sqlite.DB
 	order            shortener.Order
-	turns            chan struct{} // holds a token for each running Lookup; its capacity is the number of connections for queries of few rows
+	turns            chan struct{} // has an element for each running Lookup; its capacity is the number of connections for queries of few rows
 	ranked, unranked *table
-	record           statement // inserts a row into creations, unless the database has another order on record than a fingerprint
-	otherOrder       statement // whether the database has another order on record than a fingerprint
+	record           statement // inserts a row into creations, unless the order on record has another fingerprint than the argument
+	otherOrder       statement // whether the order on record has another fingerprint than the argument
 	fingerprint      string    // of order
 }
 
 var _ shortener.Store = (*Store)(nil)
 
-// hasOtherOrder is the condition that the database has another order on record than a fingerprint.
+// hasOtherOrder is the condition that the order on record has another fingerprint than the argument.
 const hasOtherOrder = `EXISTS (SELECT 1 FROM link_order WHERE fingerprint <> ?)`
 
 // New returns a store that uses db. The links in db must have the given order. The caller closes

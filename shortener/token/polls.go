@@ -9,7 +9,7 @@ import (
 )
 
 // Freshness is the time within which every server refuses a revoked token, if the database answers the polls of the server in
-// time. Otherwise Notes.Poll gets an error, and Current shows since when.
+// time. Otherwise Notes.Poll gets an error, and Current returns the time up to which the server knows all changes of tokens.
 const Freshness = time.Second
 
 // A revocation may follow directly after a poll has read the version. Then the rest of this poll, the time until the next poll

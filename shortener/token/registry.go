@@ -153,8 +153,8 @@ func (r *Registry) Valid() []Token {
 	return valid
 }
 
-// Name returns the name of the token with this id, which may be revoked. It returns "" if no token in memory has the
-// id.
+// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if no token in memory has
+// the id.
 func (r *Registry) Name(owner int64) string {
 	if e := r.tokens.Load().byID[owner]; e != nil {
 		return e.Name
@@ -162,6 +162,6 @@ func (r *Registry) Name(owner int64) string {
 	return ""
 }
 
-// Current returns the time until which all changes of tokens are in memory. While the database answers in time, it is at
-// most Freshness ago.
+// Current returns the time until which all changes of tokens are in memory. While the database answers in time, the result is
+// at most Freshness ago.
 func (r *Registry) Current() time.Time { return *r.read.Load() }

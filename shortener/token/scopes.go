@@ -14,8 +14,8 @@ type Scopes uint8
 // These are the scopes. The database stores their sum.
 const (
 	ScopeCreate Scopes = 1 << iota // create links
-	ScopeRead                      // read the links that the token created
-	ScopeEdit                      // change and delete the links that the token created
+	ScopeRead                      // read the links that belong to the token
+	ScopeEdit                      // change and delete the links that belong to the token
 	ScopeAdmin                     // every operation on all links
 )
 

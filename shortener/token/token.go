@@ -6,14 +6,15 @@
 //     kp_ID_SECRET.
 //   - A scope is a permission of a token.
 //   - A [Store] keeps the tokens in the database. A [Registry] keeps a copy in memory.
-//   - A poll reads the version of the tokens from the database, and the tokens if the version changed.
+//   - The version of the tokens is the number of their changes. A poll reads the version from the database, and the
+//     tokens if the version changed.
 //   - A use is an authentication that succeeded.
 //
 // Invariants:
 //
 //   - The secret of a token is not stored and never logged. The database has its SHA-256 digest. The
 //     secret has 130 random bits, so the digest needs no salt.
-//   - A row is never deleted. A link may refer to its token for ever.
+//   - The row of a token is never deleted, because a link may refer to the token for ever.
 //   - The unique index of the database, and no look-up, decides whether a name is free.
 package token
 

@@ -31,7 +31,7 @@ type Line struct {
 const maxRecord = 64 << 10
 
 // errTooLong is the refusal of a record that is longer than maxRecord.
-var errTooLong = errors.New("must be at most 64 KiB long; a quotation mark without a second one makes a CSV record too long")
+var errTooLong = errors.New("must be at most 64 KiB long; in a CSV file, a quotation mark may be missing")
 
 // Read yields the records of a file. It reads the file while the sequence is used. The sequence ends after the first error, for
 // example if the file is no CSV file with the columns of the format.

@@ -7,7 +7,7 @@ import (
 	"keypool/shortener"
 )
 
-// golinkRecord is a line of the export of golink, which serves it at /.export. Old versions add the clicks.
+// golinkRecord is a line of the export of golink, which serves it at /.export. Only old releases of golink write Clicks.
 type golinkRecord struct {
 	Short    string
 	Long     string

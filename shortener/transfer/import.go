@@ -75,7 +75,7 @@ type candidate struct {
 	refusal error
 }
 
-// Run imports a file. If it fails, some of the records are imported, and Run may be repeated with the same file. It
+// Run imports a file. If it fails, some of the records may be imported, and Run may be repeated with the same file. It
 // returns when ctx ends, unless a read of the file blocks.
 //
 // The records are inserted in parts, one after the other. Of two records with the same code, the first one wins.

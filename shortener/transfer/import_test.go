@@ -156,7 +156,7 @@ func fill(t *testing.T, d database) {
 		case 3:
 			l = storetest.Deleted(l, l.CreatedAt.Add(time.Hour))
 		case 4:
-			l.DeletedAt = l.CreatedAt // as older versions deleted links
+			l.DeletedAt = l.CreatedAt // without details, as after a deletion by an older release
 			l.Source = shortener.SourceAlias
 		}
 		links = append(links, l)
@@ -212,9 +212,9 @@ func TestRefusalsOfLinksThatDiffer(t *testing.T) {
 			"taken,https://example.com/taken,,2026-03-04 05:06:07.891234+01\n" +
 			"a.b,https://example.com/,,\n"
 		want := []string{
-			`line 3, "taken": keyword must be free, or have the same link already, and belongs to another link, which differs in url, title`,
-			`line 4, "new": keyword must be free, or have the same link already, and belongs to another link, which differs in url`,
-			`line 5, "deleted": keyword must be free, or have the same link already, and belongs to a deleted link, which differs in version, changed_at, deleted_at`,
+			`line 3, "taken": keyword must be free or already have the same link, but it belongs to another link, which differs in url, title`,
+			`line 4, "new": keyword must be free or already have the same link, but it belongs to another link, which differs in url`,
+			`line 5, "deleted": keyword must be free or already have the same link, but it belongs to a deleted link, which differs in version, changed_at, deleted_at`,
 			`line 8, "a.b": keyword must contain only the letters A-Z and a-z, digits, _ and -`,
 		}
 		for n := range 2 {

@@ -53,7 +53,7 @@ func (i *Importer) insert(ctx context.Context, f Format, part []candidate, s *Su
 }
 
 // outcomes inserts the links of a part with their visits, and returns an outcome for each record. A refused record has the
-// outcome 0. Without an insert, in a dry run, each other outcome is Conflict.
+// outcome 0. In a dry run, which inserts nothing, each other record has the outcome Conflict.
 func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.Outcome, error) {
 	outcomes := make([]shortener.Outcome, len(part))
 	var links []shortener.Link
@@ -97,8 +97,8 @@ func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.O
 // lookups is how many links of a part are looked up at the same time.
 const lookups = 16
 
-// resolve decides about the records with the outcome Conflict. Although the store reports a conflict, the database may have the
-// same link from another source, or the file may not have the time of its creation.
+// resolve decides about the records with the outcome Conflict. The database may already have the same link although the store
+// reports a conflict: the stored link may have another Source, or the record may lack the time of the creation.
 func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
@@ -148,5 +148,5 @@ func (e *takenError) Error() string {
 	if e.deleted {
 		kind = "a deleted link"
 	}
-	return fmt.Sprintf("%s must be free, or have the same link already, and belongs to %s, which differs in %s", e.column, kind, strings.Join(e.names, ", "))
+	return fmt.Sprintf("%s must be free or already have the same link, but it belongs to %s, which differs in %s", e.column, kind, strings.Join(e.names, ", "))
 }

@@ -18,8 +18,8 @@ func yourlsTable() *table {
 	}}
 }
 
-// shlinkTable returns the columns of the export of the web client of shlink. Exports of older versions have no column
-// shortCode. Their code is the path of the short URL.
+// shlinkTable returns the columns of the export of the web client of shlink. The export of an older release has no column
+// shortCode. Then the code is the path of the short URL.
 func shlinkTable() *table {
 	return &table{columns: []column{
 		{name: "createdAt", member: "created_at", set: setPlainTime(createdAt)},

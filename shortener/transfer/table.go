@@ -124,8 +124,8 @@ func parseRow(columns []*column, fields []string) (r Record, refusal error) {
 	return r, refusal
 }
 
-// rows reads the records of a CSV file one by one. Package csv would keep a record of any length in memory, so it reads
-// through a bounded reader. After a record that is too long, rows continues with the next line.
+// rows reads the records of a CSV file one by one. Package csv would keep a record of any length in memory, so rows gives it a
+// bounded reader. After a record that is too long, rows continues with the next line.
 type rows struct {
 	in    bounded
 	csv   *csv.Reader

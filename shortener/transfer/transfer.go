@@ -67,7 +67,7 @@ func recordOf(l *shortener.Link, owners *Owners) Record {
 	}
 	if d := l.Details; d != nil {
 		r.Title, r.Tags, r.FirstURL, r.URLChangedAt = d.Title, d.Tags, d.FirstURL, d.URLChangedAt
-		r.ChangedAt = d.ChangedAt.Truncate(time.Microsecond) // older versions stored nanoseconds of some deletions
+		r.ChangedAt = d.ChangedAt.Truncate(time.Microsecond) // older releases stored nanoseconds of some deletions
 		r.Owner = owners.name(d.Owner)
 	}
 	return r

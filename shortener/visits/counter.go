@@ -27,7 +27,7 @@ type Config struct {
 	Store   Applier
 	Detail  bool             // whether visits are counted by facet
 	Flush   time.Duration    // time between two flushes, one second if 0
-	MaxRows int              // links and hours with counts in memory, DefaultMaxRows if 0; a flush in progress has as many again
+	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress has as many again
 	Metrics *Metrics         // if nil, the metrics are not exported
 	Note    func(error)      // gets the result of each flush; may be nil
 	Now     func() time.Time // if nil, time.Now
@@ -111,8 +111,8 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 	return rows, facets
 }
 
-// Count counts one visit. It neither blocks on the database nor allocates for a link that was visited since the last
-// flush, unless the link has a new facet. A visit that does not fit in memory is dropped.
+// Count counts one visit. It never waits for the database. It does not allocate for a link that was visited since the last
+// flush, unless a facet has a new value. A visit that does not fit in memory is dropped.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}

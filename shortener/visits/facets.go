@@ -86,7 +86,7 @@ func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes ma
 	}
 	var g group
 	var n int
-	// A join, because Citus has no correlated subqueries of a function's rows.
+	// The query uses a join, because Citus does not support correlated subqueries on the rows of a function.
 	err = forEach(ctx, tx, `SELECT b.code, b.facet, b.day, count(f.code) FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b
 		LEFT JOIN visit_facets AS f ON f.code = b.code AND f.facet = b.facet AND f.day = b.day AND f.value <> ''
 		GROUP BY b.code, b.facet, b.day`,

@@ -35,7 +35,7 @@ type Applier interface {
 }
 
 // ErrForgotten reports that a store does not know a writer, or does not have the part before: the writer was idle for so
-// long that its number was removed, or the database came back in an older state.
+// long that its number was removed, or the database was rolled back.
 var ErrForgotten = errors.New("the store does not have the previous part of this writer")
 
 // Part is a part of a flush: counts that are stored in one transaction. The rows and the facets are sorted by their keys,
@@ -110,7 +110,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FinalTimeout)
 	defer cancel()
 	for {
-		err := c.FlushNow(ctx) // it may only repeat a flush that was in progress
+		err := c.FlushNow(ctx) // if the previous flush failed, this call stores only the rest of that flush
 		left := c.unstored()
 		switch {
 		case err == nil && left == 0:
@@ -209,7 +209,7 @@ func (c *Counter) register(ctx context.Context) error {
 	return err
 }
 
-// drop counts the visits of a part as dropped, and its facets.
+// drop counts the visits and the facets of a part as dropped.
 func (c *Counter) drop(p *Part) {
 	for i := range p.Rows {
 		c.Metrics.dropped.Add(float64(p.Rows[i].Sum()))

@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_pending_rows",
-			Help: "Links and hours whose counts are in memory and not in the database, at the end of the last flush.",
+			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush.",
 		}),
 		stored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_stored_timestamp_seconds",

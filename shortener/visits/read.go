@@ -150,8 +150,8 @@ func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links 
 	return links, nil
 }
 
-// wideRange is the ratio of the recorded hours to the hours of a range from which on a scan of the table takes less time than an index.
-// With 1,000,000 rows in SQLite, a row takes 12 times as long with the index.
+// wideRange decides between an index and a scan of the table. If there are at most wideRange recorded hours for each hour of a
+// range, the scan takes less time. With 1,000,000 rows in SQLite, a row takes 12 times as long with the index as with the scan.
 const wideRange = 12
 
 // isWide reports whether the hours [first, end) are so large a part of the recorded hours that a scan of the table is faster than

@@ -295,7 +295,7 @@ func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
 				wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
 				wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), float64(n+1))
 			}
-			c.Count(Visit{Code: "a", Agent: browser}) // the next life of the writer has two parts
+			c.Count(Visit{Code: "a", Agent: browser}) // the first part of the new writer; the next round loses its second part
 			if err := c.FlushNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -2,7 +2,7 @@
 //
 // Vocabulary:
 //
-//   - A visit is a GET request for a short URL that was answered with a redirect.
+//   - A visit is a GET request for a short URL that was answered with a redirect to the URL of the link.
 //   - The class of a visit is human or bot. A prefetch counts as a bot.
 //   - A facet is a property by which visits are counted: the host of the referrer, the country or the
 //     device.
