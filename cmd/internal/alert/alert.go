@@ -89,7 +89,7 @@ func New(cfg Config) *Alerter {
 		},
 		outcomes: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_alerts_total",
-			Help: "Alerts by outcome: taken (accepted by the webhook), failed (an attempt without success) or dropped (too many alerts waited).",
+			Help: "Alerts by outcome: taken (accepted by the webhook) or dropped (too many alerts waited). Attempts that failed are counted as failed.",
 		}, []string{"outcome"}),
 		wake: make(chan struct{}, 1), reported: Filling,
 	}

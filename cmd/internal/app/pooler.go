@@ -17,10 +17,10 @@ type poolers struct {
 	known map[string]bool // whether there is a pooler, by the address of the database
 }
 
-// adapt makes the connections of cfg prepare no statements if they lead to a pooler. A URL that contains
-// default_query_exec_mode decides for itself. The first connection to a database takes one more connection, which finds
-// out. Each later connection is checked, because a failover may lead to a pooler. If it does, this connection fails, and the
-// next one prepares no statements.
+// adapt makes the connections of cfg prepare no statements if they lead to a pooler. It changes nothing if the URL sets
+// default_query_exec_mode. Before the first connection to a database, one more connection finds out whether there is a pooler.
+// Each later connection is checked, because after a failover a pooler may be in front of the database. In this case, the
+// connection fails, and the next one prepares no statements.
 func (p *poolers) adapt(cfg *pgxpool.Config) {
 	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return
@@ -48,7 +48,7 @@ func (p *poolers) adapt(cfg *pgxpool.Config) {
 // errPooler reports a connection that would prepare statements although it leads to a pooler.
 var errPooler = errors.New("the database is behind a connection pooler now")
 
-// before reports whether a pooler is before the database.
+// before reports whether a pooler is in front of the database.
 func (p *poolers) before(ctx context.Context, cfg *pgx.ConnConfig) (bool, error) {
 	p.mu.Lock()
 	pooled, known := p.known[address(cfg)]
@@ -68,7 +68,7 @@ func address(cfg *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
 }
 
-// record keeps whether a pooler is before the database.
+// record keeps whether a pooler is in front of the database.
 func (p *poolers) record(cfg *pgx.ConnConfig, pooled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

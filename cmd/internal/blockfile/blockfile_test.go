@@ -225,7 +225,7 @@ func TestInvalidVersionIsReadOnce(t *testing.T) {
 	})
 }
 
-// A version that the disk does not deliver is read again.
+// A version whose read failed is read again.
 func TestFailedReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
@@ -251,7 +251,7 @@ func replaceByDirectory(path string) error {
 	return os.Mkdir(path, 0o700)
 }
 
-// A file that returns unchanged is reported, although its list never ended.
+// The return of a file is reported, although its list was in use all the time.
 func TestReturnOfSameFileIsReported(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {

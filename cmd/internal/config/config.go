@@ -5,8 +5,8 @@
 // the environment variable of the same name, and the variable over the default. An empty variable
 // counts as set: a setting without a default then has its zero value.
 //
-// Invariant: an invalid value yields an [*Error]. Its text is one line without secrets that names
-// the setting, the value and the valid values. [Parse] checks each value by itself. The Complete
+// Invariant: an invalid value yields an [*Error]. Its text is one line that contains no secret and names
+// the setting, the value and the valid values. [Program.Parse] checks each value by itself. The Complete
 // methods check values against each other and fill in the defaults that depend on other settings.
 package config
 
@@ -57,10 +57,10 @@ type Serve struct {
 	VisitsFlush   Interval  `env:"VISITS_FLUSH" default:"1s" group:"visits" help:"Time between two flushes of counts to the database, 100ms to 1m. If the server is killed, the visits of this time are lost."`
 	VisitsKeep    Retention `env:"VISITS_KEEP" default:"400d" group:"visits" help:"How long the counts by hour and by detail are stored, such as 400d or 48h. The total of a link is stored forever."`
 	CountryHeader Header    `env:"COUNTRY_HEADER" group:"visits" placeholder:"NAME" help:"Request header with the two letters of the client's country, such as CF-IPCountry. It is ignored unless it comes from TRUSTED_PROXIES."`
-	RedirectAge   int       `name:"redirect-max-age" env:"REDIRECT_MAX_AGE" default:"90" min:"0" max:"31536000" group:"visits" help:"Seconds for which browsers may cache a redirect. They follow a link again in this time without a visit."`
+	RedirectAge   int       `name:"redirect-max-age" env:"REDIRECT_MAX_AGE" default:"90" min:"0" max:"31536000" group:"visits" help:"Seconds for which browsers may cache a redirect. A browser that follows the link again in this time sends no request, so no visit is counted."`
 
-	Replicas Replicas `name:"database-read-urls" env:"DATABASE_READ_URLS" group:"database" placeholder:"URL,..." help:"Replicas of a PostgreSQL DATABASE_URL, separated by commas, which answer redirects. The primary answers what a replica lacks. Each URL must name one server."`
-	MaxLag   Lag      `name:"database-read-max-lag" env:"DATABASE_READ_MAX_LAG" default:"1s" group:"database" help:"A replica that lags more is not asked, 500ms to 1m. Changes of links reach all redirects within this time plus one second."`
+	Replicas Replicas `name:"database-read-urls" env:"DATABASE_READ_URLS" group:"database" placeholder:"URL,..." help:"Replicas of a PostgreSQL DATABASE_URL, separated by commas. Redirects read them, and read the primary if a replica lacks a link. Each URL must name one server."`
+	MaxLag   Lag      `name:"database-read-max-lag" env:"DATABASE_READ_MAX_LAG" default:"1s" group:"database" help:"The server does not ask a replica that lags more than this, 500ms to 1m. Changes of links reach all redirects within this time plus one second."`
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
@@ -75,10 +75,10 @@ type Serve struct {
 
 	Anonymous       Switch `env:"ANONYMOUS" default:"true" group:"limits" help:"Let clients without a token create links."`
 	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Links that an address may create per second without a token, with bursts of ten times that, or off. Default: 10/s for every address except loopback addresses."`
-	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry then gets this one. Default: no maximum."`
-	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request per second before it gets status 429."`
-	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Unknown codes that an address may request at once."`
-	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, or what a quarter of the memory limit or half of the open files allow."`
+	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry expires after this time. Default: no maximum."`
+	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have per second before it gets status 429. A miss is a request for an unknown code, a creation with a taken alias or a failed sign-in."`
+	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have at once."`
+	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, or fewer if a quarter of the memory limit or half of the permitted open files is not enough for them."`
 	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. Trusted proxies have no limit of their own. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
 
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`

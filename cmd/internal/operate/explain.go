@@ -67,7 +67,7 @@ func explainRecords(fact printFact, x explain.Explanation) {
 		fact("time", "%s", s.Time.Format(time.RFC3339Nano))
 		fact("machine", "%d, sequence number %d", s.Machine, s.Sequence)
 		if !s.Until.IsZero() {
-			fact("promise", "of the machine id until %s, holder now: %s", s.Until.Format(time.RFC3339Nano), orNone(s.Holder))
+			fact("machine id", "reserved until %s, holder now: %s", s.Until.Format(time.RFC3339Nano), orNone(s.Holder))
 		}
 	}
 	if p := x.Pool; p != nil {

@@ -20,7 +20,7 @@ type shortenerFlags struct {
 	Version       kong.VersionFlag `help:"Print program, version and commit."`
 
 	ServeLinks    struct{}      `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
-	MigrateSchema migrateFlags  `cmd:"" name:"migrate" help:"Migrate the database schema, and the links of an older version."`
+	MigrateSchema migrateFlags  `cmd:"" name:"migrate" help:"Migrate the database schema, and move links that are in the tables of an older schema."`
 	Reindex       reindexFlags  `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
 	Audit         auditFlags    `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 for every code, 2 if the argument cannot be a code."`

@@ -29,7 +29,7 @@ var _ encoding.TextUnmarshaler = (*explainedCode)(nil)
 // UnmarshalText refuses what no link can have as its code.
 func (c *explainedCode) UnmarshalText(text []byte) error {
 	if !shortener.IsCode(string(text)) {
-		return fmt.Errorf("%q cannot be a code: a code has letters A-Z and a-z, digits, _ and -", text)
+		return fmt.Errorf("%q cannot be a code: a code has 1 to 64 characters, which are letters A-Z and a-z, digits, _ and -", text)
 	}
 	*c = explainedCode(text)
 	return nil

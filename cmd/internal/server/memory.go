@@ -11,8 +11,8 @@ import (
 	"keypool/shortener/visits"
 )
 
-// headroom is the number of bytes of new objects after which the garbage collector runs. By default it
-// runs when the heap has doubled. The heap of the server is so small that it would run all the time.
+// headroom is the number of bytes of new objects after which the garbage collector runs. By default the
+// collector runs when the heap has doubled. With the small heap of the server, it would run all the time.
 const headroom = 16 << 20
 
 // minimumHeap is the heap, at 100 percent, below which the collector does not run. The runtime multiplies it

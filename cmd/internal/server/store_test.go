@@ -49,9 +49,9 @@ func older(t *testing.T, path string, links int) (codes []string) {
 	return codes
 }
 
-// A server moves the links of an older version before it serves. Until then, no other command uses the
+// A server moves the links of an older schema before it serves. Until then, no other command uses the
 // links.
-func TestServerMovesLinksOfOlderVersion(t *testing.T) {
+func TestServerMovesLinksOfOlderSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
 	s := settings(t, "sqlite:"+path, "")
@@ -83,7 +83,7 @@ func TestServerMovesLinksOfOlderVersion(t *testing.T) {
 }
 
 // The command migrate moves the links, and a server with MIGRATE=false then serves them.
-func TestMigrateMovesLinksOfOlderVersion(t *testing.T) {
+func TestMigrateMovesLinksOfOlderSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
 	s := settings(t, "sqlite:"+path, "")

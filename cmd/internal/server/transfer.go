@@ -48,7 +48,7 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		if err != nil {
 			return err
 		}
-		origin, _ := destination.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked it; without it, the origin is unknown
+		origin, _ := destination.ParseOrigin(string(s.BaseURL)) // CompleteImport has checked BASE_URL; if it is not set, the origin is unknown
 		i := transfer.Importer{
 			Links: o.store, Visits: visitStore(o.core, o.connections), Owners: transfer.NewOwners(tokens), DryRun: f.DryRun,
 			Rules: shortener.ImportRules{Self: origin, OwnHosts: ownHosts(s.OwnHosts), Now: time.Now()}, Pauses: o.core.SQLite != nil,
@@ -119,8 +119,8 @@ type exportFlags struct {
 	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
 }
 
-// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL that the links have. So
-// the tokens and the visits have another one, because the pool of the links may be limited to one.
+// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL in the pool of the links.
+// The tokens and the visits have a pool of their own, because the pool of the links may be limited to one connection.
 func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
 		others, err := openConnections(ctx, o.core)

@@ -16,8 +16,8 @@ import (
 	"keypool/web"
 )
 
-// openVisits counts visits until the stop, or returns nil if visits are not counted. The caller must open the public
-// listener after it, so that the stop closes the listener before the last flush.
+// openVisits counts visits until the stop, or returns nil if visits are not counted. The caller must call ServePublic after
+// openVisits, so that the stop ends the requests before the last flush.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	if s.Visits == "off" {
 		return nil
