@@ -37,8 +37,8 @@ type payload struct {
 	Forward   *string  `json:"forward,omitzero"`
 }
 
-// Once returns what makes the request happen at most once with the given idempotency key. The payload is a digest of
-// everything that the client sent.
+// Once returns the value of Link.Once with which the creation happens at most once with the given idempotency key. The payload
+// is a digest of everything that the client sent.
 func (r *Request) Once(key string) *Once {
 	b, err := json.Marshal(payload{
 		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,

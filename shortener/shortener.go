@@ -13,7 +13,7 @@
 //   - The owner of a link is the token to which the link belongs. A link without an owner is anonymous.
 //   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.
 //
-// The contracts of [Store] and [Keys] and package service keep these invariants, also when the store or a key source
+// The contracts of [Store] and [Keys] and package service keep these invariants, even when the store or a key source
 // fails:
 //
 //   - Only the primary key of the store enforces uniqueness.

@@ -25,7 +25,7 @@ type Store interface {
 	//
 	// The store may already have a row with the code of a link, from a live link, a
 	// tombstone or an earlier link of the same call. Insert does not change this row. The
-	// outcome is Present if the row equals the link, and Conflict otherwise, also if the row was changed or
+	// outcome is Present if the row equals the link, and Conflict otherwise, even if the row was changed or
 	// deleted since. So a call whose outcome is unknown may be repeated with the same
 	// links. If a call contains two identical links, the outcome of the second link is
 	// Conflict.

@@ -170,7 +170,7 @@ func TestOnlyGETOfCodeCountsAsVisit(t *testing.T) {
 	assertNoLabel(t, s, "unknown")
 }
 
-// assertNoLabel checks that no label contains text, which a request contained.
+// assertNoLabel checks that no label contains text, a part of an earlier request.
 func assertNoLabel(t *testing.T, s *site, text string) {
 	t.Helper()
 	families, err := s.registry.Gather()

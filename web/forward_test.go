@@ -59,7 +59,7 @@ func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
 	}
 }
 
-// The path reaches the link through the router as the client sent it, also if a byte of it may not be in a URL.
+// The path reaches the link through the router as the client sent it, even if a URL may not contain one of its bytes.
 func TestForwardKeepsUnusualPath(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)

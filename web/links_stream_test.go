@@ -35,7 +35,7 @@ func TestStreamMaySearchLong(t *testing.T) {
 	})
 }
 
-// A store that fails before the first link gives an answer, also after a long search.
+// If the store fails before the first link is found, the client gets a complete answer, even after a long search.
 func TestStreamThatFailsBeforeItsFirstPart(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 40)

@@ -42,7 +42,7 @@ func (o owner) send(t *testing.T, method, path, body string, headers ...string) 
 	return o.do(t, method, path, body, append(headers, "Authorization", o.authorization)...)
 }
 
-// want sends a request and returns the link of the answer, which must have the given status.
+// want sends a request and returns the link of the answer. The answer must have the given status.
 func (o owner) want(t *testing.T, status int, method, path, body string, headers ...string) (l fullLink) {
 	t.Helper()
 	r := o.send(t, method, path, body, headers...)
@@ -436,7 +436,7 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 	}
 }
 
-// An earlier release of Keypool recorded only the time of the last change of any member, also for a change of the URL.
+// An earlier release of Keypool recorded only the time of the last change of any member, even if the URL changed.
 func TestPreviewOfChangeByEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

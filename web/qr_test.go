@@ -90,7 +90,7 @@ func TestQRIsSafeAndCacheable(t *testing.T) {
 	}
 }
 
-// A parameter that is not acceptable is named, with what is accepted.
+// The answer names a parameter that is not acceptable, and says what is accepted.
 func TestQRRefusesBadParameters(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.BaseURL = "https://" + strings.Repeat("a.", 126) + "b" })

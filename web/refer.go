@@ -11,8 +11,7 @@ import (
 )
 
 // refers reports whether the answer to a request is a redirect to page, the URL of a page of the operator. If page is
-// empty, the operator has no such page. Only browsers are redirected. Other clients get
-// the usual answer.
+// empty, the operator has no such page. Only browsers are redirected. Other clients get the usual answer.
 func refers(c echo.Context, page string) bool {
 	return page != "" && media.WantsPage(c.Request())
 }

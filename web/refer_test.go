@@ -95,7 +95,7 @@ func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
 	}
 }
 
-// NOT_FOUND_URL does not apply to a known code, also if the path continues after the code.
+// NOT_FOUND_URL does not apply to a known code, even if the path continues after the code.
 func TestNotFoundURLIsForUnknownCodesOnly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })

@@ -40,8 +40,9 @@ func (r *Rules) Block(hosts *Hosts) {
 	r.blocked.Store(hosts)
 }
 
-// Normalize returns raw in the form that is stored. It fails with an *InvalidError, also if the URL leads to this
-// service, or with ErrBlocked. Every new destination must pass through Normalize. self is the origin of this service.
+// Normalize returns raw in the form that is stored. It fails with an *InvalidError if the URL is invalid or leads to this
+// service, and with ErrBlocked if the block list covers its host. Every new destination must pass through Normalize. self is
+// the origin of this service.
 func (r *Rules) Normalize(raw string, self Origin) (string, error) {
 	url, err := normalize(raw, self)
 	switch {

@@ -17,7 +17,7 @@ type table struct {
 	delete string    // sets the time of the deletion of the row with a key
 	lookup statement // reads the row with a key
 	rows   string    // reads the rows with the keys in a JSON array
-	change string    // replaces what may change of the row with a key, a code and a version
+	change string    // replaces the columns that may change in the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
 	owned  string    // reads the rows of an owner before a time and a key, from the newest to the oldest
 	first  any       // a key before all others

@@ -172,8 +172,8 @@ func fill(t *testing.T, d database) {
 	d.visit(t, "w", totals)
 }
 
-// An export and the export of its import are equal, byte by byte, also if the import goes to the other engine. A repeated
-// import changes nothing, also in the database of the export.
+// The export of a database that imported an export equals this export byte by byte, even if the import goes to the other engine. A
+// repeated import changes nothing, and neither does an import into the database of the export.
 func TestRoundTrip(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
@@ -251,7 +251,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	})
 }
 
-// A link and its visits are imported in one transaction. So an import that ended early may be repeated, also if its links were
+// A link and its visits are imported in one transaction. So an import that ended early may be repeated, even if its links were
 // visited in between.
 func TestLinkIsImportedWithItsVisits(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {

@@ -7,7 +7,7 @@ import (
 	"keypool/shortener/token"
 )
 
-// Owners translate between the ids of tokens, which the database has, and their names, which files have. They are immutable.
+// Owners translate between the ids of tokens in the database and their names in files. They are immutable.
 type Owners struct {
 	names map[int64]string
 	ids   map[string]int64

@@ -13,7 +13,7 @@
 // Invariants:
 //
 //   - Each record of a file is imported, is in the database already, or is refused with the number of its line.
-//   - An import that ended early, also by a kill, may be repeated. The links are then the same as after one import.
+//   - An import that ended early, or was killed, may be repeated. The links are then the same as after one import.
 //     So are their visits of the past, because a transaction inserts both.
 //   - The memory that an import or an export needs does not depend on the number of records or on their length.
 //   - The order of an export depends only on the links. The export of imported links equals the file, if the file is an export.

@@ -18,7 +18,7 @@ const (
 	DefaultMaxRows = 1 << 18
 	// facetBytes is the memory of the counts of facets, at most, for each row of Config.MaxRows.
 	facetBytes = 64
-	// facetOverhead is the memory of a count of a facet, besides its texts, in bytes.
+	// facetOverhead is the memory of a count of a facet, without its texts, in bytes.
 	facetOverhead = 96
 )
 

@@ -85,7 +85,7 @@ func (c *Counter) start() {
 }
 
 // AsOf returns the time until which all visits that this server counted are in the database. It is the start of the
-// last flush that succeeded, also if there was nothing to store. It does not block.
+// last flush that succeeded, even if there was nothing to store. It does not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
 // Run flushes the counts at each interval until ctx ends, and then once more, within FinalTimeout. It fails if the
@@ -120,7 +120,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the visits of %d links and hours are lost: %w", left, err)
+			return fmt.Errorf("%d counts of visits (one for each link and hour) are lost: %w", left, err)
 		case <-time.After(finalPause):
 		}
 	}

@@ -13,7 +13,7 @@ type Past struct {
 	Count
 }
 
-// PastStatement returns a statement and its argument, which store the visits that links had before their import. The
+// PastStatement returns a statement that stores the visits that links had before their import, and its argument. The
 // transaction that inserts the links must execute the statement, so that no link exists without these visits. They count in
 // [Store.Totals] and in a [Series] without a beginning, but in no hour. The statement does nothing for a link that has such visits already.
 func (s Store) PastStatement(links []Past) (statement string, argument any, err error) {

@@ -16,7 +16,7 @@ type Store struct {
 	engine      engine
 }
 
-// engine is what differs between the databases.
+// engine holds the SQL and the properties that differ between database engines.
 type engine struct {
 	elements string // the rows of the JSON array $1, each of which has one column: value
 	lock     string // waits for other transactions that execute the same statement; "" if the engine has one writer

@@ -90,7 +90,7 @@ func TestConcurrentWriters(t *testing.T) {
 	})
 }
 
-// A value that is stored keeps counting by itself after its group is full. Another day has a group of its own.
+// After a group is full, each of its stored values is still counted separately. Another day has another group.
 func TestFullGroupKeepsItsValues(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
@@ -271,7 +271,7 @@ func TestExpireForgetsIdleWriters(t *testing.T) {
 	})
 }
 
-// A writer repeats a part after the database has forgotten the writer. The part counts once, also if it is the first one of
+// A writer repeats a part after the database has forgotten the writer. The part counts once, even if it is the first one of
 // the writer, and the next part is stored.
 func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {

@@ -10,8 +10,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// OnlyHosts returns a handler that passes a request to h if its Host header names an IP address, localhost or one of names, which
-// are in lower case. It answers other requests with 421.
+// OnlyHosts returns a handler that passes a request to h if its Host header names an IP address, localhost or one of names. It
+// answers other requests with 421. The names must be in lower case.
 //
 // The admin listener has no login. Without this check, a page of another site could read it through the browser of an operator:
 // the name of that site would first lead to the site and then to this listener (DNS rebinding).

@@ -268,8 +268,8 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	return nil
 }
 
-// createLine creates the link of one line. It answers as POST /shorten would answer, also to a panic, which would otherwise end
-// the program.
+// createLine creates the link of one line. It answers as POST /shorten would answer. A panic becomes a problem of this line,
+// because it would otherwise end the program.
 func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
 	answer := bulkAnswer{Line: line.number}
 	if line.Ref != nil {

@@ -13,7 +13,7 @@ import (
 // defaultList is the number of links in a page, if the client does not choose one.
 const defaultList = 100
 
-// listQuery is what a client asks of a list.
+// listQuery holds the parameters of a request for a list of links.
 type listQuery struct {
 	filter service.Filter
 	cursor string

@@ -13,7 +13,7 @@ const (
 	defaultTop = 100
 )
 
-// seriesQuery is what a client asks of the visits of a link.
+// seriesQuery holds the parameters of a request for the visits of a link.
 type seriesQuery struct {
 	span  visits.Range
 	step  visits.Step
@@ -63,7 +63,7 @@ func (q *seriesQuery) selected(n visits.Count) visits.Count {
 	return n
 }
 
-// topQuery is what a client asks of values or links in the order of their visits.
+// topQuery holds the parameters of a request for values or links in the order of their visits.
 type topQuery struct {
 	span  visits.Range
 	limit int

@@ -27,7 +27,7 @@ type limited struct {
 	accepted chan net.Conn
 }
 
-// newLimited returns a listener to which 127.0.0.1 is a client without a limit of its own, and each other address a client.
+// newLimited returns a listener. Each address is a client, and PerClient does not apply to 127.0.0.1.
 func newLimited(t *testing.T, total, perClient int) *limited {
 	t.Helper()
 	var log logbuffer.Buffer
@@ -125,7 +125,7 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	l.wantRefused(t, "127.0.0.2", "address")
 	l.wantAccepted(t, "127.0.0.3")
 	for range 5 {
-		l.wantAccepted(t, "127.0.0.1") // a client without a limit of its own
+		l.wantAccepted(t, "127.0.0.1") // PerClient does not apply
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ type list struct {
 	Next  string // cursor of the older links, or "" if there are none
 }
 
-// filter is what a person asks of the list. The address of the page contains it.
+// filter holds the parameters of the list. They are in the address of the page.
 type filter struct {
 	Text, Tag, Host string
 	State           service.State

@@ -149,7 +149,7 @@ func unavailable(err error) error {
 }
 
 // local returns a path below base with its query, or base itself if the text is anything else. A browser takes "//host" for
-// another site, "\" for "/", and removes segments of dots, also if they are percent-encoded. net/http.Redirect removes such
+// another site, "\" for "/", and removes segments of dots, even if they are percent-encoded. net/http.Redirect removes such
 // segments from the whole text up to "?", so local removes them itself and refuses a fragment.
 func local(text, base string) string {
 	u, err := url.Parse(text)

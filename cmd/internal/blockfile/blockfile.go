@@ -139,7 +139,7 @@ func sameVersion(a, b os.FileInfo) bool {
 	return b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// read reads the list in the file, which had the given version before.
+// read reads the list in the file. version describes the file before the read.
 func (f *File) read(version os.FileInfo) error {
 	content, err := f.load(f.path)
 	if err != nil {

@@ -99,7 +99,7 @@ func TestServerDoesNotStartWithoutItsBlockFile(t *testing.T) {
 	}
 }
 
-// A server accepts no URL that leads to one of its own names, in no spelling. Without OWN_HOSTS it only knows the
+// A server refuses each URL that leads to one of its own names, in every spelling. Without OWN_HOSTS it only knows the
 // name in the request.
 func TestServerRefusesURLsOfItsOwnHosts(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func startKeyService(t *testing.T, database string) (_ *program.Program, url str
 	return startKeyServiceWith(t, settings(t, database, "").Common)
 }
 
-// startKeyServiceWith starts a key service with these settings, which also fills the pool if they name a Redis.
+// startKeyServiceWith starts a key service with these settings. If they name a Redis, the program also fills the pool.
 func startKeyServiceWith(t *testing.T, common config.Common) (_ *program.Program, url string) {
 	t.Helper()
 	p, err := app.StartKGS(t.Context(), config.KGS{

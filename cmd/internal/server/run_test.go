@@ -132,7 +132,7 @@ func TestServerExitsWith2IfPathIsNotADatabase(t *testing.T) {
 	}
 }
 
-// The log of a run begins with what runs, and ends with what was returned.
+// The log of a run begins with the version and the settings, and ends with the number of returned keys.
 func TestLogDescribesStartAndStop(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

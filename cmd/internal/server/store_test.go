@@ -179,7 +179,7 @@ func TestServerStopsWhenOrderOfLinksChanges(t *testing.T) {
 	}
 }
 
-// openSQL opens the database at url, which SQLite or PostgreSQL has, without the code under test.
+// openSQL opens the SQLite or PostgreSQL database at url without the code under test.
 func openSQL(t *testing.T, url string) *sql.DB {
 	t.Helper()
 	driver := "pgx"

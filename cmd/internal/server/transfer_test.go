@@ -241,8 +241,8 @@ func TestOneConnectionForLinksSufficesForTransfers(t *testing.T) {
 	}
 }
 
-// killImport imports a file that does not end, and kills the program after it has read the given text, which is more than it
-// keeps in memory.
+// killImport imports a file that does not end, and kills the program when the program has read the given text. The program must not
+// be able to keep the whole text in memory before it inserts links.
 func killImport(t *testing.T, url, pipe, text string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
