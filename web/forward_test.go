@@ -9,7 +9,7 @@ import (
 	"keypool/web/client"
 )
 
-func TestForward(t *testing.T) {
+func TestForwardAppendsPartsOfRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ url, forward, request, want string }{
 		{"https://h/a?x=1#f", "none", "/c?y=2", "https://h/a?x=1#f"},

@@ -48,7 +48,7 @@ func TestStreamThatFailsBeforeItsFirstPart(t *testing.T) {
 }
 
 // The headers of a stream need no search.
-func TestHEADOfStream(t *testing.T) {
+func TestHEADOfStreamDoesNotSearch(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.page = time.Hour
 		began := time.Now()

@@ -341,7 +341,7 @@ func TestListLinks(t *testing.T) {
 	}
 }
 
-func TestStreamOfLinks(t *testing.T) {
+func TestStreamHasAllLinks(t *testing.T) {
 	t.Parallel()
 	site := newTokenSite(t, client.Limits{})
 	tok, authorization := site.issue(t, token.Token{Name: "docs", Scopes: everyScope})

@@ -133,7 +133,7 @@ func TestUISessionOverHTTPS(t *testing.T) {
 }
 
 // A person sees and changes only the links of their token, within its scopes.
-func TestUIOwnership(t *testing.T) {
+func TestUIShowsOnlyLinksOfToken(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	alice, bob := s.bearer(t, "alice", ownScopes), s.bearer(t, "bob", ownScopes)
@@ -212,7 +212,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 }
 
 // The limit of a token holds for its person, and failed sign-ins count as misses of the address.
-func TestUILimits(t *testing.T) {
+func TestUIAppliesLimits(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	_, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes, Rate: quota.Rate(1)})
@@ -298,7 +298,7 @@ func TestUIListAddress(t *testing.T) {
 }
 
 // A page cannot be framed, cached or scripted by others. Without the setting UI, there are no pages.
-func TestUIHeaders(t *testing.T) {
+func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)

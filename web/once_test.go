@@ -101,7 +101,7 @@ func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
 	return answers
 }
 
-func TestBulk(t *testing.T) {
+func TestBulkRequestAnswersEachLine(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	body := `{"ref":"a","url":"https://one.example/","alias":"one","title":"One"}

@@ -85,7 +85,7 @@ func TestHostsMatchURLStandard(t *testing.T) {
 	})
 }
 
-func TestStoredHost(t *testing.T) {
+func TestHostOfStoredURL(t *testing.T) {
 	t.Parallel()
 	name, _ := ParseHost("go.dev")
 	ip, _ := ParseHost("::1")

@@ -9,7 +9,7 @@ import (
 )
 
 // A name finds the token that is valid, although a revoked token had the same name.
-func TestNamed(t *testing.T) {
+func TestNamedFindsValidToken(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		former, _ := create(t, s, ordinary("alice"))
 		if err := s.Revoke(t.Context(), former.ID, storetest.Moment()); err != nil {

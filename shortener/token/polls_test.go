@@ -111,7 +111,7 @@ func (w *watched) await(want error) {
 	w.t.Fatalf("no poll has the result %v", want)
 }
 
-func TestNextLimit(t *testing.T) {
+func TestTimeLimitOfPollsAdapts(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ limit, took, want time.Duration }{
 		{pollTimeout, 0, pollTimeout},

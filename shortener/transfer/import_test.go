@@ -174,7 +174,7 @@ func fill(t *testing.T, d database) {
 
 // The export of a database that imported an export equals this export byte by byte, even if the import goes to the other engine. A
 // repeated import changes nothing, and neither does an import into the database of the export.
-func TestRoundTrip(t *testing.T) {
+func TestExportOfImportEqualsExport(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
 		from := open()

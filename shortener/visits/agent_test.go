@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestClassify has user agents of programs, and of browsers with the device of each.
-func TestClassify(t *testing.T) {
+// TestUserAgentsAreClassified has user agents of programs, and of browsers with the device of each.
+func TestUserAgentsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, robot := range []string{
 		"", " ", "curl/8.14.1", "Wget/1.25.0", "python-requests/2.32.4", "Go-http-client/2.0", "okhttp/4.12.0", "Apache-HttpClient/4.5.14 (Java/17.0.9)",

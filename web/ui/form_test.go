@@ -22,7 +22,7 @@ func (noTokens) Authenticate(context.Context, string) (token.Token, error) {
 
 // A field that the person did not change gets the stored value. A field that the person and another request changed keeps the typed
 // value and shows the stored value beside it.
-func TestMerge(t *testing.T) {
+func TestMergeKeepsTypedAndStoredValues(t *testing.T) {
 	t.Parallel()
 	seen := values{"url": "u", "title": "t", "tags": "a", "redirect": "302", "forward": "none"}
 	typed := values{"url": "u", "title": "mine", "tags": "mine", "redirect": "301", "forward": "none"}
@@ -40,7 +40,7 @@ func TestMerge(t *testing.T) {
 }
 
 // A change contains only the fields that the person changed.
-func TestPatchOfForm(t *testing.T) {
+func TestPatchHasOnlyChangedFields(t *testing.T) {
 	t.Parallel()
 	seen := values{"url": "u", "title": "t", "tags": "a\nb", "expires_at": "2030-01-02T03:04:05", "redirect": "302", "forward": "none"}
 	if p := seen.patch(seen); p.URL != nil || p.Title != nil || p.Tags != nil || p.ExpiresAt != nil || p.Redirect != nil || p.Forward != nil {
@@ -97,7 +97,7 @@ func TestPageAfterSignInIsLocal(t *testing.T) {
 }
 
 // A proposed command that a person pastes into a shell has the name as one word, whatever the name contains.
-func TestQuoted(t *testing.T) {
+func TestQuotedNameIsOneWordOfTheShell(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"alice", "$(echo x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e", "!x", "$HOME", ""} {
 		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(name)).Output()

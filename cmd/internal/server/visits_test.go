@@ -99,7 +99,7 @@ func TestVisitsAreOff(t *testing.T) {
 	}
 }
 
-func TestCountryHeaderWithoutProxiesIsWarnedOf(t *testing.T) {
+func TestCountryHeaderWithoutProxiesLogsWarning(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		args   []string
