@@ -25,7 +25,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it."),
+		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it. Absent while they take none."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
 		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which servers take keys. Absent while they take none."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),

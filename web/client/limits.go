@@ -204,8 +204,8 @@ func (l *Limiters) anonymousRate(ip string) quota.Rate {
 }
 
 // announce sets the headers that describe a limit, in the structured form of
-// draft-ietf-httpapi-ratelimit-headers. q is the quota, and w the seconds in which an unused quota
-// grows to q. r is the rest of the quota, and t the seconds until the quota is complete.
+// draft-ietf-httpapi-ratelimit-headers. q is the quota, and w the seconds in which an empty quota
+// grows to q. r is the rest of the quota, and t the seconds until the quota is full again.
 func announce(c echo.Context, limit string, r quota.Rate, left int) {
 	q := r.Burst()
 	complete := max(1, (q-left+int(r)-1)/int(r))
