@@ -51,8 +51,8 @@ func testAliasAndKey(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testConcurrentLookups looks up links and unknown codes with many callers, some of which leave at
-// once. Every caller that stays gets its own link.
+// testConcurrentLookups looks up links and unknown codes with many callers. Some look-ups end early with their
+// contexts. Every other look-up gets the link of its code.
 func testConcurrentLookups(t *testing.T, s shortener.Store) {
 	const callers, each = 32, 40
 	var links []shortener.Link

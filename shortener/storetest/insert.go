@@ -96,8 +96,8 @@ func testModel(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testOverlappingCodes inserts the same codes concurrently in different orders. Each code
-// has exactly one winner, and no Insert fails by a deadlock.
+// testOverlappingCodes inserts the same codes concurrently in different orders. Exactly one
+// link is inserted for each code, and no Insert fails because of a deadlock.
 func testOverlappingCodes(t *testing.T, s shortener.Store) {
 	const codes = 400
 	got := insertConcurrently(t, s, func(w int) []shortener.Link {

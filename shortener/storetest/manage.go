@@ -16,7 +16,7 @@ import (
 	"keypool/shortener"
 )
 
-// Owned returns a link of an owner with the given code, which has all details.
+// Owned returns a link with the given code and owner, and with a value of each detail that an owner chooses.
 func Owned(code string, owner int64) shortener.Link {
 	l := Link(code)
 	l.Details = &shortener.Details{
@@ -59,7 +59,7 @@ func wantUnchanged(t *testing.T, s shortener.Store, old, changed shortener.Link)
 	}
 }
 
-// testConcurrentChanges makes every version of a link twice at the same time. Each version has one winner.
+// testConcurrentChanges changes each version of a link twice at the same time. One of the two changes succeeds.
 func testConcurrentChanges(t *testing.T, s shortener.Store) {
 	const versions = 20
 	old := Owned("contested", 7)
@@ -123,7 +123,7 @@ func lookup(t *testing.T, s shortener.Store, code string) shortener.Link {
 	return l
 }
 
-// testNewest lists links of both tables, of which many were created at the same time, with pages of each length.
+// testNewest lists links of both tables with pages of each length. Many of the links were created at the same time.
 func testNewest(t *testing.T, s shortener.Store) {
 	var links []shortener.Link
 	for i, code := range []string{"aaa", "zzz", "a-b", "y_z", "bbb", "c-c", "ccc", "ddd", "d-d", "eee"} {

@@ -137,7 +137,7 @@ func splitDatabases(list string) (urls []string) {
 // Lag is the longest time by which a replica may lag.
 type Lag time.Duration
 
-// UnmarshalText takes a Go duration from 500ms to 1m. A measurement of the lag takes a part of it.
+// UnmarshalText takes a Go duration from 500ms to 1m. The minimum leaves time for the measurement of the lag.
 func (l *Lag) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil || d < 500*time.Millisecond || d > time.Minute {
