@@ -22,7 +22,7 @@ func TestRankOrdersCodesByLengthThenNumber(t *testing.T) {
 	}
 }
 
-func TestRankRefusesOtherStrings(t *testing.T) {
+func TestRankRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()
 	for name, s := range spaces(t) {
 		for _, other := range []string{"", "ab", "abcdefghijk", "abc_ef", "abc-ef", "abcd\u00e9", strings.Repeat("a", 22)} {
@@ -33,7 +33,7 @@ func TestRankRefusesOtherStrings(t *testing.T) {
 	}
 }
 
-func TestAtRankPanicsWithoutACode(t *testing.T) {
+func TestAtRankPanicsOnInvalidRanks(t *testing.T) {
 	t.Parallel()
 	last := firstRanks[MaxLength+1]
 	for _, rank := range []int64{-1, last, math.MaxInt64} {
