@@ -15,8 +15,7 @@ import (
 // must stay within the time limit of a creation, even if a commit takes 20 ms.
 const hashAttempts = 200
 
-// hashLength is the number of characters of the digest in a code. There are 64^6 codes, which is
-// 68.7 billion.
+// hashLength is the number of characters of a code. There are 64^6 codes, which is 68.7 billion.
 const hashLength = 6
 
 // Hash derives the code from the URL. The code is the first 6 characters of the digest of the URL in
@@ -53,7 +52,7 @@ func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
 func (h Hash) code(url string, attempt int) string {
 	text := url
 	if attempt > 0 {
-		// No URL contains a line break, so this text is not the first attempt of another URL.
+		// No URL contains a line break, so this text is never equal to the text of another URL.
 		text += "\n" + strconv.Itoa(attempt)
 	}
 	digest := h.digest(text)

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs"
 )
 
-// errNoMachine means that the promises of all suitable machine ids have not ended yet.
+// errNoMachine means that every suitable machine id has a promise that has not ended yet.
 var errNoMachine = errors.New("no machine id is free")
 
 // promise allows a holder to make numbers with a machine id. The times of these numbers must be
@@ -60,8 +60,8 @@ func (m *MachineIDs) promise(ctx context.Context, id int) (promise, error) {
 
 // Machine is what the table records about a machine id.
 type Machine struct {
-	Holder string    // the process that has the id at present; empty if it was given back or never used
-	Until  time.Time // end of the promise of this process, or of the last one; zero if the id was never used
+	Holder string    // the process that acquired the id last; empty if it gave the id back, or if the id was never used
+	Until  time.Time // end of the last promise for the id; zero if the id was never used
 }
 
 // Machine returns the record of a machine id from 0 to 1023.
@@ -77,7 +77,7 @@ func (m *MachineIDs) Machine(ctx context.Context, id int) (Machine, error) {
 // that id. It uses the given id. If the given id is negative, acquire uses the id that has been
 // free for the longest time. It fails with errNoMachine if no id is free.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
-	for lost := 0; ; { // lost is how many rows to skip: one for each conflict, because other processes try the same ids
+	for lost := 0; ; { // lost is how many rows to skip: one for each id that another process acquired first
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines
 			WHERE until_ms <= $1 AND ($2 < 0 OR id = $2) ORDER BY until_ms, id LIMIT 1 OFFSET $3`, now, id, lost).Scan(&p.id)
 		if errors.Is(err, sql.ErrNoRows) && lost > 0 {

@@ -15,7 +15,7 @@ import (
 const (
 	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop limits the step of the search that RedisIncr documents to 2^20. If a client chooses
+	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. If a client chooses
 	// aliases that are the next codes of the counter, each conflict skips at most 2^20 numbers.
 	maxGallop = 20
 )

@@ -34,10 +34,11 @@ const (
 // ErrMachineTaken means that another running process holds the machine id.
 var ErrMachineTaken = errors.New("another process has this machine id")
 
-// Open acquires a machine id. If another process has a promise for the configured id, Open watches
-// that promise for up to 2 s. If the promise is extended during this time, its holder is running,
-// and Open fails with ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then
-// returns nil, and Run waits for the promise to end.
+// Open acquires a machine id. If no id is configured and no id is free, Open fails. If another
+// process has a promise for the configured id, Open watches that promise for up to 2 s. If the
+// promise is extended during this time, its holder is running, and Open fails with
+// ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then returns nil, and Run
+// waits for the promise to end.
 func (s *Snowflake) Open(ctx context.Context) error {
 	err := s.keep(ctx)
 	if s.cfg.Machine < 0 || !errors.Is(err, errNoMachine) {

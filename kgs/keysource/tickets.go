@@ -22,7 +22,7 @@ const (
 	// second, the time within which a creation must be refused.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
-	// maxTicketGallop limits the step of the search that Tickets documents to 2^16. PostgreSQL
+	// maxTicketGallop limits the step of the galloping search to 2^16; see Tickets. PostgreSQL
 	// counts the numbers of a step one by one. It counts 2^16 numbers in less than ticketTimeout.
 	maxTicketGallop = 16
 )
