@@ -6,8 +6,9 @@
 // is a [Fault], unless it moved during the audit or was lost with an earlier epoch. The accounts
 // close if there is no fault.
 //
-// An audit is a merge of two sorted streams. The first stream is the reserved numbers, as segments
-// that have the same place in the ledger or in the pool. The second stream is the links.
+// An audit is a merge of two sorted streams. The first stream is the reserved numbers, divided into
+// segments. All numbers of a segment have the same place in the ledger or in the pool. The second
+// stream is the links.
 //
 // Invariant: if the accounts close, the counts of [Accounts] from InPool to Abandoned add up to
 // Reserved.
@@ -89,9 +90,9 @@ const (
 var (
 	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
 	ErrPoolUnknown = errors.New("the audit cannot read the shared pool of the ledger")
-	// ErrEpochChanged means that the shared pool was abandoned while the audit read it. The
-	// audit can be repeated at once.
-	ErrEpochChanged = errors.New("the shared pool began a new epoch while the audit read")
+	// ErrEpochChanged means that the shared pool was abandoned during the audit. The audit can be
+	// repeated at once.
+	ErrEpochChanged = errors.New("the shared pool began a new epoch during the audit")
 )
 
 // auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move

@@ -331,7 +331,8 @@ func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
 	}
 }
 
-// A row that the store does not find by its code is no link, whichever number its code has.
+// A row that the store does not find by its code does not count as a link, even if its code has a
+// number.
 func TestAuditFindsMisplacedRows(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newFixture(t, l)

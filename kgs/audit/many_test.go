@@ -103,7 +103,7 @@ func manyFaults(space *codespace.Space, n int64) (r reading) {
 	push := func(code string) { r.pool = append(r.pool, kgs.PoolEntry{Code: code}) }
 	link := func(code string) { r.links = append(r.links, placed(space, code, kgs.SourcePool)) }
 	add(n, block, link)           // [0, n) is missing
-	add(block, 2*block, push)     // [block, block+n) is there twice
+	add(block, 2*block, push)     // [block, block+n) is in the pool twice
 	add(block, block+n, push)     //
 	add(2*block, 3*block, link)   // [2*block, 2*block+n) is in the pool too
 	add(2*block, 2*block+n, push) //
@@ -145,8 +145,8 @@ func TestAuditCountsFaultsThatItDoesNotList(t *testing.T) {
 	}
 }
 
-// The primary keys of a link store prevent that a code has two rows. If they fail, the audit cannot
-// count the numbers.
+// The primary keys of a link store prevent two rows with the same code. If there are two such rows,
+// the audit cannot count the numbers.
 func TestAuditFailsIfACodeHasTwoLinks(t *testing.T) {
 	t.Parallel()
 	space := codespace.Plain()

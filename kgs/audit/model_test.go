@@ -47,8 +47,8 @@ func newModelPass(space *codespace.Space, r reading) *modelPass {
 	return m
 }
 
-// placeIn returns the place of a code in the rows of a snapshot, and in how many rows the code
-// could be handed out.
+// placeIn returns the place of a code in the rows of a snapshot, and the number of rows from which
+// the code could be handed out.
 func (m *modelPass) placeIn(b ledger.Snapshot, code string) (greatest place, live int) {
 	length, n, _ := m.space.Number(code)
 	for _, r := range b.Rows {

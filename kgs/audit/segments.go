@@ -90,7 +90,7 @@ type segment struct {
 	span
 	place   place
 	section int              // index of the section
-	open    bool             // whether the numbers are nowhere, and a number without a link is missing
+	open    bool             // true if the numbers are nowhere and their epoch is not over; a number without a link is then missing
 	links   [linkKinds]int64 // number of links by kind
 }
 

@@ -105,8 +105,8 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 	count(e.Linked, kgs.SourcePool, links[poolLink])
 }
 
-// sumGaps counts the numbers of the present epoch that had no place and no link. Some are
-// in rows of the ledger that are newer than the pass. The others are missing or on the move.
+// sumGaps counts the numbers of the present epoch that had no place and no link. after has rows for
+// some of them, which moved to the ledger during the pass. The others are missing or on the move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
 	rows, _ := p.cover(after)
 	lost := without(gaps, rows.separate())
