@@ -86,8 +86,8 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 	return context.WithValue(ctx, clientKey{}, c), nil
 }
 
-// whoHas returns the client with this token, or nil if there is none. It takes the same time
-// for all tokens of the same length.
+// whoHas returns the client whose token is in an Authorization header, or nil if there is no such
+// client. It takes the same time for all tokens of the same length.
 func (s *server) whoHas(authorization string) (found *client) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	digest := sha256.Sum256([]byte(token))

@@ -27,7 +27,7 @@ type RemoteSupply struct {
 	http    *http.Client
 
 	mu         sync.Mutex
-	unanswered []string // ids of requests without a reply, whose keys may be leased; at most one for each concurrent Take
+	unanswered []string // ids of requests that failed, whose keys may be leased; at most one for each concurrent Take
 }
 
 var _ kgs.Supply = (*RemoteSupply)(nil)
@@ -138,8 +138,8 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// nextRequest returns the id of an old request, whose keys may be leased. If there is no old request,
-// it returns a new id.
+// nextRequest returns the id of an old request, which is a request that failed and whose keys may be
+// leased. It removes the id from unanswered. If there is no old request, it returns a new id.
 func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

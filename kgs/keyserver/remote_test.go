@@ -76,7 +76,7 @@ func TestLostReplyLosesNoKeys(t *testing.T) {
 	})
 }
 
-func TestRemoteCloseGivesBackKeysOfLostReply(t *testing.T) {
+func TestRemoteCloseReturnsKeysOfLostReply(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)

@@ -41,7 +41,7 @@ func TestRequestGetsOneLease(t *testing.T) {
 	})
 }
 
-func TestReturnedKeysAreLentAgain(t *testing.T) {
+func TestReturnedKeysAreLeasedAgain(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		first := s.take("a", 100)
