@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// reserveTerm is the minimum time for which a key stays reserved after a Take, even if its
-	// holder is dead.
+	// reserveTerm is the minimum time between a Take and the moment at which a key becomes available
+	// again because its holder is dead.
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
@@ -66,7 +66,7 @@ func (s *Filler) open(ctx context.Context) error {
 	if _, err := s.pool.db.Exec(ctx, openPool); err != nil {
 		return fmt.Errorf("open the pool: %w", err)
 	}
-	s.log.Info("opened an empty pool for the current history of the database")
+	s.log.Info("opened an empty pool: the pool is new, or the database was restored or promoted")
 	return nil
 }
 

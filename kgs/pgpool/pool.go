@@ -48,11 +48,11 @@ type Config struct {
 //
 // With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
 // While the row is reserved, no other process can take the key, and no worker can insert it
-// again. Take drops a key that it finds in used_keys. When a holder is declared dead, its reserved
-// keys become available again after 10 minutes. Some of these keys may have a link already. The
-// primary key of the links rejects such a key, and the server then settles it as used. A holder that
-// was declared dead but still works may also use a key that another holder has used since. The
-// primary key rejects this key too.
+// again. Take drops a key that it finds in used_keys. The reserved keys of a dead holder become
+// available again, at the earliest 10 minutes after the Take. Some of these keys may have a link
+// already. The primary key of the links rejects such a key, and the server then settles it as used.
+// A holder that was declared dead but still works may also use a key that another holder has used
+// since. The primary key rejects this key too.
 //
 // Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
 // no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and

@@ -12,7 +12,7 @@ import (
 )
 
 // The status counts only those drawn codes that are neither used nor already available.
-func TestPostgresPoolCountsFreshKeys(t *testing.T) {
+func TestPostgresPoolCountsOnlyNewKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	p := k.process("a", false)
@@ -125,7 +125,7 @@ func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 }
 
 // Take returns keys in the order in which they were drawn, not in the order of an index.
-func TestPostgresPoolKeepsTheOrder(t *testing.T) {
+func TestPostgresPoolKeepsTheOrderOfDraws(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		drawn := kgstest.Codes(0, 1000)
