@@ -78,7 +78,7 @@ func (k *KeyTables) AddHolder(holder string) {
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die changes the tables as if holder had been declared dead more than term ago.
+// Die declares holder dead, and makes its reservations older than term.
 func (k *KeyTables) Die(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
