@@ -42,7 +42,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestExit(t *testing.T) {
+func TestExitReturnsStatusWithinLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, "exit 3")
 	if status, err := p.Exit(limit); status != 3 || err != nil || p.Err() == nil {

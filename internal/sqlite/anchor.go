@@ -16,7 +16,7 @@ type anchor struct {
 	conn *sql.Conn
 }
 
-// openAnchor opens the log, so that the connection counts as a user of it.
+// openAnchor opens a connection and, on this connection, the log. SQLite keeps the log until this connection ends.
 func openAnchor(ctx context.Context, files *guard) (*anchor, error) {
 	pool, err := connect(files, url.Values{"_synchronous": {"FULL"}}, 1)
 	if err != nil {

@@ -98,8 +98,8 @@ func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int
 	return length, moved, nil
 }
 
-// close stops the checkpointer and cancels a running checkpoint. If the last checkpoint failed,
-// close tries once more, for up to closeTimeout, and returns the error of that attempt.
+// close stops the checkpointer and cancels a running checkpoint. If the last check failed, close
+// runs one more checkpoint, for up to closeTimeout, and returns the error of this checkpoint.
 func (c *checkpointer) close() error {
 	c.stop()
 	<-c.done

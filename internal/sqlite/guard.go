@@ -24,7 +24,7 @@ type guard struct {
 // paths returns the paths of the database file, its log and the index of the log. They exist while a connection is open.
 func (g *guard) paths() [3]string { return [...]string{g.path, g.path + "-wal", g.path + "-shm"} }
 
-// remember makes check compare later files with the present ones.
+// remember records the present files. From then on, check compares the files at the paths with them.
 func (g *guard) remember() error {
 	var files []os.FileInfo
 	for _, path := range g.paths() {
@@ -56,15 +56,16 @@ func (g *guard) check() error {
 	return nil
 }
 
-// connector opens guarded connections: none to another file, and none that commits while the files are not at their path.
+// connector opens a connection only while the files are at their path. The connection rolls back each transaction that it would
+// commit while the files are not at their path.
 type connector struct {
 	driver.Connector
 
 	guard *guard
 }
 
-// Connect implements [driver.Connector]. It checks the files before it connects, because the end of the only connection to another
-// file would delete the log at the path.
+// Connect implements [driver.Connector]. It checks the files before it connects. If it connected to another file, the end of that
+// connection could delete the log at the path.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.guard.check(); err != nil {
 		return nil, err

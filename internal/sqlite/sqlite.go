@@ -51,8 +51,8 @@ type DB struct {
 	Write *sql.DB
 	// Read has several connections, on which writes fail. It is for queries that read few rows.
 	Read *sql.DB
-	// Scan has few connections, on which writes fail. It is for queries that may read many rows, which never occupy the
-	// connections of Read.
+	// Scan has few connections, on which writes fail. It is for queries that may read many rows. Such queries never occupy
+	// the connections of Read.
 	Scan *sql.DB
 
 	checkpoints *checkpointer

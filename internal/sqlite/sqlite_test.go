@@ -177,7 +177,7 @@ func TestReadersDoNotWaitForWriter(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestLockExcludesOtherCallers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := sqlite.Lock(t.Context(), path)

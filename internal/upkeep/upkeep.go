@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Repeat calls do at once and then in each interval, until ctx ends, so that also a process that often restarts does the
-// work. It passes each result to note, unless ctx has ended, and goes on after an error. It returns nil.
+// Repeat calls do at once, and then once per interval until ctx ends. The call at once ensures that a process that often
+// restarts does the work too. Repeat passes each result to note, unless ctx has ended. It continues after an error, and
+// always returns nil.
 func Repeat(ctx context.Context, interval time.Duration, do func(context.Context) error, note func(error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -23,8 +24,8 @@ func Repeat(ctx context.Context, interval time.Duration, do func(context.Context
 	}
 }
 
-// InParts calls do, with a time limit for each call, until a call processes fewer than size rows or fails. Short transactions
-// do not delay other writers.
+// InParts calls do, with a time limit for each call, until a call processes fewer than size rows or fails. Each call of do is
+// one short transaction, which does not delay other writers.
 func InParts(ctx context.Context, size int, timeout time.Duration, do func(context.Context) (n int, err error)) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, timeout)
