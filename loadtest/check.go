@@ -22,7 +22,7 @@ const (
 
 // Findings counts what is wrong with acknowledged links. All counts except Checked should be 0.
 type Findings struct {
-	Checked int64    // number of acknowledged links
+	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code leads nowhere
 	Wrong   int64    // links whose code leads to another URL, and acknowledgements without a code
 	Twice   int64    // codes that were acknowledged again, and creations that were stored again

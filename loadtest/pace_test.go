@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// If too many requests are in flight, the pacer does not wait. It counts the next request as unsent.
+// If too many requests are in flight, Pace does not wait. It counts the next request as unsent.
 func TestPaceCountsUnsentRequests(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -43,7 +43,7 @@ func TestPaceCountsUnsentRequests(t *testing.T) {
 	}
 }
 
-func TestVisit(t *testing.T) {
+func TestVisitReturnsStateAndRecordsFinding(t *testing.T) {
 	t.Parallel()
 	const url = "https://loadtest.example/"
 	tests := []struct {
@@ -84,7 +84,7 @@ func TestVisit(t *testing.T) {
 }
 
 // A window contains what was recorded since the window before it. Reading it does not change the total.
-func TestWindow(t *testing.T) {
+func TestWindowContainsOnlyNewRequests(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
 	r.add(Acknowledged, time.Second)

@@ -31,8 +31,8 @@ func observe() (foreign func() float64) {
 	}
 }
 
-// excuse makes failed claims that depend on time inconclusive if foreign programs took too large a
-// share of the processor time, except those whose failure is certain.
+// excuse is for claims that depend on time. If foreign programs took too large a share of the processor
+// time, excuse makes each of these claims that failed inconclusive, unless its failure is certain.
 func excuse(claims []report.Claim, certain []bool, foreign float64) {
 	if foreign <= foreignLimit {
 		return
@@ -76,7 +76,7 @@ func readProcessors() (processors, error) {
 }
 
 // family returns the processor time of the process root and its descendants, in seconds. It includes
-// ended children that their parent has waited for. Otherwise their time would count as foreign after
+// ended children that their parent has waited for, so that their time does not count as foreign after
 // their end. It does not include a process whose parent has ended: [proc.Orphaned] does.
 func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	for i := range stats {

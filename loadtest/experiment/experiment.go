@@ -42,8 +42,8 @@ type Definition[R any] struct {
 	Title   string // a title of a few words
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
-	// Alone says that no other experiment runs at the same time, because this experiment measures time. Its
-	// controls then run in parallel.
+	// Alone says that no other experiment runs at the same time, because this experiment measures time. After
+	// it, its controls run in parallel with each other.
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool
@@ -71,8 +71,8 @@ type Claim[R any] struct {
 	Judge func(record *R) Verdict
 }
 
-// When returns the claim c, which is judged only if ready returns true. Otherwise the record lacks the part that
-// c needs.
+// When returns a claim like c that is judged only if ready returns true. If ready returns false, the record lacks
+// the part that c needs.
 func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) (v Verdict) {
@@ -84,7 +84,8 @@ func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	return c
 }
 
-// UnlessSmall returns the claim c about a time or a rate, which is not judged if small returns true.
+// UnlessSmall is for a claim c about a time or a rate. It returns a claim like c that is not judged if small
+// returns true.
 func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) Verdict {
@@ -185,7 +186,7 @@ func (e *Experiment) check() error {
 	var names []string
 	for _, c := range e.Claims {
 		if c.Name == "" || c.Text == "" || c.Kind == "" || slices.Contains(names, c.Name) {
-			return fmt.Errorf("experiment %s: claim %q lacks a text or a kind, or exists twice", e.Name, c.Name)
+			return fmt.Errorf("experiment %s: claim %q lacks a name, a text or a kind, or exists twice", e.Name, c.Name)
 		}
 		names = append(names, c.Name)
 	}

@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // how many experiments without [Definition.Alone], or controls of one experiment with it, run at a time
+	Parallel int  // how many experiments without [Definition.Alone] run at a time; also how many controls of an experiment with it
 	// Build builds programs with failpoints and without the named protections, and returns their
 	// directory. It is called concurrently and reuses earlier builds.
 	Build func(ctx context.Context, without ...string) (dir string, err error)

@@ -141,7 +141,7 @@ func TestBareServersGiveValidAnswers(t *testing.T) {
 }
 
 // A real load and a real baseline are measured in turn.
-func TestLatency(t *testing.T) {
+func TestLatencyMeasuresARealLoad(t *testing.T) {
 	t.Parallel()
 	client := loadtest.NewClient(BareServer(t), 0)
 	t.Cleanup(client.Close)

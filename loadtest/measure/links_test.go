@@ -10,7 +10,7 @@ import (
 )
 
 // Each fault fails only the claim about this fault. Links that were not read back prove nothing.
-func TestLinks(t *testing.T) {
+func TestEachFaultFailsItsLinkClaim(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {
 		return &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Acknowledged: 3}, Findings: f}

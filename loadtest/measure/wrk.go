@@ -35,7 +35,7 @@ var scripts embed.FS
 // stored links after the load (Check).
 type Wrk struct {
 	URL      string
-	Script   string // the name of a file in lua, without .lua: get, post, posts or random
+	Script   string // the name of a file in lua, without .lua: get, named, post, posts or random
 	Args     []string
 	Duration time.Duration // in whole seconds
 	Refusals bool          // statuses of 400 and above are counted and are not an error
