@@ -49,8 +49,8 @@ func names() (all []string) {
 	return slices.Compact(all)
 }
 
-// TestControlsCombine fails when two controls edit the same text.
-func TestControlsCombine(t *testing.T) {
+// TestControlsEditDifferentText fails when two controls edit the same text.
+func TestControlsEditDifferentText(t *testing.T) {
 	if _, err := edited(mustRoot(t), names()...); err != nil {
 		t.Error(err)
 	}

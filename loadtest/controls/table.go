@@ -163,7 +163,7 @@ func Table() []Edit {
 		{"host-bound", "shortener/destination/url.go",
 			"if utf8.RuneCountInString(host) > maxHost {",
 			"if false && utf8.RuneCountInString(host) > maxHost {"},
-		// A replica that replays another timeline than that of the primary is not asked.
+		// A server does not query a replica that replays another timeline than the primary.
 		{"replica-timeline", "shortener/pgstore/lag.go",
 			"if p.timeline != l.timeline {",
 			"if false {"},
@@ -186,11 +186,11 @@ func Table() []Edit {
 			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
 			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
-		// A replica that lags is not asked.
+		// A server does not query a replica that lags.
 		{"replica-lag", "shortener/pgstore/replicas.go",
 			"if applied := replica.applied.Load(); applied != nil && r.log.reference(now).Sub(*applied) <= r.maxLag {",
 			"if applied := replica.applied.Load(); applied != nil {"},
-		// If a replica lacks a link, the primary is asked.
+		// If a replica lacks a link, the server queries the primary.
 		{"replica-miss", "shortener/pgstore/replicas.go",
 			"if err == nil {\n\t\t\treturn link, nil",
 			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
@@ -252,7 +252,7 @@ func Table() []Edit {
 		{"alias-miss", "web/api/create.go",
 			"if errors.Is(err, shortener.ErrAliasTaken) {",
 			"if false && errors.Is(err, shortener.ErrAliasTaken) {"},
-		// The log has a warning if no connection can be accepted.
+		// If a server cannot accept a connection, it logs a warning.
 		{"accept-warning", "web/httpserver/error_log.go",
 			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
 			"case false:"},
