@@ -31,7 +31,7 @@ func Compare(w io.Writer, a, b *Report) error {
 			quantity(a.Observed, a.Unit), quantity(b.Observed, b.Unit), ratio(b.Observed, a.Observed))
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s changed the outcome or are in one run only.\n",
+	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s differ in their outcome or are in only one run.\n",
 		a.circumstances(), b.circumstances(), &rows, changed, count(len(names), "claim"))
 	return written("comparison", cmp.Or(err, out.Flush()))
 }

@@ -43,7 +43,7 @@ B: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage 
 !  fault/10 lost           held          –             0 links           –                 –
 !  create dura|ble         –             not judged    –                 –                 –
 
-6 of 12 claims changed the outcome or are in one run only.
+6 of 12 claims differ in their outcome or are in only one run.
 `
 	var b strings.Builder
 	if err := Compare(&b, sample(), later()); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Read reads a report from r, which must contain nothing else. It ignores unknown members. It returns an error
-// if the report has another Schema, because another version of this program wrote it.
+// if the report has another Schema, because another release of this program wrote it.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
 	// Check the schema first, because the members of another schema may have other types.

@@ -65,7 +65,7 @@ const (
 	Held         Outcome = "held"
 	Failed       Outcome = "failed"
 	Inconclusive Outcome = "inconclusive" // the environment was not fit to judge a claim that depends on time
-	NotJudged    Outcome = "not judged"   // the run ended before it reached this claim
+	NotJudged    Outcome = "not judged"   // the run ended before it reached this claim, or the claim does not apply to the run
 )
 
 // Kind says how a claim is enforced.
