@@ -84,7 +84,7 @@ func (p *Plan) pool() report.Section {
 		"signal restart", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
 		"signal page", "below "+keys(pool.PageBelow)+", "+lasts(pool.PageRunway)+" before the pool is empty",
 		"refill of the empty pool", human.Duration(pool.RefillDuration),
-		"capacity for a page "+human.Duration(p.Input.Night)+" before the end", within(pool.NightCapacity, capacityLimit)+", "+size(pool.NightRedis)+" of Redis",
+		"capacity for the signal page "+human.Duration(p.Input.Night)+" before the pool is empty", within(pool.NightCapacity, capacityLimit)+", "+size(pool.NightRedis)+" of Redis",
 	)}}
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) servers() report.Section {
 		"local keys of all servers, at most", keys(float64(local.AllKeys)),
 		"local keys last without Redis, at least", human.Duration(local.Bridge),
 		"creations during the outage", report.Number(math.Round(outage.Creations)),
-		"of these by the fallback without Redis, at most", percent(outage.FallbackRatio),
+		"of these by the fallback if Redis is down, at most", percent(outage.FallbackRatio),
 		"KGS_BATCH_MIN that bridges the outage of Redis", within(outage.Batch, batchLimit),
 		"capacity that bridges the outage of a worker without a page", within(outage.Capacity, capacityLimit),
 	)}}
@@ -124,14 +124,15 @@ func (p *Plan) redirects() report.Section {
 	r := p.Redirects
 	return report.Section{
 		Title: "Redirects",
-		Text: fmt.Sprintf("The popularity of the link on rank i is proportional to i^-s with s = %g. A cache of c links has the hit rate H(c)/H(n), "+
+		Text: fmt.Sprintf("The share of the requests for the i-th most popular link is proportional to i^-s with s = %g. A cache of c links has the hit rate H(c)/H(n), "+
 			"where n is the number of links and H(k) is the sum of i^-s for i from 1 to k (L. Breslau et al., INFOCOM 1999). "+
-			"A server looks up a link in its cache again after %g s. A link with l requests per second and server thus causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
+			"A server uses a link in its cache for %g s and then looks it up in the database again. If a server gets l requests per second for a link, "+
+			"the link thus causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
 		Tables: []report.Table{facts(
 			"hit rate of the cache of a server", percent(r.HitRatio),
 			"look-ups in the database", report.Number(r.Lookups)+"/s",
 			"bandwidth of the answers", bits(r.Bandwidth),
-			"of these, of one server", bits(r.OneServer),
+			"of these, by one server", bits(r.OneServer),
 		)},
 	}
 }
@@ -159,8 +160,8 @@ func bits(rate float64) string  { return humanize.SIWithDigits(rate, 1, "bit/s")
 func percent(v float64) string  { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }
 func attempts(v float64) string { return strconv.FormatFloat(v, 'g', 5, 64) }
 
-// lasts formats how long a pool or a space lasts: from 2 to 100 hours in hours, because operators compare such times
-// with the hours of a night, and from two years on in years.
+// lasts formats how long a pool or a space lasts. A time from 2 to 100 hours is in hours, because operators compare it with
+// the hours of a night. A time of two years or more is in years. Other times have the format of [human.Duration].
 func lasts(seconds float64) string {
 	switch hours, years := seconds/3600, seconds/year; {
 	case hours >= 2 && hours < 100:

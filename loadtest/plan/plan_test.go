@@ -9,7 +9,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// reference is the deployment whose estimates the design publishes.
+// reference is the deployment that the published figures describe (docs/figures.md).
 func reference() Input {
 	return Input{
 		Creations: 1000, Years: 10, Servers: 20, Outage: 300, Redirects: 100_000, Capacity: 100_000_000, CodeLength: 6,
@@ -17,7 +17,7 @@ func reference() Input {
 	}
 }
 
-// near reports whether got is want to the number of digits that the published figure has.
+// near reports whether got differs from want by at most the share relative of want.
 func near(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
 
 func TestSpacesByHand(t *testing.T) {
@@ -36,7 +36,7 @@ func TestSpacesByHand(t *testing.T) {
 	if six.Bytes != 340_801_413_504 || six.Bytes64 != 412_316_860_416 {
 		t.Errorf("%d and %d bytes", six.Bytes, six.Bytes64)
 	}
-	// 56,800,235,584 / 1,000 = 56,800,235.584 s. The space of 7 characters is full 62 times as much later.
+	// 56,800,235,584 / 1,000 = 56,800,235.584 s. The space of 7 characters is full 62 * 56,800,235.584 s later.
 	if !near(six.FullAfter, 56_800_235.584, 1e-12) || !near(spaces[1].FullAfter, 63*56_800_235.584, 1e-12) {
 		t.Errorf("full after %v s and %v s", six.FullAfter, spaces[1].FullAfter)
 	}
@@ -51,7 +51,7 @@ func TestLargestKeyDatabaseDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// The state after a number of links is that of a second with as many creations.
+// The test makes all links in one second, so the rate of creations is the number of links.
 func TestFallbackByHand(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -61,7 +61,7 @@ func TestFallbackByHand(t *testing.T) {
 		{10e6, 0.000176, 1.0002, 1e-3},
 		// 40 / 56.800 = 0.70422; 1 / 0.29578 = 3.381.
 		{40e9, 0.704, 3.38, 1e-3},
-		// 53 / 56.800 = 0.93309; 1 / 0.06691 = 14.95. The design cuts this to 14.9.
+		// 53 / 56.800 = 0.93309; 1 / 0.06691 = 14.95. The published figure is 14.9.
 		{53e9, 0.933, 14.9, 4e-3},
 	} {
 		in := reference()
@@ -167,7 +167,7 @@ func TestDatabaseByHand(t *testing.T) {
 		{"small", small, 31_536_000, 3.973536e9, 1, 1, 1},
 		// 1,000 * 315,360,000 s = 315,360,000,000 links; * 126 bytes = 39.7 TB; a table has at most 35.2 TB.
 		// 1,000 / 10,486 + 100,000 / 20,972 = 4.86 servers.
-		{"design", reference(), 315_360_000_000, 39.73536e12, 2, 128, 5},
+		{"reference", reference(), 315_360_000_000, 39.73536e12, 2, 128, 5},
 		// 10,486 * 31,536,000 = 330,686,496,000 links; * 126 bytes = 41.7 TB: the size needs two nodes.
 		{"as fast as a node", one, 330_686_496_000, 41.6664984960e12, 2, 128, 1},
 	} {
@@ -178,8 +178,7 @@ func TestDatabaseByHand(t *testing.T) {
 	}
 }
 
-// Each node has a shard.
-func TestShardsOfManyNodes(t *testing.T) {
+func TestEachNodeHasAShard(t *testing.T) {
 	t.Parallel()
 	in := reference()
 	in.Creations = 200 * creationsPerMachine
@@ -188,7 +187,7 @@ func TestShardsOfManyNodes(t *testing.T) {
 	}
 }
 
-func TestTextNamesWhatItNeeds(t *testing.T) {
+func TestTextShowsSizesAndExceededLimits(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	in := reference()

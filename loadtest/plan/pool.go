@@ -12,7 +12,7 @@ type Pool struct {
 	RestartRunway  float64 `json:"restart_runway_seconds"`
 	PageBelow      float64 `json:"page_below_keys"`
 	PageRunway     float64 `json:"page_runway_seconds"`
-	NightCapacity  int64   `json:"night_capacity_keys"` // capacity whose page comes the wanted time before the pool is empty
+	NightCapacity  int64   `json:"night_capacity_keys"` // capacity with which the signal page comes Input.Night before the pool is empty
 	NightRedis     float64 `json:"night_redis_bytes"`
 	RefillDuration float64 `json:"refill_seconds"` // from empty to full
 }
@@ -34,7 +34,7 @@ type Local struct {
 	Batch   int64   `json:"batch_keys"`
 	Keys    int64   `json:"server_keys_at_most"`      // both batches; a crash of the server loses at most these
 	AllKeys int64   `json:"all_servers_keys_at_most"` // of all servers
-	Bridge  float64 `json:"bridges_seconds_at_least"` // if the source fails when a batch has just been used up
+	Bridge  float64 `json:"bridges_seconds_at_least"` // time that local keys last if the source fails when a batch is just used up
 }
 
 func (in Input) local() Local {
@@ -47,7 +47,7 @@ func (in Input) local() Local {
 type Outage struct {
 	Seconds       float64 `json:"seconds"`
 	Creations     float64 `json:"creations"`
-	FallbackRatio float64 `json:"fallback_ratio_at_most"` // share of the creations without Redis that need the fallback
+	FallbackRatio float64 `json:"fallback_ratio_at_most"` // share of the creations during an outage of Redis that need the fallback
 	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which local keys bridge an outage of Redis
 	Capacity      int64   `json:"bridging_capacity_keys"` // smallest pool that an outage of the worker does not bring to the page
 }

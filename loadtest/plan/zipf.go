@@ -2,8 +2,8 @@ package plan
 
 import "math"
 
-// Redirects is the work of redirects at the end of the plan. All links that exist then are visited, and
-// the popularity of the link on rank i is proportional to i^-s, where s is the exponent.
+// Redirects is the work of redirects at the end of the plan. All links that exist then are visited. The
+// share of the visits to the i-th most popular link is proportional to i^-s, where s is the exponent.
 type Redirects struct {
 	HitRatio  float64 `json:"cache_hit_ratio"`               // redirects whose link is in the cache of their server
 	Lookups   float64 `json:"database_lookups_per_second"`   // a link in the cache is looked up again when it is older than the freshness
@@ -20,17 +20,17 @@ func (in Input) redirects() Redirects {
 	}
 }
 
-// hitRatio returns the share of requests for the most popular cached of all links. A cache that replaces the
-// least frequently used link reaches it if requests are independent (L. Breslau et al., "Web Caching and
-// Zipf-like Distributions", INFOCOM 1999).
+// hitRatio returns the share of requests for the most popular links. cached is the number of these links, and
+// links is the number of all links. A cache that replaces the least frequently used link reaches this share if
+// requests are independent (L. Breslau et al., "Web Caching and Zipf-like Distributions", INFOCOM 1999).
 func hitRatio(cached, links, s float64) float64 {
 	return harmonic(min(cached, links), s) / harmonic(links, s)
 }
 
 // freshRatio returns the share of requests that a server with rate requests per second answers without a
-// look-up. A link that is requested l times per second is looked up once in each freshness and the wait for
-// the next request, so the share of its requests without a look-up is l*f/(1+l*f) for the freshness f
-// (J. Jung et al., "Modeling TTL-based Internet Caches", INFOCOM 2003).
+// look-up. A link that is requested l times per second is looked up once in f + 1/l seconds: f is the
+// freshness, and 1/l is the mean wait for the next request after it. So the share of its requests without a
+// look-up is l*f/(1+l*f) (J. Jung et al., "Modeling TTL-based Internet Caches", INFOCOM 2003).
 func freshRatio(cached, links, s, rate float64) float64 {
 	all, ratio := harmonic(links, s), 0.0
 	for i := 1.0; i <= min(cached, links); i++ {
