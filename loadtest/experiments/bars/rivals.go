@@ -31,7 +31,7 @@ func rivals() []*experiment.Experiment {
 		{golinkProgram, bar{name: "creations, against golink", unit: measure.PerSecond, versus: "golink", least: 20, note: "golink commits each link in its own transaction of SQLite",
 			text: "On SQLite, Keypool creates at least 20 times as many links per second as golink."}, startGolink},
 		{wormholesProgram, bar{name: "creations, against wormholes", unit: measure.PerSecond, versus: "wormholes", least: 0.6, note: "wormholes answers before it stores a link, so a crash loses acknowledged links",
-			text: "On SQLite, Keypool creates at least 0.6 times as many links per second as wormholes, which does not make them durable."}, startWormholes},
+			text: "On SQLite, Keypool creates at least 0.6 times as many links per second as wormholes, which answers before a link is durable."}, startWormholes},
 	}
 	var bars []bar
 	var starts []func(*experiment.T) measure.Subject

@@ -8,8 +8,8 @@
 // Invariant: every figure in a table is measured in this run or computed from such figures. A cell
 // without a figure shows a dash. A claim fails if a key source cannot be measured.
 //
-// The rivals are two simple ways to hand out prepared keys that many texts describe. The experiment builds them into the server
-// and loads them in the same rounds. They take no part in crashes and outages.
+// The rivals are two simple ways to hand out prepared keys. Many texts describe these ways. The experiment builds
+// the rivals into the server and loads them in the same rounds. They take no part in crashes and outages.
 //
 // Vocabulary: the supply of a key source is the component that its keys come from. A call is one
 // round trip to the supply. A key source takes keys ahead if one call gets many keys for later use.

@@ -18,7 +18,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// retryable is a refusal as it should be.
+// retryable is the answer of a refusal that says when to retry.
 const retryable = "503, Retry-After 1"
 
 // sound returns a record with a key source of each kind, for which every claim holds.

@@ -157,7 +157,7 @@ func (f *found) local() (seconds measure.Series) {
 	return seconds
 }
 
-// outageClaim is a claim about the worst of the outages that about selects.
+// outageClaim is a claim about the worst of the outages for which the function about returns true.
 type outageClaim struct {
 	kind             report.Kind
 	unit, name, text string

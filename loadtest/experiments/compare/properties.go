@@ -48,7 +48,7 @@ func (f *found) bits() string {
 	return fmt.Sprintf("no, %d bits", bits)
 }
 
-// ledgerFiles, poolFiles and batchFiles are the parts that several key sources share.
+// The files that several key sources share.
 const (
 	ledgerFiles = "kgs/ledger/*.go"
 	spaceFiles  = "kgs/codespace/*.go"

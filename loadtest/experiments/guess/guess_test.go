@@ -136,8 +136,8 @@ func TestPredictorsGuessOrderedCodes(t *testing.T) {
 	}
 }
 
-// A repeated guess counts once, at its first place.
-func TestHitsCountsRepeatedGuessAtFirstPlace(t *testing.T) {
+// A repeated guess counts once, at its first position.
+func TestHitsCountsRepeatedGuessAtFirstPosition(t *testing.T) {
 	guesses := make([]string, fewGuesses, manyGuesses)
 	guesses[0], guesses[fewGuesses-1] = "a", "b"
 	guesses = append(guesses, "c", "a")

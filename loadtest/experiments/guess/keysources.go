@@ -195,8 +195,8 @@ func percent(share float64) string { return humanize.FtoaWithDigits(100*share, 1
 func showKeySources(r *record, e *report.Experiment) {
 	e.Settings = map[string]string{"FALLBACK": "none", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys)}
 	e.Notes = []string{
-		fmt.Sprintf("Each of three predictors gets %d consecutive codes and makes up to %s guesses before any is tried. The table shows the predictor with the most hits, as a "+
-			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" continues the most frequent difference over 1 to %d places, "+
+		fmt.Sprintf("Each of three predictors gets %d consecutive codes and makes up to %s guesses before any guess is tried. The table shows the hits of the best predictor, as a "+
+			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" continues the most frequent difference over 1 to %d positions, "+
 			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of those after it, with every known machine and sequence. "+
 			"The predictors use knowledge of how the key sources work, but no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),
 		"The last column shows how many of 100 codes are the plain hash of their URL. With such codes, a person who has only the URL can find out whether a link to it exists.",

@@ -14,7 +14,7 @@ const (
 	nextCodes   = 100             // number of codes to predict: the codes that are made next
 	fewGuesses  = nextCodes       // one guess for each code to predict
 	manyGuesses = 100 * nextCodes // a hundred guesses for each code to predict
-	maxLag      = 4               // greatest distance between two codes, in places, at which their difference is counted
+	maxLag      = 4               // greatest distance between two codes, in positions, at which their difference is counted
 	timeShift   = 22              // bits of a Snowflake below its time, for machine and sequence
 )
 
@@ -39,8 +39,8 @@ func consecutive(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-1:], big.NewInt(1), n)
 }
 
-// differences continues with the most frequent difference at a distance of 1 to maxLag places. For
-// example, two alternating counters grow by 2 over two places.
+// differences continues with the most frequent difference at a distance of 1 to maxLag positions. For
+// example, two alternating counters grow by 2 over two positions.
 func differences(seen []*big.Int, n int) []*big.Int {
 	lag, step, most := 1, new(big.Int), 0
 	for l := range min(maxLag, len(seen)-1) {
@@ -56,7 +56,7 @@ func differences(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-lag:], step, n)
 }
 
-// continued returns n numbers. Each is greater by step than the number len(last) places before it.
+// continued returns n numbers. Each is greater by step than the number len(last) positions before it.
 func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	numbers := slices.Clone(last)
 	for range n {

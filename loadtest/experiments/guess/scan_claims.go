@@ -35,7 +35,7 @@ func scanClaims() []experiment.Claim[scanRecord] {
 	}
 	return []experiment.Claim[scanRecord]{
 		on(unguessed, "Guesses next to known codes hit as many links as chance predicts. The prediction is the number of guesses times the share of codes in use.", "links", judgeUnguessed),
-		on(walked, "If the codes are a plain counter, each guess that is a number already given out hits a link.", "links", func(r *scanRecord) experiment.Verdict {
+		on(walked, "If the codes are the numbers of a plain counter, each guess of a number that is already given out hits a link.", "links", func(r *scanRecord) experiment.Verdict {
 			return experiment.Within(r.counter.consecutive(), float64(r.counter.answers.hits), 0.02)
 		}),
 		on(answered, "The service answers every guess if each guess comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {

@@ -68,7 +68,7 @@ func stopped(st *stand) {
 	}
 	st.helped.Start()
 	st.strict.Start()
-	st.mustCome()
+	st.mustRecover()
 }
 
 // killed slows every commit down to a tenth of a second, so that some links wait for their commit when
@@ -152,7 +152,7 @@ func refusesAll(st *stand) {
 	st.helped.load.Stop()
 	st.mustRefuse(st.servers()...)
 	st.postgres.Restart()
-	st.mustCome()
+	st.mustRecover()
 	st.check(st.strict)
 }
 

@@ -167,8 +167,8 @@ func (st *stand) mustEnd(p *lab.Program) {
 	}
 }
 
-// mustCome requires that both servers make links with keys of the key source again.
-func (st *stand) mustCome() {
+// mustRecover requires that both servers make links with keys of the key source again.
+func (st *stand) mustRecover() {
 	for _, s := range st.servers() {
 		st.must(s.awaitSource())
 	}

@@ -18,7 +18,7 @@ type creation struct {
 }
 
 // random reports whether the fallback made the code. The result is wrong for a random code whose number is
-// reserved, but less than one random code in 100,000 has such a number.
+// reserved, but fewer than one random code in 100,000 has such a number.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // server describes what one server did, as derived from its creations.

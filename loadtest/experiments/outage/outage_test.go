@@ -176,7 +176,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 	}
 }
 
-// The simulator keeps the local keys of servers as long as their batches last. Each server creates 50 links per second,
+// In the simulator, the local keys of a server last as long as its batches. Each server creates 50 links per second,
 // and Redis is killed after 3 s of load, when half of the second batch is used. So 150 keys are left.
 func TestSimulatedOutage(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func judgeDraw(r *record) experiment.Verdict {
 	return experiment.AtMost(bound, chi2, "chi-squared is %.4g with %d degrees of freedom; for an even draw it exceeds %.4g in one of ten thousand runs", chi2, freedom, bound)
 }
 
-// unevenness returns Pearson's chi-squared against an even draw of every character at each place,
+// unevenness returns Pearson's chi-squared against an even draw of every character at each position,
 // and its degrees of freedom. Without codes, chi2 is NaN.
 func unevenness(codes []string, length int) (chi2 float64, freedom int) {
 	want := float64(len(codes)) / float64(len(alphabet))
@@ -124,7 +124,7 @@ func showFallback(r *record, e *report.Experiment) {
 	e.Notes = []string{
 		"The database counts the attempts. A trigger records each code that the server tries to insert. For each new link, another trigger " +
 			"removes a link that only fills the space, so f is constant.",
-		fmt.Sprintf("Each level has enough creations that chance alone causes a difference of more than %.0f %% from the prediction in less than one of a thousand runs.", 100*r.plan.tolerance),
+		fmt.Sprintf("Each level has enough creations that chance alone causes a difference of more than %.0f %% from the prediction in fewer than one of a thousand runs.", 100*r.plan.tolerance),
 		fmt.Sprintf("The latencies are those of %d clients. Each client waits for an answer before its next creation.", width),
 	}
 	table := report.Table{Title: "Attempts and latency by level", Columns: []string{

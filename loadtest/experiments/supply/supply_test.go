@@ -246,7 +246,7 @@ func TestAwaitRepeatsFailedLooks(t *testing.T) {
 			return 7, nil
 		}}
 		if got, err := l.await(t.Context(), time.Second, "seven keys", func(l level) bool { return l.keys == 7 }); got.keys != 7 || err != nil {
-			t.Errorf("until returns %d keys and the error %v, want 7 keys", got.keys, err)
+			t.Errorf("await returns %d keys and the error %v, want 7 keys", got.keys, err)
 		}
 		if _, err := l.await(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
 			t.Errorf("error %v, want errLate", err)

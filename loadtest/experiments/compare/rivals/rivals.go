@@ -30,7 +30,7 @@ func prepared(ch *Chain) []string {
 	return ch.Space.Codes(codespace.Range{Length: ch.CodeLength, Lo: 0, Hi: rivalKeys})
 }
 
-// lockedTable takes a key in a transaction that locks a row which all takers lock.
+// lockedTable takes each key in a transaction. The transaction first locks a row that every other taker locks too.
 type lockedTable struct{ db *pgxpool.Pool }
 
 const createLockedTable = `CREATE TABLE IF NOT EXISTS rival_lock (id int PRIMARY KEY);
