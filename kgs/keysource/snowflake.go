@@ -58,7 +58,7 @@ type Snowflake struct {
 	mu      sync.Mutex
 	promise promise // the zero value if there is no machine id
 	next    int64   // time and sequence number of the next number
-	failing error   // the reason why no machine id was acquired or its promise was not extended
+	failing error   // error of the last attempt to acquire a machine id or to extend the promise; nil if the attempt succeeded
 }
 
 var _ kgs.Generator = (*Snowflake)(nil)
