@@ -50,8 +50,8 @@ func (f Fault) String() string {
 // accounts close if it is 0.
 func (a Accounts) FaultTotal() int64 { return total(a.FaultCounts) }
 
-// addFaults counts n faults of one kind and lists them while there is room. codes must be all
-// their codes, or the first MaxListed of them.
+// addFaults counts n faults of one kind and lists them while there is room. codes must be the codes
+// of all n faults, or of the first MaxListed of them.
 func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 	if n == 0 {
 		return
@@ -130,7 +130,7 @@ func (c *codes) first() []string {
 // number of these codes in the pool, and not on their number among the links.
 type strangers struct {
 	codes
-	pool map[string]bool // those that are in the pool
+	pool map[string]bool // the codes that are in the pool
 }
 
 // addPooled adds a code of the pool, which may have the code several times.

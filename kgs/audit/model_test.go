@@ -66,7 +66,8 @@ func (m *modelPass) placeIn(b ledger.Snapshot, code string) (greatest place, liv
 	return greatest, live
 }
 
-// addRows adds the rows. The order of two reasons for one number is the order of their first use.
+// addRows adds the rows. If two rows abandon a number for different reasons, the reason that is first used
+// later counts.
 func (m *modelPass) addRows() {
 	for _, r := range slices.Concat(m.reading.before.Rows, m.reading.after.Rows) {
 		used := slices.ContainsFunc(m.reading.before.Spaces, func(s ledger.SpaceCounter) bool { return s.Length == r.Length && r.Lo < s.Next })

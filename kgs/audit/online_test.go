@@ -50,7 +50,7 @@ type system struct {
 	serverName, workerName string // their holder names in the ledger
 	names                  int
 	steps                  int
-	sound                  bool // whether the pool never loses its state
+	sound                  bool // if true, no step makes the pool lose its state
 }
 
 func newSystem(t *testing.T, seed uint64) *system {
@@ -98,7 +98,7 @@ func (w *system) must(err error) {
 	}
 }
 
-// step makes one random event.
+// step causes one random event.
 func (w *system) step() {
 	w.steps++
 	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.refill}

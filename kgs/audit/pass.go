@@ -48,7 +48,7 @@ type pass struct {
 	at         int     // index of the segment of the last link
 	linked     rankSet // linked numbers of the open segments
 	reused     rankSet
-	beyond     rankSet // keys in the pool or linked that were not reserved when the pass began
+	beyond     rankSet // keys that are in the pool or linked, although their numbers were not reserved when the pass began
 	strangers  strangers
 	misplaced  codes      // codes of misplaced rows
 	candidates faultRanks // faults of the previous pass; nil in the first pass
@@ -159,7 +159,7 @@ func (p *pass) close(after ledger.Snapshot) error {
 	return p.sum(after.Rows)
 }
 
-// findForeign finds the keys whose numbers were not reserved at the end of the pass either.
+// findForeign finds the keys whose numbers were reserved neither at the beginning nor at the end of the pass.
 func (p *pass) findForeign(after ledger.Snapshot) {
 	var reserved []span
 	for _, s := range after.Spaces {

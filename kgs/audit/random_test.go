@@ -157,8 +157,7 @@ func (g generator) code(b ledger.Snapshot) string {
 	return g.space.Code(s.Length, g.Int64N(s.Next+beyond))
 }
 
-// pool returns a pool in which some keys are in order, some are in any order, and some are there
-// twice.
+// pool returns a pool in which some keys are in order, some are in any order, and some occur twice.
 func (g generator) pool(b ledger.Snapshot) (all []kgs.PoolEntry) {
 	s := b.Spaces[g.IntN(len(b.Spaces))]
 	lo := g.Int64N(s.Next + 1)

@@ -43,8 +43,8 @@ func push(all []span, s span) []span {
 	return append(all, s)
 }
 
-// joined returns the ordered spans of the ranks in spans, and those of the ranks that are in more
-// than one of spans. It overwrites spans.
+// joined returns two ordered slices. The slice all has the ranks that are in any of spans. The slice
+// again has the ranks that are in more than one of spans. joined overwrites spans.
 func joined(spans []span) (all, again []span) {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	all = spans[:0]
@@ -63,8 +63,8 @@ func union(sets ...[]span) []span {
 	return all
 }
 
-// overlaps yields the overlaps of the spans of two ordered slices in ascending order, each with
-// the index of its span in a.
+// overlaps yields the overlaps of the spans of two ordered slices in ascending order. With each
+// overlap, it yields the index of the span in a.
 func overlaps(a, b []span) iter.Seq2[int, span] {
 	return func(yield func(int, span) bool) {
 		for i, j := 0, 0; i < len(a) && j < len(b); {
