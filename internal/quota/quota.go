@@ -1,4 +1,5 @@
-// Package quota defines the rate of a limit and its text form, which settings and API tokens share.
+// Package quota defines the rate of a limit, and the text form of a rate that settings and API tokens share. The quota of a
+// limit is ten times its rate.
 package quota
 
 import (
