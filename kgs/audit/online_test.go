@@ -27,7 +27,7 @@ import (
 // poolChunkLen is the number of codes of a pool that an audit reads at a time.
 const poolChunkLen = 10_000
 
-// holding is a batch of a server, which may have been killed.
+// holding is a batch that a server took. The server may have been killed since.
 type holding struct {
 	supply kgs.Supply
 	*kgs.Batch
@@ -292,7 +292,7 @@ func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	w.sound = true
 	var want []Fault
 	for range 3 {
-		w.refill() // puts at least one code into the pool, which the test then removes
+		w.refill() // so that the pool has a code that the test can remove
 		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)
