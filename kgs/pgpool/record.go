@@ -12,7 +12,7 @@ import (
 
 // Record is the row of a key in the tables of the pool. The zero time stands for "never".
 type Record struct {
-	ID         int64     `json:"id"`       // id of the key in the pool; after KGS_TAKE=reserve, a used key has the last id of its batch
+	ID         int64     `json:"id"`       // id of the key in the pool; under KGS_TAKE=reserve, a used key has the last id of its batch
 	Reserved   bool      `json:"reserved"` // whether a server has reserved the key (KGS_TAKE=reserve)
 	Holder     string    `json:"holder,omitempty"`
 	ReservedAt time.Time `json:"reserved_at,omitzero"`
