@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Count counts the lines of the files below root that match any of the patterns of [filepath.Glob], except tests. Blank lines
-// and lines that contain only a comment do not count. A pattern without a file is an error. It reads the disk.
+// Count reads the Go files below root that match the patterns of [filepath.Glob], and counts their lines. Test files, blank
+// lines and lines that contain only a comment do not count. A pattern that matches no file, or only test files, is an error.
 func Count(root string, patterns ...string) (total int, err error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
