@@ -39,7 +39,7 @@ type Edit struct {
 func Find(name string) ([]Edit, error) {
 	edits := slices.DeleteFunc(Table(), func(e Edit) bool { return e.Control != name })
 	if len(edits) == 0 {
-		return nil, fmt.Errorf("unknown control %q: loadtest/controls/table.go lists them", name)
+		return nil, fmt.Errorf("unknown control %q: loadtest/controls/table.go lists all controls", name)
 	}
 	return edits, nil
 }
