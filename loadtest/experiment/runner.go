@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // how many experiments without [Definition.Alone] run at a time; also how many controls of an experiment with it
+	Parallel int  // how many experiments run at a time; for an experiment with [Definition.Alone], how many of its controls
 	// Build builds programs with failpoints and without the named protections, and returns their
 	// directory. It is called concurrently and reuses earlier builds.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
