@@ -131,7 +131,8 @@ type guessed struct {
 	by        string  // name of the best predictor, "" for none
 }
 
-// guessAll applies each predictor to every window of the codes, which have the form f. It returns the result of the best one.
+// guessAll applies each predictor to every window of the codes. The codes have the form f. guessAll returns the result of the
+// best predictor.
 func guessAll(f *sources.Form, codes []string) (best guessed) {
 	for _, p := range predictors() {
 		g, windows := guessed{by: p.name}, 0.0

@@ -88,8 +88,8 @@ type record struct {
 	filled    *filled // results of the large pool; nil without --full
 }
 
-// staysDead is a setting of a control, which only this package reads. With this setting, a run does not start the
-// worker again.
+// staysDead is a setting of a control. Only this package reads the setting. With it, a run does not start the worker
+// again.
 const staysDead = "EXPERIMENT_WORKER=stays dead"
 
 // drain returns the experiment supply/drain.
