@@ -44,8 +44,8 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	})
 }
 
-// When a process crashes, the keys of its batch are lost. The keys that the process had only
-// reserved become available again.
+// When a process crashes, the keys of its batch are lost. With Config.Reserve, they become available
+// again.
 func TestPostgresPoolCrashFreesOnlyReservedKeys(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
