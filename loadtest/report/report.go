@@ -68,7 +68,7 @@ const (
 	NotJudged    Outcome = "not judged"   // the run ended before it reached this claim, or the claim does not apply to the run
 )
 
-// Kind says how a claim is enforced.
+// Kind decides what the failure of a claim means for the run.
 type Kind string
 
 // The kinds.
