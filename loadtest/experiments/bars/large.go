@@ -52,7 +52,7 @@ func large(e engine) *experiment.Experiment {
 		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
 		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the same for the database with 10 million links"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
-		{name: "list, " + e.name, unit: "ms", most: 5, note: "of 10 million links; the request of a token that sees all links, with its answer",
+		{name: "list, " + e.name, unit: "ms", most: 5, note: "the time of a request for 100 of 10 million links, up to the end of its answer; the token of the request sees all links",
 			text: "A list of the 100 newest of 10 million links takes at most 5 ms."},
 		{name: "next page of the list, " + e.name, unit: "ms", most: 5, note: "the page that follows the first 1,000 links",
 			text: "A list of 100 of 10 million links, after the first 1,000 links, takes at most 5 ms."},

@@ -67,7 +67,7 @@ func rulesOf(s *sources.Source) []rule {
 		}
 		if s.Redis || s.Tickets || s.Service {
 			all = append(all, rule{"recovers after its supply is " + f.name, fmt.Sprintf("While the supply of the keys (Redis, both ticket databases or the key service) is %s, a server without a fallback "+
-				"refuses creations as soon as its keys are used up. A refusal has status 503, Retry-After and a problem document. Afterwards the key source serves again by itself "+
+				"refuses creations as soon as its keys are used up. A refusal has status 503, Retry-After and a problem document. When the supply is available again, the key source serves again by itself "+
 				"within %.0f s.", f.name, recovered.Seconds()),
 				func(st *stand) { goesWithout(st, f) }})
 		}

@@ -37,7 +37,7 @@ func sound() *record {
 }
 
 // slow returns a record without faults of a pool that lasts factor times as long as the pool of sound. The times
-// of its events fit only the factor 10.
+// of the other events are right only for a factor of 10.
 func slow(factor int) *record {
 	r := sound()
 	for i := range r.seen {
