@@ -2,18 +2,10 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"keypool/cmd/internal/app"
+	"keypool/cmd/internal/program"
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	return app.KGS(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(app.KGS(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr)) }

@@ -2,18 +2,10 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"keypool/cmd/internal/program"
 	"keypool/cmd/internal/server"
 )
 
-func main() { os.Exit(run()) }
-
-func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	return server.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
+func main() { os.Exit(server.Run(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr)) }
