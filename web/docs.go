@@ -1,7 +1,6 @@
 package web
 
 import (
-	"html/template"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,24 +11,32 @@ import (
 	"keypool/web/internal/shell"
 )
 
-// docs renders the API description for people.
+// docs serves the API description for people.
 type docs struct {
 	*shell.Shell
-	*apidoc.Document
-	Title    string // title of the page; it hides Document.Title
-	template *template.Template
-	page     func() ([]byte, error) // renders the page once, because it is the same for each request
+
+	// page renders the page at the first request, because the page is the same for each request and its parts need 2 MiB of memory.
+	page func() ([]byte, error)
 }
 
-// newDocs panics if the API description is malformed, because the description is embedded in the program.
+// docsView is what the template of the page shows.
+type docsView struct {
+	*shell.Shell
+	*apidoc.Document
+	Title string // title of the page; it hides Document.Title
+}
+
 func newDocs(s *shell.Shell) *docs {
+	return &docs{Shell: s, page: sync.OnceValues(func() ([]byte, error) { return renderDocs(s) })}
+}
+
+// renderDocs renders the API description that is embedded in the program.
+func renderDocs(s *shell.Shell) ([]byte, error) {
 	d, err := apidoc.Parse(shell.Asset(assets, "assets/openapi.yaml"))
 	if err != nil {
-		panic(err)
+		return nil, err
 	}
-	page := &docs{Shell: s, Document: d, Title: d.Title + " API", template: newTemplate("docs.html")}
-	page.page = sync.OnceValues(func() ([]byte, error) { return shell.Render(page.template, page) })
-	return page
+	return shell.Render(newTemplate("docs.html"), &docsView{Shell: s, Document: d, Title: d.Title + " API"})
 }
 
 // serve answers GET and HEAD of /docs. After an upgrade of Keypool, a browser may show the old page for an hour.
