@@ -72,6 +72,9 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("open the database %s: %w: it is no regular file", path, ErrNotDatabase)
+	}
 	files := &guard{path: path}
 	write, err := connect(files, url.Values{
 		"_txlock":       {"immediate"},
@@ -98,7 +101,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	// The first connection enables write-ahead logging. That statement ignores the busy
 	// timeout, so whenFree repeats it while another process runs the same statement.
 	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
-		if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() || hasCode(err, sqlite3.SQLITE_NOTADB) {
+		if hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
 		}
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())

@@ -116,7 +116,7 @@ func TestServerExitsWith2IfPathIsNotADatabase(t *testing.T) {
 	if err := os.WriteFile(text, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{dir, text} {
+	for _, path := range []string{dir, text, os.DevNull} {
 		for _, args := range [][]string{
 			{"serve", "--listen-addr=127.0.0.1:0", "--admin-addr=127.0.0.1:0"}, {"migrate"}, {"reindex"}, {"audit"}, {"delete", "abc"}, {"token", "list"},
 			{"export", "--to=csv"},
