@@ -133,8 +133,7 @@ func twoPools(r *run) {
 	r.stop(other)
 	lost := r.epochKeys()
 	r.figure(poolsLost, 3*sharedPools*1.2, float64(lost), "%d keys were reserved before the last epoch and are not linked; a full pool has %d keys", lost, sharedPools)
-	second.Stop()
-	r.end(server)
+	r.end(second, server) // the last epoch belongs to the pool of the second server
 }
 
 // epochKeys returns how many numbers the ledger has reserved before the present epoch, except those that are linked.
