@@ -41,8 +41,8 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
 		// now() is constant within a statement, so a comparison of a column with it can use an index.
-		now:      `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
-		opened:   `CAST(extract(epoch FROM opened_at) * 1000000 AS bigint)`,
+		now:    `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
+		opened: `CAST(extract(epoch FROM opened_at) * 1000000 AS bigint)`,
 		identity: `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 			(SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || CAST(CAST('kgs_ledger' AS regclass) AS oid)`,
 		snapshot: sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},

@@ -17,6 +17,8 @@ const (
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
+	// leastDrawn is the least number of codes whose share of new codes is a measurement.
+	leastDrawn = 100
 )
 
 // Filler refills a Pool with random codes. It draws codes and inserts those that are neither in
@@ -27,6 +29,10 @@ const (
 // after the other. Each insert is one transaction. After a crash, either all codes of the insert
 // are in the pool or none.
 type Filler struct {
+	// Crowded is called when fewer than half of the codes of a Fill were new, because the space of the codes is then more than half full.
+	// The caller sets it before the first Fill; it may be nil.
+	Crowded func()
+
 	pool *Pool
 	draw kgs.Generator
 	log  *slog.Logger
@@ -101,6 +107,9 @@ func (s *Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	tag, err := s.pool.db.Exec(ctx, putDrawn, codes)
 	if err != nil {
 		return 0, fmt.Errorf("push keys: %w", err)
+	}
+	if few := int64(len(codes)) >= leastDrawn && tag.RowsAffected() < int64(len(codes))/2; few && s.Crowded != nil {
+		s.Crowded()
 	}
 	return tag.RowsAffected(), nil
 }

@@ -3,6 +3,7 @@ package pgpool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -112,4 +113,22 @@ func TestPostgresPoolSecondOpenKeepsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})
+}
+
+// TestFillerReportsCrowdedSpace draws codes of which most are used.
+func TestFillerReportsCrowdedSpace(t *testing.T) {
+	t.Parallel()
+	k := newKeyPool(t)
+	codes := make([]string, 2*leastDrawn)
+	for i := range codes {
+		codes[i] = fmt.Sprintf("%06d", i)
+	}
+	crowded := 0
+	for want, drawn := range [][]string{codes, codes} {
+		s := k.filler(&kgstest.DrawnCodes{Codes: drawn})
+		s.Crowded = func() { crowded++ }
+		if _, err := s.Fill(t.Context(), int64(len(drawn))); err != nil || crowded != want {
+			t.Errorf("after Fill %d the space was reported as crowded %d times (error %v), want %d", want+1, crowded, err, want)
+		}
+	}
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/kgs/keyserver"
 	"keypool/kgs/keysource"
 	"keypool/kgs/pgpool"
@@ -20,11 +22,24 @@ import (
 // either.
 func (ch *Chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
-	draw := keysource.Random{Length: func() int { return ch.CodeLength }}
-	build := func() *refill.Worker { return ch.worker(pgpool.NewFiller(pool, draw, ch.Log)) }
+	build := func() *refill.Worker { return ch.worker(ch.drawingFiller(pool)) }
 	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(pool.Status)), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
+}
+
+// drawingFiller returns a filler of a pool in tables. It draws random codes, and longer codes as soon as more than half of the codes of a length
+// are used.
+func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
+	length := c.CodeLength
+	filler := pgpool.NewFiller(pool, keysource.Random{Length: func() int { return length }}, c.Log)
+	filler.Crowded = func() {
+		if length < codespace.MaxLength {
+			length++
+			c.Log.Info("most codes of this length are used: the pool gets longer codes", slog.Int("length", length))
+		}
+	}
+	return filler
 }
 
 // openRemote opens the key source kgs: the key service at KGS_URL, a breaker and a local batch.

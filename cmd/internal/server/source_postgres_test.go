@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/audit"
+	"keypool/kgs/codespace"
 	"keypool/web/admin"
 )
 
@@ -89,4 +91,25 @@ func TestEmptyPostgresPoolUsesFallback(t *testing.T) {
 	r := start(t, s)
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
 	r.await("the fallback", func(s admin.Status) bool { return *s.ServingFrom == "fallback" })
+}
+
+// The pool is larger than the space of three characters, so it gets longer codes before this space is full.
+func TestPostgresPoolContinuesWithLongerCodes(t *testing.T) {
+	t.Parallel()
+	database := testenv.PostgresURL(t)
+	s := postgresPoolSettings(t, database, "delete")
+	s.CodeLength, s.PoolCapacity = 3, 250_000
+	r := start(t, s)
+	r.await("a full pool", full)
+	r.stop()
+	db, err := pgxpool.New(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var short, long int64
+	err = db.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE length(key) = 3), count(*) FILTER (WHERE length(key) = 4) FROM available_keys`).Scan(&short, &long)
+	if size := codespace.Size(3); err != nil || short < size/2 || short > size*3/4 || long == 0 {
+		t.Errorf("the pool has %d codes of three characters and %d of four (error %v), want half of the %d codes of three characters", short, long, err, size)
+	}
 }
