@@ -40,6 +40,8 @@ type Filler struct {
 	next    int64               // the first number of current that is not known to be pushed
 	size    int64               // keys in the pool at the last Prepare
 
+	failing time.Time // when the first of a series of pushes failed; zero if the last push succeeded
+	rests   time.Time // the filler reserves no range before this time
 	renewed time.Time // when the ledger recorded the last heartbeat
 	claimed time.Time // when Redis recorded the last confirmation of the owner
 }
@@ -184,8 +186,9 @@ func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 		s.current = nil
 	}
 	if err != nil {
-		return pushed, err
+		return pushed, errors.Join(err, s.mayGiveUp(pushed > 0))
 	}
+	s.failing = time.Time{}
 	failpoint.At("ship:pushed-all")
 	err = s.deliver(ctx)
 	failpoint.At("ship:forgotten")
@@ -197,6 +200,9 @@ func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 func (s *Filler) reserve(ctx context.Context, n int64) error {
 	if s.current != nil {
 		return nil
+	}
+	if time.Now().Before(s.rests) {
+		return errRests
 	}
 	r, err := s.cfg.Ledger.Reserve(ctx, s.cfg.Holder, ledger.StateShipping, s.cfg.Length, n)
 	if err != nil {

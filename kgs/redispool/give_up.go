@@ -1,0 +1,61 @@
+package redispool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A live worker keeps its range, and no other worker may take it over. If the pushes of this worker fail for giveUpAfter, it gives the range
+// up and reserves no range for restTime, so that another worker takes it over.
+const (
+	giveUpAfter = time.Minute
+	restTime    = time.Minute
+)
+
+// errRests means that the filler gave a range up and waits.
+var errRests = errors.New("the pushes of this worker failed for a minute: it gave its range up and waits")
+
+// mayGiveUp gives the current range up if all pushes since giveUpAfter have failed. The caller calls it after a failed push;
+// progress reports whether a part of the range was pushed nevertheless.
+func (s *Filler) mayGiveUp(progress bool) error {
+	switch {
+	case s.current == nil:
+		return nil
+	case progress || s.failing.IsZero():
+		s.failing = time.Now()
+		return nil
+	case time.Since(s.failing) < giveUpAfter:
+		return nil
+	}
+	// The context of the push may have ended.
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	return s.giveUp(ctx)
+}
+
+// giveUp ends the holder of the current range in the ledger. The filler then uses another name, because a late push may still arrive and
+// the old name must never own the range again.
+func (s *Filler) giveUp(ctx context.Context) error {
+	if err := s.cfg.Ledger.Release(ctx, s.cfg.Holder); err != nil {
+		return fmt.Errorf("give up range %d: %w", s.current.ID, err)
+	}
+	s.cfg.Logger.Warn("gave a range up because its pushes fail", slog.Int64("range", s.current.ID), slog.Int64("next_number", s.next))
+	s.cfg.Holder = nextName(s.cfg.Holder)
+	s.current, s.failing, s.renewed, s.rests = nil, time.Time{}, time.Time{}, time.Now().Add(restTime)
+	return nil
+}
+
+// nextName returns a holder name that follows name: the first one ends with ".2".
+func nextName(name string) string {
+	if base, number, found := strings.Cut(name, "."); found {
+		if n, err := strconv.Atoi(number); err == nil {
+			return fmt.Sprintf("%s.%d", base, n+1)
+		}
+	}
+	return name + ".2"
+}
