@@ -1,0 +1,47 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"keypool/web/internal/reply"
+)
+
+// net/http answers a request that it cannot read by itself, before any handler. It writes such an answer to the connection in one piece:
+// the status line, these headers and a line of text. No other answer has exactly these headers, because the others have a Date.
+var protocolErrorHeaders = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+
+// Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.
+func (c *countedConn) Write(p []byte) (int, error) {
+	if answer := protocolProblem(p); answer != nil {
+		if _, err := c.TCPConn.Write(answer); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	return c.TCPConn.Write(p)
+}
+
+// protocolProblem returns the problem that replaces p, or nil if p is not an answer of net/http itself.
+func protocolProblem(p []byte) []byte {
+	const start = "HTTP/1.1 "
+	line, text, found := bytes.Cut(p, protocolErrorHeaders)
+	if !found || !bytes.HasPrefix(line, []byte(start)) || bytes.IndexByte(line, '\n') >= 0 || len(line) < len(start)+3 {
+		return nil
+	}
+	status, err := strconv.Atoi(string(line[len(start) : len(start)+3]))
+	if err != nil || http.StatusText(status) == "" {
+		return nil
+	}
+	body, err := json.Marshal(reply.Problem{
+		Type: reply.TypePrefix + "malformed", Title: "The request is malformed", Status: status, Detail: string(text),
+	})
+	if err != nil {
+		return nil
+	}
+	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+		start, status, http.StatusText(status), len(body), body)
+}

@@ -1,0 +1,76 @@
+package httpserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// TestErrorsOfNetHTTPAreProblems sends requests that net/http answers before any handler.
+func TestErrorsOfNetHTTPAreProblems(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := NewConnections(ConnectionLimits{Total: 10, PerClient: 10, Client: func(a netip.Addr) (netip.Prefix, bool) {
+		return netip.PrefixFrom(a, 32), false
+	}}, prometheus.NewRegistry(), log)
+	server := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "of the handler") // the test reads it
+	}), log)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(limits.Limit(listener)) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-ended
+	})
+	for _, tt := range []struct {
+		request string
+		status  int
+		problem bool
+	}{
+		{"GET / HTTP/1.1\r\n\r\n", 400, true},
+		{"GET\r\n\r\n", 400, true},
+		{"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", 431, true},
+		{"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", 501, true},
+		{"GET / HTTP/9.9\r\nHost: a\r\n\r\n", 505, true},
+		{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 400, false},
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, tt.request) // the server may answer before it has read everything
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%.30q: %v", tt.request, err)
+		}
+		var problem struct {
+			Type   string
+			Status int
+		}
+		err = json.NewDecoder(answer.Body).Decode(&problem)
+		isProblem := err == nil && problem.Status == tt.status && problem.Type == "urn:keypool:problem:malformed" &&
+			answer.Header.Get("Content-Type") == "application/problem+json"
+		if answer.StatusCode != tt.status || isProblem != tt.problem {
+			t.Errorf("%.30q is answered with %d and %+v (error %v), want %d and a problem: %v", tt.request, answer.StatusCode, problem, err, tt.status, tt.problem)
+		}
+		_ = answer.Body.Close() // it was read
+		_ = conn.Close()
+	}
+}
