@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,6 +24,13 @@ const (
 	// write from the beginning of the log again. This is 64 MiB. A start after a crash reads a
 	// log of this length in 0.1 s.
 	walRestart = 16000
+	// walPart is the part of the free disk space that the log may use before the checkpointer restarts it. Without this limit, the log
+	// fills a small disk. SQLite could then move no page, because the database file cannot grow, and would stay full.
+	walPart = 4
+	// walLeast is the least length of the log at which the checkpointer restarts it, in pages.
+	walLeast = 64
+	// pageSize is the size of a page in bytes. It is the default of SQLite.
+	pageSize = 4096
 	// walBound is the length of the log, in pages, at which a commit itself runs the
 	// checkpoint. The log stays bounded even if the checkpointer fails or is too slow.
 	walBound = 2 * walRestart
@@ -37,6 +47,7 @@ const (
 type checkpointer struct {
 	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
+	free   func() (pages int, err error) // the free space of the disk
 	err    error // result of the last check; read after done is closed
 	stop   context.CancelFunc
 	done   chan struct{}
@@ -48,7 +59,7 @@ func startCheckpointer(files *guard, writer *sql.DB) (*checkpointer, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &checkpointer{own: own, writer: writer, stop: cancel, done: make(chan struct{})}
+	c := &checkpointer{own: own, writer: writer, free: func() (int, error) { return freePages(files.path) }, stop: cancel, done: make(chan struct{})}
 	go c.run(ctx)
 	return c, nil
 }
@@ -71,19 +82,36 @@ func (c *checkpointer) run(ctx context.Context) {
 
 // look moves the log if it is long enough. SQLite restarts the log only after a checkpoint that
 // reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end.
-// Therefore, when the log has walRestart pages or more, look runs a second checkpoint on the
+// Therefore, when the log has walRestart pages or more, or fewer on a disk with little free space, look runs a second checkpoint on the
 // writer's connection, between two commits. The second checkpoint moves the few pages that were
 // written since the first.
 func (c *checkpointer) look(ctx context.Context) error {
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
-	if err != nil || length-moved < walEnough {
+	if err != nil || length-moved < walLeast/2 {
 		return err
 	}
-	if length, _, err = checkpoint(ctx, c.own, "PASSIVE"); err != nil || length < walRestart {
+	free, err := c.free()
+	if err != nil {
+		return err
+	}
+	restart := max(walLeast, min(walRestart, (free+length)/walPart))
+	if length-moved < min(walEnough, restart/2) {
+		return nil
+	}
+	if length, _, err = checkpoint(ctx, c.own, "PASSIVE"); err != nil || length < restart {
 		return err
 	}
 	_, _, err = checkpoint(ctx, c.writer, "PASSIVE")
 	return err
+}
+
+// freePages returns how many pages fit into the free space of the disk that has the given file.
+func freePages(path string) (int, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(path, &disk); err != nil {
+		return 0, fmt.Errorf("read the free space of the disk of %s: %w", path, err)
+	}
+	return int(min(disk.Bavail, math.MaxInt32) * uint64(disk.Bsize) / pageSize), nil //nolint:gosec // a block size is positive
 }
 
 // checkpoint runs one checkpoint in a mode of

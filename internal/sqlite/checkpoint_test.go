@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -19,5 +20,42 @@ func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
 	db.checkpoints.err = errors.New("the disk was full")
 	if err := db.Close(); err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+// TestLogLeavesSpaceOnSmallDisk writes many times as many pages as the disk is said to have. The log must be restarted in time.
+func TestLogLeavesSpaceOnSmallDisk(t *testing.T) {
+	t.Parallel()
+	const free = 1000 // pages
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	db.checkpoints.stop() // this test looks at the log itself
+	<-db.checkpoints.done
+	c := *db.checkpoints
+	c.free = func() (int, error) { return free, nil }
+	if _, err := db.Write.ExecContext(t.Context(), "CREATE TABLE t (b)"); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, err := db.Write.ExecContext(t.Context(), "INSERT INTO t VALUES (zeroblob(200000))"); err != nil { // about 50 pages
+			t.Fatal(err)
+		}
+		if err := c.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() > free*pageSize {
+		t.Errorf("the log has %d bytes (error %v), want at most %d", log.Size(), err, free*pageSize)
+	}
+	if got, err := freePages(path); err != nil || got <= 0 {
+		t.Errorf("freePages = %d, %v, want the free space of the disk", got, err)
 	}
 }
