@@ -140,6 +140,10 @@ func Table() []Edit {
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A server reads the new places of shards that move.
+		{"places", "shortener/citusstore/citusstore.go",
+			"return s.refresh(ctx)\n\t\t}, note)",
+			"return ctx.Err()\n\t\t}, note)"},
 		// A creation is acknowledged only after its link is durable.
 		{"commit", "shortener/commit/committer.go",
 			"p.timer.Reset(commitTimeout)\n",

@@ -25,6 +25,7 @@ const (
 	coordinator = "creations without the coordinator"
 	slowRefusal = "time of an answer without the coordinator"
 	moved       = "shards moved"
+	direct      = "statements sent to the new worker"
 )
 
 // citusRows returns the rows in which the links are distributed over a Citus cluster of a coordinator and two workers.
@@ -54,18 +55,22 @@ func citusRows() []row {
 			Name: "citus/35c", Title: "worker added to Citus and shards moved", Alone: true,
 			Summary: "A third worker is added under load, and citus_rebalance_start moves shards to it.",
 			Run:     inject(moveShards),
-			Claims:  theLinks(availableTo(99), observed(moved, "The new worker has shards, and new links live on it.")),
+			Claims: theLinks(availableTo(99),
+				observed(moved, "The new worker has shards, and new links live on it."),
+				observed(direct, "The server connects to the new worker after the shards have moved, because it reads their new places.")),
+			Controls: without(direct, "places"),
 		},
 		{
 			Name: "citus/35d", Title: "coordinator of Citus killed", Alone: true,
 			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. The servers have local keys for this time.",
 			Run:     inject(loseCoordinator),
-			Claims: theLinks(
+			Claims: theLinks(availableTo(98),
 				observed("cached links redirect", "While the coordinator is down, links in the cache redirect."),
 				observed(coordinator, "While the coordinator is down, every creation is answered with 201, or with 503 and Retry-After."),
 				timed(slowRefusal, "While the coordinator is down, a creation is answered within 1 s plus the time of the slowest redirect from the cache."),
 				timed("recovery time", "Links are created within 10 s after the coordinator is available again."),
 			),
+			Controls: without(available, "placement"),
 		},
 	}
 }
@@ -81,20 +86,30 @@ func (r *run) citus() *lab.Cluster {
 	return c
 }
 
+// create waits until a load has created n links, which the claim about creations demands also before the fault. Without placement, each
+// commit opens connections between the nodes. If this takes longer than the time limit of the commit, the server closes them, and the
+// next commit opens new ones.
+func (r *run) create(load *lab.Load, n int64) {
+	enough := load.Figures().Acknowledged + n
+	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
+		r.Refute(available, "%d links were to be created before the fault, and after %v, %d are missing", n, patient, enough-load.Figures().Acknowledged)
+	}
+}
+
 // loseWorker makes a worker unavailable while links are created and followed.
 func loseWorker(r *run, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()
 	other := r.started(noWorker) // has no link in its cache
 	load := r.start(server, citusRate)
-	load.AwaitMore(int64(r.Times(2000)))
+	r.create(load, int64(r.Times(2000)))
 	r.stop(load)
 	lost := c.Workers[0]
 	on, elsewhere := r.linksOn(c, lost, acknowledged(load))
 
 	load = r.traffic(server)
 	load.Start(citusRate)
-	load.AwaitMore(citusRate)
+	r.create(load, citusRate)
 	lose(lost)
 	r.strike(1)
 	for began, i := time.Now(), 0; time.Since(began) < citusOutage; i++ {
@@ -152,7 +167,7 @@ func moveShards(r *run) {
 	c := r.citus()
 	server := r.startFull()
 	load := r.start(server, citusRate)
-	load.AwaitMore(int64(r.Times(2000)))
+	r.create(load, int64(r.Times(2000)))
 	added := c.AddWorker()
 	r.strike(1)
 	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')`)
@@ -162,7 +177,8 @@ func moveShards(r *run) {
 		})
 		return done
 	})
-	load.AwaitMore(10 * citusRate)
+	r.create(load, 10*citusRate)
+	r.saw(direct, r.connected(added), "connections of the server to the new worker")
 	r.serve(load)
 	links := acknowledged(load)
 	on, _ := r.linksOn(c, added, links[len(links)-5*citusRate:])
@@ -170,14 +186,25 @@ func moveShards(r *run) {
 	r.end(server)
 }
 
+// connected reports whether a server has connections to a worker. Other nodes connect under names of Citus.
+func (r *run) connected(worker *lab.Database) (connected bool) {
+	lab.Query(r, worker.URL, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend'
+			AND datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE 'citus%')`).Scan(&connected)
+	})
+	return connected
+}
+
 func loseCoordinator(r *run) {
 	c := r.citus()
 	server := r.startFull()
-	load := r.traffic(server)
-	load.Start(citusRate)
-	load.AwaitMore(int64(r.Times(1000)))
+	load := r.start(server, citusRate)
+	r.create(load, int64(r.Times(1000)))
+	r.stop(load)
 	cached := acknowledged(load)
 	cached = cached[max(0, len(cached)-20):]
+	load = r.start(server, citusRate)
+	r.create(load, citusRate)
 	var slowest, hiccup time.Duration
 	c.Coordinator.Kill()
 	r.strike(1)
@@ -196,5 +223,6 @@ func loseCoordinator(r *run) {
 	back, before := time.Now(), load.Figures().Acknowledged
 	lab.Wait(r, patient, "links are created again", func() bool { return load.Figures().Acknowledged > before })
 	r.took("recovery time", 10*time.Second, time.Since(back))
+	r.serve(load)
 	r.end(server)
 }

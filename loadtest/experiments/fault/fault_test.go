@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // uncontrolled lists the rows without a control. They have none because their claims do not depend on a single
 // protection.
-var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2", "citus/35c", "citus/35d"}
+var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
 
 func TestEveryRowHasAControlThatExists(t *testing.T) {
 	for _, e := range Experiments() {
