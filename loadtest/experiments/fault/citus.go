@@ -178,7 +178,8 @@ func moveShards(r *run) {
 		return done
 	})
 	r.create(load, 10*citusRate)
-	r.saw(direct, r.connected(added), "connections of the server to the new worker")
+	connected := r.connected(added)
+	r.saw(direct, connected, "the server has connections to the new worker: %t", connected)
 	r.serve(load)
 	links := acknowledged(load)
 	on, _ := r.linksOn(c, added, links[len(links)-5*citusRate:])
