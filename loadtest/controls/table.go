@@ -22,10 +22,18 @@ func Table() []Edit {
 		{"pooler", "cmd/internal/app/pooler.go",
 			"if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {",
 			"if true {"},
+		// A program refuses to start if REDIS_URL names a replica that accepts no writes.
+		{"redis-replica", "cmd/internal/app/redis.go",
+			"if !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {",
+			"if true || !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {"},
 		// A server knows on which node of a cluster each link lives.
 		{"placement", "cmd/internal/server/shards.go",
 			"err != nil || !distributed {",
 			"err != nil || true || !distributed {"},
+		// The log of SQLite takes only a part of a small disk.
+		{"small-log", "internal/sqlite/checkpoint.go",
+			"restart := max(walLeast, min(walRestart, (free+length)/walPart))",
+			"restart := max(walLeast, walRestart+0*free)"},
 		// SQLite commits only while the files of the database are at their path.
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
@@ -67,6 +75,10 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
+		// A live worker gives up a range that it cannot push.
+		{"give-up", "kgs/redispool/give_up.go",
+			"case time.Since(s.failing) < giveUpAfter:",
+			"case true:"},
 		// A worker opens no further epoch because of another worker's epoch if the ledger has had many.
 		{"epoch-backoff", "kgs/redispool/replace.go",
 			"if err != nil || recent < most {",
@@ -244,6 +256,10 @@ func Table() []Edit {
 			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
 			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
 				"\t\tON CONFLICT (id) DO UPDATE SET sequence = $2, used_at = $3 WHERE w.sequence = $2 - 1`"},
+		// The admin listener answers only requests whose Host header names this machine.
+		{"admin-hosts", "web/admin/hosts.go",
+			"if acceptsHost(r.Host, names) {",
+			"if true || acceptsHost(r.Host, names) {"},
 		// A body has a size limit.
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
@@ -256,6 +272,10 @@ func Table() []Edit {
 		{"alias-miss", "web/api/create.go",
 			"if errors.Is(err, shortener.ErrAliasTaken) {",
 			"if false && errors.Is(err, shortener.ErrAliasTaken) {"},
+		// A forwarded address may have a port.
+		{"forwarded-port", "web/client/proxies.go",
+			"if withPort, err := netip.ParseAddrPort(text); err == nil {",
+			"if withPort, err := netip.ParseAddrPort(text); err == nil && false {"},
 		// If a server cannot accept a connection, it logs a warning.
 		{"accept-warning", "web/httpserver/error_log.go",
 			`case strings.HasPrefix(r.Message, "http: Accept error"):`,

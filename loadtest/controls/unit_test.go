@@ -17,14 +17,19 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		pkg     string
 		fails   []string
 	}{
+		{"admin-hosts", "./web/admin", []string{"TestOnlyHosts"}},
 		{"bulk-context", "./web", []string{"TestBulkRequestMayTakeLong"}},
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
+		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
+		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
+		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
+		{"small-log", "./internal/sqlite", []string{"TestLogLeavesSpaceOnSmallDisk"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {
