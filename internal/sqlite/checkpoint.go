@@ -48,7 +48,7 @@ type checkpointer struct {
 	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
 	free   func() (pages int, err error) // the free space of the disk
-	err    error // result of the last check; read after done is closed
+	err    error                         // result of the last check; read after done is closed
 	stop   context.CancelFunc
 	done   chan struct{}
 }
