@@ -111,7 +111,7 @@ func freePages(path string) (int, error) {
 	if err := unix.Statfs(path, &disk); err != nil {
 		return 0, fmt.Errorf("read the free space of the disk of %s: %w", path, err)
 	}
-	return int(min(disk.Bavail, math.MaxInt32) * uint64(disk.Bsize) / pageSize), nil //nolint:gosec // a block size is positive
+	return int(min(disk.Bavail, math.MaxInt32) * uint64(disk.Bsize) / pageSize), nil
 }
 
 // checkpoint runs one checkpoint in a mode of

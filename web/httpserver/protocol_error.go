@@ -12,7 +12,7 @@ import (
 
 // net/http answers a request that it cannot read by itself, before any handler. It writes such an answer to the connection in one piece:
 // the status line, these headers and a line of text. No other answer has exactly these headers, because the others have a Date.
-var protocolErrorHeaders = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.
 func (c *countedConn) Write(p []byte) (int, error) {
@@ -28,7 +28,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 // protocolProblem returns the problem that replaces p, or nil if p is not an answer of net/http itself.
 func protocolProblem(p []byte) []byte {
 	const start = "HTTP/1.1 "
-	line, text, found := bytes.Cut(p, protocolErrorHeaders)
+	line, text, found := bytes.Cut(p, []byte(protocolErrorHeaders))
 	if !found || !bytes.HasPrefix(line, []byte(start)) || bytes.IndexByte(line, '\n') >= 0 || len(line) < len(start)+3 {
 		return nil
 	}
