@@ -28,6 +28,9 @@ func (c *countedConn) Write(p []byte) (int, error) {
 // protocolProblem returns the problem that replaces p, or nil if p is not an answer of net/http itself.
 func protocolProblem(p []byte) []byte {
 	const start = "HTTP/1.1 "
+	if len(p) < len(start) || p[len(start)-1] != ' ' || !bytes.ContainsAny(p[len(start):min(len(p), len(start)+1)], "45") {
+		return nil // not an error, as most answers
+	}
 	line, text, found := bytes.Cut(p, []byte(protocolErrorHeaders))
 	if !found || !bytes.HasPrefix(line, []byte(start)) || bytes.IndexByte(line, '\n') >= 0 || len(line) < len(start)+3 {
 		return nil
