@@ -33,7 +33,7 @@ share := $(addprefix --share=,$(SHARE))
 experiments := bin/loadtest experiments $(share)
 comma := ,
 
-.PHONY: build run test lint generate rules helm model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus ways smoke nightly keeper
+.PHONY: build run test lint generate rules helm model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus citus-test citus-drill ways smoke nightly keeper
 
 # The linker sets the version, because Go's own version stamp fails in a tree that git does not trust.
 build:
@@ -114,10 +114,15 @@ conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
 
-# Runs the tests and the fault rows of links on Citus. They need Citus or a Docker engine.
-citus: build keeper
+# Runs the tests of links on Citus, and its fault rows with and without each protection. They need Citus or a Docker engine.
+citus: citus-test citus-drill
+
+citus-test: keeper
 	$(keeper) need redis-server postgres citus
 	go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/citusstore ./cmd/internal/server
+
+citus-drill: build keeper
+	$(keeper) need redis-server postgres citus
 	$(experiments) citus $(STRICT) --controls --scale $(SCALE) --report loadtest/report/citus --markdown bin/citus.md
 
 compose-test:
