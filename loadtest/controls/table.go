@@ -154,8 +154,8 @@ func Table() []Edit {
 			"if err := ctx.Err(); err != nil {"},
 		// A server reads the new places of shards that move.
 		{"places", "shortener/citusstore/citusstore.go",
-			"return s.refresh(ctx)\n\t\t}, note)",
-			"return ctx.Err()\n\t\t}, note)"},
+			"return s.refresh(ctx, placementTimeout)",
+			"return ctx.Err()"},
 		// A creation is acknowledged only after its link is durable.
 		{"commit", "shortener/commit/committer.go",
 			"p.timer.Reset(commitTimeout)\n",

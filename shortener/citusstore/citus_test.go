@@ -102,7 +102,7 @@ func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Sto
 	return s
 }
 
-// patient makes s wait for slow nodes, because each subtest begins with new connections. The nodes do not change.
+// patient makes s wait for slow nodes, because each subtest begins with new connections. Nodes that the store finds later keep their limit.
 func (s *Store) patient() {
 	for _, n := range s.placement.Load().nodes {
 		n.limit = 20 * time.Second
@@ -307,6 +307,12 @@ func TestCitusRebalancedShardsAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the store uses the new worker", func() bool { return s.partAt(t, added) >= 0 })
+	s.mu.Lock()
+	if n := s.pools[len(s.pools)-1].Stat().TotalConns(); n < probes {
+		t.Errorf("the store has %d connections to the new worker at its first use, want %d", n, probes)
+	}
+	s.mu.Unlock()
+	s.patient() // the machine may be busy
 	for _, link := range links {
 		storetest.WantLink(t, s, link)
 	}

@@ -59,11 +59,10 @@ func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, 
 		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
 		open: open, log: log, limit: nodeTimeout, nodes: make(map[address]*node),
 	}
-	if err := s.refresh(ctx); err != nil {
+	if err := s.refresh(ctx, startTimeout); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.each(ctx, (*node).probe)
 	return s, nil
 }
 
@@ -81,25 +80,40 @@ func (s *Store) Close() {
 	closing.Wait()
 }
 
-// each calls do for all nodes that have links, at the same time. The circuit breaker of a node has the result.
-func (s *Store) each(ctx context.Context, do func(*node, context.Context) error) {
+// each calls do for all nodes of a placement that have links, at the same time. The circuit breaker of a node has the result.
+func (p *placement) each(ctx context.Context, do func(*node, context.Context) error) {
 	var calls errgroup.Group
-	for _, n := range s.placement.Load().nodes {
+	for _, n := range p.nodes {
 		calls.Go(func() error { return do(n, ctx) })
 	}
 	_ = calls.Wait()
 }
 
-// refresh reads where the links live.
-func (s *Store) refresh(ctx context.Context) error {
+// refresh reads where the links live. It probes the nodes that it did not know before their first use, because new connections are slow.
+func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
+	reading, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	known := s.placement.Load()
-	p, err := readPlacement(ctx, s.coordinator, known, func(a address) (*node, error) { return s.nodeAt(ctx, a) })
+	fresh := make(map[*node]bool)
+	p, err := readPlacement(reading, s.coordinator, known, func(a address) (*node, error) {
+		_, old := s.nodes[a]
+		n, err := s.nodeAt(reading, a)
+		fresh[n] = !old
+		return n, err
+	})
 	if err != nil {
 		return fmt.Errorf("read where the links live: %w", err)
 	}
-	if p != known {
-		s.placement.Store(p)
+	if p == known {
+		return nil
 	}
+	p.each(ctx, func(n *node, ctx context.Context) error {
+		if !fresh[n] {
+			return nil
+		}
+		return n.probe(ctx)
+	})
+	s.placement.Store(p)
 	return nil
 }
 
@@ -141,6 +155,8 @@ const (
 	probeInterval     = 100 * time.Millisecond
 	placementInterval = time.Second
 	placementTimeout  = 900 * time.Millisecond
+	// startTimeout is the time limit of the first reading. The limit of a start of the program is usually shorter.
+	startTimeout = time.Minute
 )
 
 // Watch asks nodes that are down until they answer, and reads where the links live, until ctx ends. It passes the result of each
@@ -151,18 +167,14 @@ func (s *Store) Watch(ctx context.Context, note func(error)) error {
 		return upkeep.Repeat(ctx, probeInterval, func(ctx context.Context) error { s.probe(ctx); return nil }, func(error) {})
 	})
 	watchers.Go(func() error {
-		return upkeep.Repeat(ctx, placementInterval, func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, placementTimeout)
-			defer cancel()
-			return s.refresh(ctx)
-		}, note)
+		return upkeep.Repeat(ctx, placementInterval, func(ctx context.Context) error { return s.refresh(ctx, placementTimeout) }, note)
 	})
 	return watchers.Wait()
 }
 
 // probe asks the nodes that are down.
 func (s *Store) probe(ctx context.Context) {
-	s.each(ctx, func(n *node, ctx context.Context) error {
+	s.placement.Load().each(ctx, func(n *node, ctx context.Context) error {
 		if n.answers() {
 			return nil
 		}
