@@ -29,7 +29,8 @@
 //     batch;
 //   - a holder settles a batch: it reports for every key whether the key is used, returned or
 //     lost;
-//   - an epoch is one generation of a pool: a pool that may have lost data begins a new epoch,
+//   - a pool in Redis consists of one list or more;
+//   - an epoch is one generation of a list: a list that may have lost data begins a new epoch,
 //     and the keys of the old epoch are abandoned;
 //   - a key source is one selectable way to get codes (KEY_SOURCE).
 //

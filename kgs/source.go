@@ -54,6 +54,7 @@ type Source struct {
 
 	everFilled bool // whether a batch has ever arrived
 	failures   FailureLog
+	late       FailureLog // of settlements; only the refill loop uses it
 }
 
 var _ Generator = (*Source)(nil)
@@ -69,6 +70,7 @@ func NewSource(cfg SourceConfig) *Source {
 		wanted: make(chan struct{}, 1), filled: make(chan struct{}),
 		live: make(map[*LocalBatch]struct{}), rate: NewEWMA(time.Now()),
 		failures: NewFailureLog(cfg.Logger, "refill the local batch"),
+		late:     NewFailureLog(cfg.Logger, "settle a local batch"),
 	}
 	if !cfg.Lazy {
 		s.want()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -11,13 +12,18 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
+	// maxUnsettled is how many finished batches may wait to be settled. The supply has them on record. While
+	// more wait, the source takes no new batch.
+	maxUnsettled = 16
+
 	// maxGrowth is the largest ratio between the sizes of two successive batches. The batch size
 	// still follows a new load within a few batches. The limit prevents a burst of requests after a
 	// stall from emptying the pool.
 	maxGrowth = 4
 )
 
-// run refills on demand and settles finished batches, until ctx ends.
+// run refills on demand and settles finished batches, until ctx ends. It settles a batch again each second
+// while the supply does not answer.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -40,18 +46,29 @@ func (s *Source) run(ctx context.Context) {
 			continue
 		}
 		wanted, backoff = s.wanted, firstBackoff
+		if s.unsettled() > 0 {
+			retry.Reset(maxBackoff)
+		}
 	}
 }
 
-// refill settles finished batches and then takes batches until the source holds two. At the end
-// it wakes the callers that wait in Next.
-func (s *Source) refill(ctx context.Context) error {
+// refill takes batches until the source holds two. Then it settles finished batches. At the end it wakes
+// the callers that wait in Next.
+//
+// A batch that cannot be settled waits, because only a part of the supply may be down. Creations then
+// go on with batches of the other parts. refill fails if too many batches wait.
+func (s *Source) refill(ctx context.Context) (err error) {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	err := s.settleFinished(ctx)
+	if s.unsettled() > maxUnsettled {
+		err = s.settleFinished(ctx)
+	}
 	for err == nil && ctx.Err() == nil && s.needsBatch() {
 		err = s.fetch(ctx)
+	}
+	if (err == nil || answered(err)) && ctx.Err() == nil { // Close settles the other batches
+		s.late.Note(s.settleFinished(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +142,7 @@ func (s *Source) measured() EWMA {
 }
 
 // finish queues a batch for settlement. The queue is bounded, because the Source takes no new
-// batch while a finished batch waits to be settled.
+// batch while more than maxUnsettled batches wait to be settled.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)
@@ -133,23 +150,30 @@ func (s *Source) finish(l *LocalBatch) {
 	s.want()
 }
 
-// settleFinished settles every batch whose codes all have a known outcome.
+// unsettled returns the number of finished batches that wait to be settled.
+func (s *Source) unsettled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.finished)
+}
+
+// settleFinished settles every batch whose codes all have a known outcome. It keeps the batches that it
+// cannot settle, and returns their errors.
 func (s *Source) settleFinished(ctx context.Context) error {
-	for {
-		s.mu.Lock()
-		if len(s.finished) == 0 {
-			s.mu.Unlock()
-			return nil
-		}
-		l := s.finished[0]
-		s.mu.Unlock()
+	s.mu.Lock()
+	batches := slices.Clone(s.finished)
+	s.mu.Unlock()
+	var errs []error
+	for _, l := range batches {
 		if err := s.settle(ctx, l, nil); err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		s.mu.Lock()
-		s.finished = s.finished[1:]
+		s.finished = slices.DeleteFunc(s.finished, func(other *LocalBatch) bool { return other == l })
 		s.mu.Unlock()
 	}
+	return errors.Join(errs...)
 }
 
 func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) error {

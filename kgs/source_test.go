@@ -20,6 +20,7 @@ type stubSupply struct {
 	next     int
 	sizes    []int         // the n of each successful Take
 	err      error         // the error of Take and Settle
+	settling error         // a further error of Settle
 	delay    time.Duration // the duration of Take
 	returned []string
 	lost     []string
@@ -56,8 +57,8 @@ func (s *stubSupply) Take(ctx context.Context, n int) (*Batch, error) {
 func (s *stubSupply) Settle(_ context.Context, _ *Batch, unused, lost []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
+	if err := errors.Join(s.err, s.settling); err != nil {
+		return err
 	}
 	s.settled++
 	s.returned = append(s.returned, unused...)
@@ -69,6 +70,12 @@ func (s *stubSupply) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.err = err
+}
+
+func (s *stubSupply) failSettle(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settling = err
 }
 
 func newTestSource(t *testing.T, supply Supply, change ...func(*SourceConfig)) *Source {
@@ -178,11 +185,11 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 		supply.mu.Lock()
 		supply.err, supply.delay = errors.New("hung"), time.Hour // a take ends only by its timeout
 		supply.mu.Unlock()
-		for range 100 {
+		for range 101 { // key 101 is the first key of the spare batch, so the source takes a new one
 			mustNext(t, s).Batch.Used()
 		}
 		<-time.After(3 * time.Second) // fake time: the refill has failed by now
-		for range 100 {
+		for range 99 {
 			mustNext(t, s).Batch.Used()
 		}
 		wantNoWait(t, s, "a supply that is down")
@@ -191,6 +198,60 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 		supply.mu.Unlock()
 		<-time.After(3 * maxBackoff)
 		mustNext(t, s).Batch.Used()
+	})
+}
+
+// A part of the supply does not answer, so the batches that it gave cannot be settled. The other parts give
+// new batches.
+func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply, func(c *SourceConfig) { c.Max = 100 })
+		defer closeSource(t, s)
+		supply.failSettle(errors.New("a part is down"))
+		for range maxUnsettled {
+			for range 100 {
+				mustNext(t, s).Batch.Used()
+			}
+			synctest.Wait()
+		}
+		if n := s.unsettled(); n != maxUnsettled {
+			t.Errorf("%d batches wait to be settled, want %d", n, maxUnsettled)
+		}
+		// The source holds at most two more batches.
+		for s.Local() > 0 {
+			mustNext(t, s).Batch.Used()
+			synctest.Wait()
+		}
+		if k, err := s.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
+			t.Errorf("Next = %+v, %v while too many batches wait, want ErrNoKeys", k, err)
+		}
+		supply.failSettle(nil)
+		<-time.After(2 * maxBackoff)
+		if n := s.unsettled(); n != 0 {
+			t.Errorf("%d batches wait to be settled after the part is up, want 0", n)
+		}
+		mustNext(t, s).Batch.Used()
+	})
+}
+
+// An idle source settles a batch later if the supply did not answer.
+func TestSourceSettlesABatchLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		supply := &stubSupply{}
+		s := newTestSource(t, supply, func(c *SourceConfig) { c.Max = 100 })
+		defer closeSource(t, s)
+		synctest.Wait()
+		supply.failSettle(errors.New("down"))
+		for range 100 {
+			mustNext(t, s).Batch.Used()
+		}
+		synctest.Wait()
+		supply.failSettle(nil)
+		<-time.After(2 * maxBackoff)
+		if n := s.unsettled(); n != 0 {
+			t.Errorf("%d batches wait to be settled, want 0", n)
+		}
 	})
 }
 

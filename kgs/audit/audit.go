@@ -30,10 +30,14 @@ import (
 type Evidence struct {
 	Space    *codespace.Space
 	Snapshot func(context.Context) (ledger.Snapshot, error)
-	Epoch    func(context.Context) (int64, error)                  // epoch of the shared pool; nil if there is no shared pool
-	Pool     func(context.Context) iter.Seq2[kgs.PoolEntry, error] // the codes that the shared pool has on record
-	Links    func(context.Context) iter.Seq2[Linked, error]        // every row of the link store
-	Order    Order                                                 // of the link store; usually Space
+	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
+	Order    Order                                          // of the link store; usually Space
+
+	// Epochs returns the epochs of the lists of the shared pool that are in want, by the number of the list. Epochs is nil if
+	// there is no shared pool.
+	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
+	// Pool yields the codes that these lists have on record.
+	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
 }
 
 // Linked is a row of the link store.
@@ -145,10 +149,11 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	p := newPass(e, before, candidates)
 	var pool poolRanks
 	if before.Epoch.Number > 0 { // epoch 0 means that the ledger has never had a shared pool
-		if err := e.checkEpoch(ctx, before.Epoch.Number); err != nil {
+		lists := before.Epochs()
+		if err := e.checkEpochs(ctx, lists); err != nil {
 			return nil, err
 		}
-		if err := p.readPool(&pool, e.Pool(ctx)); err != nil {
+		if err := p.readPool(&pool, e.Pool(ctx, lists)); err != nil {
 			return nil, err
 		}
 	}
@@ -169,18 +174,20 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	return p, nil
 }
 
-// checkEpoch fails unless the pool of the audit is in the present epoch of the ledger. In any
+// checkEpochs fails unless each list of the pool is in the present epoch that the ledger has for it. In any
 // other pool, the keys of the ledger would be missing.
-func (e Evidence) checkEpoch(ctx context.Context, want int64) error {
-	if e.Epoch == nil {
+func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
+	if e.Epochs == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)
 	}
-	epoch, err := e.Epoch(ctx)
+	epochs, err := e.Epochs(ctx, want)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPoolUnknown, err)
 	}
-	if epoch != want {
-		return fmt.Errorf("%w: the pool is in epoch %d, but the ledger is in epoch %d", ErrPoolUnknown, epoch, want)
+	for list, epoch := range want {
+		if epochs[list] != epoch {
+			return fmt.Errorf("%w: list %d of the pool is in epoch %d, but the ledger is in epoch %d", ErrPoolUnknown, list, epochs[list], epoch)
+		}
 	}
 	return nil
 }

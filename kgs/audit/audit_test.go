@@ -88,8 +88,8 @@ func (s *fixture) evidence() Evidence {
 		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(s.links) },
 	}
 	if !s.noPool {
-		e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] { return noErrors(s.pool) }
-		e.Epoch = s.poolEpoch
+		e.Pool = func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] { return noErrors(s.pool) }
+		e.Epochs = onlyList(s.poolEpoch)
 	}
 	return e
 }
@@ -281,7 +281,7 @@ func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	moved := false
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+	e.Pool = func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 		if moved {
 			return noErrors(s.pool)
 		}
@@ -301,7 +301,7 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	passes := 0
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+	e.Pool = func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 		passes++
 		return noErrors(slices.Delete(slices.Clone(s.pool), passes, passes+1))
 	}
@@ -354,4 +354,12 @@ func TestAuditFindsMisplacedRows(t *testing.T) {
 			t.Errorf("links (-before +after):\n%s", diff)
 		}
 	})
+}
+
+// onlyList returns the function Epochs of a pool that has one list, with the epoch that the argument returns.
+func onlyList(epoch func(context.Context) (int64, error)) func(context.Context, map[int]int64) (map[int]int64, error) {
+	return func(ctx context.Context, _ map[int]int64) (map[int]int64, error) {
+		number, err := epoch(ctx)
+		return map[int]int64{0: number}, err
+	}
 }

@@ -34,8 +34,8 @@ func BenchmarkAudit(b *testing.B) {
 		Space:    space,
 		Order:    space,
 		Snapshot: func(context.Context) (ledger.Snapshot, error) { return snapshot, nil },
-		Epoch:    func(context.Context) (int64, error) { return 4, nil },
-		Pool: func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+		Epochs:   onlyList(func(context.Context) (int64, error) { return 4, nil }),
+		Pool: func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 			return eachCode(pool, length, func(code string) kgs.PoolEntry { return kgs.PoolEntry{Code: code} })
 		},
 		Links: func(context.Context) iter.Seq2[Linked, error] {

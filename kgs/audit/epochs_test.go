@@ -127,9 +127,11 @@ func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 				Space:    space,
 				Order:    space,
 				Snapshot: func(context.Context) (ledger.Snapshot, error) { return b, nil },
-				Epoch:    func(context.Context) (int64, error) { return 2, nil },
-				Pool:     func(context.Context) iter.Seq2[kgs.PoolEntry, error] { return noErrors[kgs.PoolEntry](nil) },
-				Links:    func(context.Context) iter.Seq2[Linked, error] { return noErrors(links) },
+				Epochs:   onlyList(func(context.Context) (int64, error) { return 2, nil }),
+				Pool: func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
+					return noErrors[kgs.PoolEntry](nil)
+				},
+				Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(links) },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +150,7 @@ func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	e := s.evidence()
-	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+	e.Pool = func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 		s.open(t, 2) // the epoch changes just before the audit reads the pool
 		return noErrors(s.pool)
 	}

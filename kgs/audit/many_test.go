@@ -41,7 +41,7 @@ func TestAuditMemoryDoesNotGrowWithNumbers(t *testing.T) {
 	}
 	codes := string(space.AppendCodes(nil, codespace.Range{Length: length, Hi: links + waiting}))
 	e := evidenceOf(space, same(reading{before: ledgerOf(length, links+waiting)}))
-	e.Pool = func(context.Context) iter.Seq2[kgs.PoolEntry, error] {
+	e.Pool = func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 		return eachCode(codes[links*length:], length, func(code string) kgs.PoolEntry { return kgs.PoolEntry{Code: code} })
 	}
 	var last int64

@@ -217,12 +217,14 @@ func (w *system) evidence(happen func()) Evidence {
 			defer happen()
 			return w.l.Snapshot(ctx)
 		},
-		Epoch: func(ctx context.Context) (int64, error) {
+		Epochs: onlyList(func(ctx context.Context) (int64, error) {
 			s, err := pool.Status(ctx)
 			happen()
 			return s.Epoch, err
+		}),
+		Pool: func(ctx context.Context, _ map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
+			return amid(pool.Snapshot(ctx), happen)
 		},
-		Pool: func(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] { return amid(pool.Snapshot(ctx), happen) },
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
 			return amid(noErrors(slices.Clone(w.links)), happen) // a query reads the rows of one moment too

@@ -62,9 +62,9 @@ func evidenceOf(space *codespace.Space, readings []reading) Evidence {
 			snapshots++
 			return choose(snapshots%2 == 1, present().before, present().after), nil
 		},
-		Epoch: func(context.Context) (int64, error) { return present().before.Epoch.Number, nil },
-		Pool:  func(context.Context) iter.Seq2[kgs.PoolEntry, error] { return noErrors(present().pool) },
-		Links: func(context.Context) iter.Seq2[Linked, error] { return noErrors(present().links) },
+		Epochs: onlyList(func(context.Context) (int64, error) { return present().before.Epoch.Number, nil }),
+		Pool:   func(context.Context, map[int]int64) iter.Seq2[kgs.PoolEntry, error] { return noErrors(present().pool) },
+		Links:  func(context.Context) iter.Seq2[Linked, error] { return noErrors(present().links) },
 	}
 }
 

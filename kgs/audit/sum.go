@@ -29,8 +29,12 @@ func sections(b ledger.Snapshot) (all []section) {
 
 // sectionsOf divides the numbers [0, next) of one length by epoch. A number belongs to the last
 // epoch that was opened while the counter was at most the number.
+//
+// The first epoch of a list other than list 0 abandons no keys, because no key was in the list
+// before. So it does not end the epochs before it.
 func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 	newest, hi := true, next
+	first := firstEpochs(b)
 	for _, at := range slices.Backward(b.Boundaries) { // by epoch
 		if at.Length != length {
 			continue
@@ -39,13 +43,26 @@ func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 			cut = append(cut, section{spanOf(length, at.Next, hi), at.Number, !newest})
 			hi = at.Next
 		}
-		newest = false
+		if at.List == 0 || at.Number > first[at.List] {
+			newest = false
+		}
 	}
 	if hi > 0 {
 		cut = append(cut, section{spanOf(length, 0, hi), 0, !newest})
 	}
 	slices.Reverse(cut)
 	return cut
+}
+
+// firstEpochs returns the first epoch of each list.
+func firstEpochs(b ledger.Snapshot) map[int]int64 {
+	first := make(map[int]int64)
+	for _, at := range b.Boundaries { // by epoch
+		if _, known := first[at.List]; !known {
+			first[at.List] = at.Number
+		}
+	}
+	return first
 }
 
 // newEpochs returns the accounts of the sections. Sections of the same epoch share their

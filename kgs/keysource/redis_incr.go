@@ -42,13 +42,13 @@ type RedisIncr struct {
 var _ kgs.Generator = (*RedisIncr)(nil)
 
 // NewRedisIncr returns a generator of codes that have at least length characters. All generators
-// with the same name on the same Redis share a counter. NewRedisIncr does not call Redis. The client
+// with the same prefix and name on the same Redis share a counter. NewRedisIncr does not call Redis. The client
 // must not retry commands that may have run (see redispool.OpenClient). The caller closes the
 // client.
-func NewRedisIncr(client redis.UniversalClient, name string, length int, log *slog.Logger) *RedisIncr {
+func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int, log *slog.Logger) *RedisIncr {
 	return &RedisIncr{
 		client:  client,
-		counter: "keypool:{" + name + "}:counter",
+		counter: prefix + ":{" + name + "}:counter",
 		length:  length,
 		timeout: incrTimeout,
 		circuit: kgs.NewCircuit[int64](nil, log.With(slog.String("of", "counter"))),

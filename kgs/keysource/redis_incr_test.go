@@ -25,7 +25,7 @@ const failures = 3
 // newTestIncr returns the generator of one process. Its timeout is long, so that no call times out
 // on a slow machine.
 func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIncr {
-	r := NewRedisIncr(client, name, length, slog.New(slog.DiscardHandler))
+	r := NewRedisIncr(client, "keypool", name, length, slog.New(slog.DiscardHandler))
 	r.timeout = time.Minute
 	return r
 }

@@ -4,50 +4,96 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 )
 
-// Epoch is one generation of the shared pool.
+// Epoch is one generation of one list of the shared pool. The epochs of all lists have distinct
+// numbers.
 type Epoch struct {
-	Number int64  // starts at 1; 0 if the ledger has never had a shared pool
-	Pool   string // identity of the pool that the epoch was opened for
+	Number int64  // starts at 1; 0 if the list has never had an epoch
+	Pool   string // identity of the list that the epoch was opened for
 }
 
-// Epoch reads the current epoch. It does not wait for a change in another transaction.
-func (l *Ledger) Epoch(ctx context.Context) (e Epoch, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT epoch, pool FROM kgs_ledger WHERE id = 1`).Scan(&e.Number, &e.Pool)
-	if err != nil {
-		return Epoch{}, fmt.Errorf("ledger: epoch: %w", err)
+// List is a ledger from the view of one list of the shared pool. A pool has one list or more, and
+// each of them has its own epochs and its own shipping ranges. The methods of the ledger itself
+// concern list 0.
+type List struct {
+	*Ledger
+	number int
+}
+
+// List returns the ledger from the view of a list. The lists are numbered from 0.
+func (l *Ledger) List(number int) *List { return &List{l, number} }
+
+// Epoch reads the current epoch of list 0; see [List.Epoch].
+func (l *Ledger) Epoch(ctx context.Context) (Epoch, error) { return l.List(0).Epoch(ctx) }
+
+// OpenEpoch opens an epoch of list 0; see [List.OpenEpoch].
+func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
+	return l.List(0).OpenEpoch(ctx, after, pool)
+}
+
+// Epoch reads the current epoch of the list. It does not wait for a change in another transaction.
+func (l *List) Epoch(ctx context.Context) (e Epoch, err error) {
+	err = l.view(ctx, "epoch", func(tx *sql.Tx) error {
+		e, err = epochOf(ctx, tx, l.number)
+		return err
+	})
+	return e, err
+}
+
+func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
+	found, err := collect(ctx, tx, func(rows *sql.Rows) (e Epoch, err error) {
+		err = rows.Scan(&e.Number, &e.Pool)
+		return e, err
+	}, `SELECT epoch, pool FROM kgs_epochs WHERE list = $1 ORDER BY epoch DESC LIMIT 1`, list)
+	if err == nil && len(found) > 0 {
+		e = found[0]
 	}
-	return e, nil
+	return e, err
 }
 
-// RecentEpochs returns how many epochs were opened within the given time, and how long ago the last of them was opened, by the clock of
+// RecentEpochs returns how many epochs of the list were opened within the given time, and how long ago the last of them was opened, by the clock of
 // the database.
-func (l *Ledger) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
+func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs
-		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1`, within.Microseconds()).Scan(&n, &age)
+		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1 AND list = $2`, within.Microseconds(), l.number).Scan(&n, &age)
 	if err != nil {
 		return 0, 0, fmt.Errorf("ledger: recent epochs: %w", err)
 	}
 	return n, time.Duration(age.Int64) * time.Microsecond, nil
 }
 
-// OpenEpoch opens epoch after+1 for the pool with the given identity, and returns the number of
-// the epoch. If the ledger's epoch is already greater than after, OpenEpoch changes nothing and
-// returns the ledger's epoch. In this case, another worker opened the epoch or the answer of an earlier
-// call was lost. opened reports whether this call opened the epoch.
+// Epochs reads the current epoch of every list that ever had one.
+func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
+	err = l.view(ctx, "epochs", func(tx *sql.Tx) error {
+		b, err := collect(ctx, tx, scanBoundary, selectBoundaries)
+		epochs = Snapshot{Boundaries: b}.Epochs()
+		return err
+	})
+	return epochs, err
+}
+
+// OpenEpoch opens an epoch of the list for the identity pool, and returns the number of the epoch,
+// which is greater than after and than every epoch of the ledger. If the current epoch of the list is
+// already greater than after, OpenEpoch changes nothing and returns the current epoch. In this case,
+// another worker opened the epoch or the answer of an earlier call was lost. opened reports whether
+// this call opened the epoch.
 //
-// OpenEpoch abandons the keys in the old pool and the ranges on their way to it. It stores the
+// OpenEpoch abandons the keys in the list and the ranges on their way to it. It stores the
 // present counters as a boundary. If a number below the boundary is in no place, an audit
-// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the pool does not
+// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the list does not
 // receive the epoch, and the next worker opens another epoch.
 //
-// If after is greater than the ledger's epoch, the database was rolled back, and the ledger
-// skips ahead.
-func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
+// If after is greater than the current epoch of the list, the database was rolled back, and the
+// ledger skips ahead.
+func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
+		if err := t.enter(ctx, l.number); err != nil {
+			return err
+		}
 		number, opened = t.epoch, t.epoch <= after
 		if !opened {
 			return nil
@@ -57,21 +103,60 @@ func (l *Ledger) OpenEpoch(ctx context.Context, after int64, pool string) (numbe
 				return err
 			}
 		}
-		number = max(after, t.epoch) + 1
-		return t.openEpoch(ctx, number, pool)
+		number = max(after, t.latest) + 1
+		return t.openEpoch(ctx, l.number, number, pool)
 	})
 	return number, opened && err == nil, err
 }
 
-func (t *tx) openEpoch(ctx context.Context, number int64, pool string) error {
+// enter makes a change concern one list.
+func (t *tx) enter(ctx context.Context, list int) error {
+	e, err := epochOf(ctx, t.Tx, list)
+	t.list, t.epoch = list, e.Number
+	return err
+}
+
+func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string) error {
 	if err := t.exec(ctx, `UPDATE kgs_ledger SET epoch = $1, pool = $2 WHERE id = 1`, number, pool); err != nil {
 		return err
 	}
-	err := t.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool)
-		SELECT CAST($1 AS bigint), length, next, CAST($2 AS text) FROM kgs_spaces`, number, pool)
+	err := t.exec(ctx, `INSERT INTO kgs_epochs (epoch, length, next, pool, list)
+		SELECT CAST($1 AS bigint), length, next, CAST($2 AS text), CAST($3 AS integer) FROM kgs_spaces`, number, pool, list)
 	if err != nil {
 		return err
 	}
-	t.epoch = number
-	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping'`)
+	if t.latest = number; list == t.list {
+		t.epoch = number
+	}
+	// The ranges on their way to another list are of an epoch of that list.
+	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
+}
+
+// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, a
+// list may have been opened for an epoch that the ledger gives to another list now.
+const skipEpochs = 1000
+
+// openAll opens an epoch of every list.
+func (t *tx) openAll(ctx context.Context) error {
+	lists, err := collect(ctx, t.Tx, func(rows *sql.Rows) (list int, err error) {
+		err = rows.Scan(&list)
+		return list, err
+	}, `SELECT DISTINCT list FROM kgs_epochs ORDER BY list`)
+	if err != nil {
+		return err
+	}
+	next := t.latest
+	if next > 0 && !slices.Contains(lists, 0) {
+		lists = append(lists, 0)
+	}
+	if len(lists) > 1 {
+		next += skipEpochs
+	}
+	for _, list := range lists {
+		next++
+		if err := t.openEpoch(ctx, list, next, ""); err != nil {
+			return fmt.Errorf("open an epoch of list %d: %w", list, err)
+		}
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ const (
 // length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
 //
 //   - First, if state is StateShipping, Reserve takes over a shipping range of the current
-//     epoch that has no live holder or that belongs to holder. A holder pushes one range at a
+//     epoch of list 0 that has no live holder or that belongs to holder. A holder pushes one range at a
 //     time, so it has such a range only if the answer of an earlier Reserve was lost. The range
 //     keeps its id, because the pool records progress under that id. Reserve takes the whole
 //     range, whatever n and length are, because a part of the range may be in the pool.
@@ -45,7 +45,12 @@ const (
 // If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
 // name of holder. When Sweep declares holder dead, other holders can take over the range if it
 // is reserved or shipping. If the range is a batch, Sweep abandons it.
-func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length int, n int64) (r Reservation, err error) {
+func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length int, n int64) (Reservation, error) {
+	return l.List(0).Reserve(ctx, holder, state, length, n)
+}
+
+// Reserve is like [Ledger.Reserve], but a shipping range is on its way to the list.
+func (l *List) Reserve(ctx context.Context, holder string, state State, length int, n int64) (r Reservation, err error) {
 	if holder == "" || n < 1 {
 		return Reservation{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
 	}
@@ -54,6 +59,9 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length
 			return err
 		}
 		if state == StateShipping {
+			if err := t.enter(ctx, l.number); err != nil {
+				return err
+			}
 			if r, err = t.adoptShipping(ctx, holder); !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
@@ -110,8 +118,8 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 }
 
 // Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns the
-// floor. No range with an id below the floor is shipping now, and none will be shipping later.
-// This has three reasons:
+// floor of its list. No range with an id below the floor is on its way to the list now, and none will
+// be later. This has three reasons:
 //
 //   - a range starts shipping only under a new id;
 //   - ids become visible in the order in which they are assigned;
@@ -129,7 +137,7 @@ func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err e
 			return err
 		}
 		return t.QueryRowContext(ctx,
-			`SELECT coalesce(min(id), $1) FROM kgs_ranges WHERE state = 'shipping'`, t.last+1).Scan(&floor)
+			`SELECT coalesce(min(id), $1) FROM kgs_ranges WHERE state = 'shipping' AND epoch = $2`, t.last+1, r.Epoch).Scan(&floor)
 	})
 	return floor, err
 }

@@ -86,8 +86,8 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 // skipAhead skips every number that may have been issued in the lost history. These are all
 // numbers up to the high-water mark, and a margin above it. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
-// these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch,
-// which abandons the keys in the pool.
+// these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
+// each of its lists, which abandons the keys in the pool.
 //
 // The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
 // processes ended, and no pool has a record of the numbers. Synchronous replication prevents
@@ -120,10 +120,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.epoch == 0 {
-		return nil // there never was a shared pool
-	}
-	return t.openEpoch(ctx, t.epoch+1, "")
+	return t.openAll(ctx)
 }
 
 // skipTo advances a counter to the end of a range and abandons the range.

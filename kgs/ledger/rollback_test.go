@@ -104,7 +104,7 @@ func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
 func TestRecentEpochs(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for epoch := range int64(3) {
-			if n, last, err := l.RecentEpochs(t.Context(), time.Hour); n != int(epoch) || last < 0 || last > time.Minute || err != nil {
+			if n, last, err := l.List(0).RecentEpochs(t.Context(), time.Hour); n != int(epoch) || last < 0 || last > time.Minute || err != nil {
 				t.Errorf("RecentEpochs = %d, %v, %v, want %d", n, last, err, epoch)
 			}
 			if _, _, err := l.OpenEpoch(t.Context(), epoch, "run"); err != nil {
@@ -112,7 +112,7 @@ func TestRecentEpochs(t *testing.T) {
 			}
 		}
 		l.Exec(t, `UPDATE kgs_epochs SET opened_at = (SELECT min(created_at) FROM kgs_ledger)`)
-		if n, _, err := l.RecentEpochs(t.Context(), time.Nanosecond); n != 0 || err != nil {
+		if n, _, err := l.List(0).RecentEpochs(t.Context(), time.Nanosecond); n != 0 || err != nil {
 			t.Errorf("RecentEpochs of a nanosecond = %d, %v, want 0", n, err)
 		}
 	})

@@ -19,6 +19,7 @@ func (s SpaceCounter) UsedRatio() float64 { return float64(s.Next) / float64(s.S
 // Boundary is the value of the counter of one code length at the opening of an epoch.
 type Boundary struct {
 	Epoch
+	List   int // the list of the epoch
 	Length int
 	Next   int64
 }
@@ -33,10 +34,19 @@ type Row struct {
 
 // Snapshot is the whole content of the ledger at one moment.
 type Snapshot struct {
-	Epoch      Epoch
+	Epoch      Epoch          // the newest epoch of all lists
 	Spaces     []SpaceCounter // in order of length
 	Boundaries []Boundary     // in order of epoch and length
 	Rows       []Row
+}
+
+// Epochs returns the current epoch of every list that ever had one.
+func (b Snapshot) Epochs() map[int]int64 {
+	epochs := make(map[int]int64)
+	for _, at := range b.Boundaries {
+		epochs[at.List] = max(epochs[at.List], at.Number)
+	}
+	return epochs
 }
 
 // Counters is the part of a snapshot that is cheap to read.
@@ -83,8 +93,7 @@ func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
 		if b.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces); err != nil {
 			return err
 		}
-		b.Boundaries, err = collect(ctx, tx, scanBoundary,
-			`SELECT epoch, pool, length, next FROM kgs_epochs ORDER BY epoch, length`)
+		b.Boundaries, err = collect(ctx, tx, scanBoundary, selectBoundaries)
 		if err != nil {
 			return err
 		}
@@ -112,7 +121,8 @@ const (
 	selectSpaces = `SELECT length, size, next FROM kgs_spaces ORDER BY length`
 	sumHeld      = `SELECT CAST(coalesce(sum(hi - lo), 0) AS bigint) FROM kgs_ranges
 		WHERE state IN ('reserved', 'shipping', 'batch') AND lease = 0`
-	selectRows = `SELECT id, length, lo, hi, epoch, state, holder, reason FROM kgs_ranges`
+	selectBoundaries = `SELECT epoch, pool, list, length, next FROM kgs_epochs ORDER BY epoch, length`
+	selectRows       = `SELECT id, length, lo, hi, epoch, state, holder, reason FROM kgs_ranges`
 )
 
 func scanSpace(rows *sql.Rows) (s SpaceCounter, err error) {
@@ -121,7 +131,7 @@ func scanSpace(rows *sql.Rows) (s SpaceCounter, err error) {
 }
 
 func scanBoundary(rows *sql.Rows) (b Boundary, err error) {
-	err = rows.Scan(&b.Number, &b.Pool, &b.Length, &b.Next)
+	err = rows.Scan(&b.Number, &b.Pool, &b.List, &b.Length, &b.Next)
 	return b, err
 }
 

@@ -14,7 +14,9 @@ import (
 type tx struct {
 	*sql.Tx
 	dialect   *dialect
-	epoch     int64
+	list      int   // the list that the change concerns
+	epoch     int64 // epoch of new ranges: that of the list after enter, and latest before
+	latest    int64 // the highest epoch of all lists
 	last      int64 // last range id that was assigned
 	highWater *highWater
 	skipped   int64 // numbers that this change has skipped
@@ -57,13 +59,14 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	}
 	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
 	var kept, present string
-	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&t.epoch, &t.last, &kept, &present)
+	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&t.latest, &t.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNotInitialized
 	}
 	if err != nil {
 		return err
 	}
+	t.epoch = t.latest
 	last := t.last
 	if err := t.detectRollback(ctx, kept, present); err != nil {
 		return err

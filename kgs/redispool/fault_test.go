@@ -79,7 +79,7 @@ func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated 
 	r.client, r.behind = openClient(t, r.master.Addr), openClient(t, r.replica.Addr)
 	follow(t, r.behind, r.master.Addr)
 	fill(r.client)
-	list := keyNames("default")[1]
+	list := keyNames(DefaultPrefix, "default")[1]
 	kgstest.Await(t, "the replica has the keys", func() bool {
 		return r.behind.LLen(t.Context(), list).Val() == r.client.LLen(t.Context(), list).Val()
 	})

@@ -1,10 +1,12 @@
 package redispool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"keypool/internal/failpoint"
@@ -23,9 +25,10 @@ type FillerConfig struct {
 	Ledger  *ledger.Ledger
 	Pool    *Pool
 	Space   *codespace.Space
-	Holder  string       // holder of the ranges in progress; no other worker may ever use this name
-	Length  int          // minimum length of the codes
-	Close   func() error // closes the connections of Pool
+	Holder  string        // holder of the ranges in progress; no other worker may ever use this name
+	Length  int           // minimum length of the codes
+	Size    *atomic.Int64 // the keys in the list at the last Prepare, shared with the filler that replaces this one; may be nil
+	Close   func() error  // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
@@ -36,9 +39,9 @@ type FillerConfig struct {
 // was not pushed.
 type Filler struct {
 	cfg     FillerConfig
+	ledger  *ledger.List
 	current *ledger.Reservation // the range in progress; nil if there is none
 	next    int64               // the first number of current that is not known to be pushed
-	size    int64               // keys in the pool at the last Prepare
 
 	failing time.Time // when the first of a series of pushes failed; zero if the last push succeeded
 	rests   time.Time // the filler reserves no range before this time
@@ -49,7 +52,10 @@ type Filler struct {
 var _ refill.Filler = (*Filler)(nil)
 
 // NewFiller returns a filler without a current range. It calls neither the ledger nor Redis.
-func NewFiller(cfg FillerConfig) *Filler { return &Filler{cfg: cfg} }
+func NewFiller(cfg FillerConfig) *Filler {
+	cfg.Size = cmp.Or(cfg.Size, new(atomic.Int64))
+	return &Filler{cfg: cfg, ledger: cfg.Ledger.List(cfg.Pool.cfg.List)}
+}
 
 // Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
 // the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
@@ -60,7 +66,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
 	}
-	epoch, err := s.cfg.Ledger.Epoch(ctx)
+	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,8 +90,8 @@ func (s *Filler) Prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	s.cfg.Ledger.Remember(status.HighWater)
-	s.size = status.Keys
+	s.ledger.Remember(status.HighWater)
+	s.cfg.Size.Store(status.Keys)
 	return s.claim(ctx)
 }
 
@@ -95,7 +101,7 @@ func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error 
 	if s.cfg.Pool.cfg.Alarm.foreign() {
 		return fmt.Errorf("wait for the worker of the other database: %w", ErrForeign)
 	}
-	s.cfg.Ledger.Remember(seen.HighWater)
+	s.ledger.Remember(seen.HighWater)
 	return s.openEpoch(ctx, previous, seen)
 }
 
@@ -112,14 +118,14 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // newer, the database of the ledger was restored from an older state. The ledger may then reserve
 // numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead for it.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
-	epoch, err := s.cfg.Ledger.Epoch(ctx)
+	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
 	}
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}
-	s.cfg.Ledger.Remember(pool.HighWater)
+	s.ledger.Remember(pool.HighWater)
 	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
@@ -131,7 +137,7 @@ func (s *Filler) renew(ctx context.Context) error {
 	if time.Since(s.renewed) < ledger.HeartbeatInterval {
 		return nil
 	}
-	if err := s.cfg.Ledger.Renew(ctx, s.cfg.Holder); err != nil {
+	if err := s.ledger.Renew(ctx, s.cfg.Holder); err != nil {
 		return err
 	}
 	s.renewed = time.Now()
@@ -147,7 +153,7 @@ func (s *Filler) renew(ctx context.Context) error {
 // then continue and open the pool for its own epoch, which has ended. The pool stays empty in that
 // epoch, because no worker pushes keys for it.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
-	epoch, opened, err := s.cfg.Ledger.OpenEpoch(ctx, previous, seen.RunID)
+	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
 		return err
 	}
@@ -159,8 +165,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the keys
 	}
-	lost := max(s.size, seen.Keys)
-	s.size = 0
+	lost := max(s.cfg.Size.Swap(0), seen.Keys)
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
 	return nil
@@ -204,7 +209,7 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	if time.Now().Before(s.rests) {
 		return errRests
 	}
-	r, err := s.cfg.Ledger.Reserve(ctx, s.cfg.Holder, ledger.StateShipping, s.cfg.Length, n)
+	r, err := s.ledger.Reserve(ctx, s.cfg.Holder, ledger.StateShipping, s.cfg.Length, n)
 	if err != nil {
 		return err
 	}
@@ -217,7 +222,7 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 // over the range then pushes nothing and delivers the range. If the worker crashes before Forget,
 // the pool keeps the mark of the range until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
-	floor, err := s.cfg.Ledger.Deliver(ctx, *s.current)
+	floor, err := s.ledger.Deliver(ctx, *s.current)
 	if err != nil {
 		return err
 	}
@@ -299,6 +304,6 @@ func (s *Filler) permute(ctx context.Context) <-chan chunk {
 // Release ends this holder in the ledger, so that other workers can take over its ranges. It also
 // closes the connections of the pool.
 func (s *Filler) Release(ctx context.Context) error {
-	err := s.cfg.Ledger.Release(ctx, s.cfg.Holder)
+	err := s.ledger.Release(ctx, s.cfg.Holder)
 	return errors.Join(err, s.cfg.Close())
 }

@@ -41,7 +41,7 @@ func (s *Filler) mayGiveUp(progress bool) error {
 // giveUp ends the holder of the current range in the ledger. The filler then uses another name, because a late push may still arrive and
 // the old name must never own the range again.
 func (s *Filler) giveUp(ctx context.Context) error {
-	if err := s.cfg.Ledger.Release(ctx, s.cfg.Holder); err != nil {
+	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
 		return fmt.Errorf("give up range %d: %w", s.current.ID, err)
 	}
 	s.cfg.Logger.Warn("gave a range up because its pushes fail", slog.Int64("range", s.current.ID), slog.Int64("next_number", s.next))

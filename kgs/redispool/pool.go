@@ -22,6 +22,7 @@
 package redispool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,14 @@ type Ledger interface {
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
+// DefaultPrefix begins the names of all keys in Redis.
+const DefaultPrefix = "keypool"
+
 // Config configures a Pool.
 type Config struct {
-	Name   string           // distinguishes the pools on one Redis; "default" if empty
+	Prefix string           // of the names of all keys; DefaultPrefix if empty
+	Name   string           // distinguishes the pools with this prefix; "default" if empty
+	List   int              // number of the list, below MaxLists; see Lists
 	Holder string           // name of this process; no other process may ever use it
 	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
@@ -104,13 +110,11 @@ var _ kgs.Supply = (*Pool)(nil)
 // New returns a pool that uses client. It does not call Redis. The client must not retry for
 // longer than callers can wait; see [OpenClient]. The caller closes the client.
 func New(client redis.UniversalClient, cfg Config) *Pool {
-	if cfg.Name == "" {
-		cfg.Name = "default"
-	}
+	cfg.Name, cfg.Prefix = cmp.Or(cfg.Name, "default"), cmp.Or(cfg.Prefix, DefaultPrefix)
 	return &Pool{
 		client:  client,
 		cfg:     cfg,
-		keys:    keyNames(cfg.Name),
+		keys:    keyNames(cfg.Prefix, tag(cfg.Name, cfg.List)),
 		scripts: newScripts(cfg.Database),
 		turn:    make(chan struct{}, 1),
 		next:    1,

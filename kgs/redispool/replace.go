@@ -9,7 +9,7 @@ import (
 )
 
 // The epochs of a ledger follow one another quickly if its workers use several pools, or if two copies of a database use one pool. Each
-// new epoch abandons the keys of a pool. Therefore a worker opens no epoch because of another worker's epoch if the ledger has at least
+// new epoch abandons the keys of a pool. Therefore a worker opens no epoch because of another worker's epoch if the list has at least
 // this number of epochs that are younger than a day, unless the last one is old enough.
 const (
 	maxEpochs = 4 // if the epoch of the pool is older than that of the ledger
@@ -23,9 +23,9 @@ const (
 // errSeveralPools means that other workers open epochs of this ledger for another pool.
 var errSeveralPools = errors.New("the ledger has too many new epochs: several pools, or copies of one database, are in use at the same time")
 
-// mayReplace returns errSeveralPools, and raises the alarm, if the ledger has had too many epochs to open another one now.
+// mayReplace returns errSeveralPools, and raises the alarm, if the list has had too many epochs to open another one now.
 func (s *Filler) mayReplace(ctx context.Context, most int) error {
-	recent, last, err := s.cfg.Ledger.RecentEpochs(ctx, countEpochs)
+	recent, last, err := s.ledger.RecentEpochs(ctx, countEpochs)
 	if err != nil || recent < most {
 		return err
 	}

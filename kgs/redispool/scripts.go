@@ -5,7 +5,8 @@ import (
 )
 
 // keyNames returns the names of the Redis keys of a pool, in the order of KEYS in every script.
-// All names have the same hash tag, so that a Redis Cluster keeps them in one slot.
+// All names have the same hash tag, so that a Redis Cluster keeps them in one slot. The tag of list 0
+// is the name of the pool.
 //
 //	state    hash, with these fields:
 //	           run              the history for which the pool is open
@@ -29,8 +30,8 @@ import (
 //
 // The fields range and next:<length> are the high-water mark of the pool. They survive a new
 // epoch, because the ledger may come back from an older state.
-func keyNames(name string) []string {
-	prefix := "keypool:{" + name + "}:"
+func keyNames(prefix, tag string) []string {
+	prefix += ":{" + tag + "}:"
 	return []string{
 		prefix + "state", prefix + "keys", prefix + "batches",
 		prefix + "doomed", prefix + "takes",

@@ -82,7 +82,7 @@ func (p *brokenPool) watch(t *testing.T, worker bool, duration time.Duration) (o
 	done := make(chan error, 2)
 	done <- nil
 	if worker {
-		s := NewSupervisor(func() *Worker {
+		s := NewSupervisor(func() Runner {
 			w := newTestWorker(p)
 			w.cfg.Capacity, w.cfg.LowWater, w.cfg.Chunk = 1000, 900, 100
 			return w

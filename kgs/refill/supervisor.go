@@ -9,23 +9,29 @@ import (
 	"time"
 )
 
+// Runner is what a Supervisor runs: a [Worker] or [Workers].
+type Runner interface {
+	Run(ctx context.Context) error // until ctx ends
+	Rate() float64                 // keys per second that arrive in the pool
+}
+
 // Supervisor runs a worker and can replace it with a new one. Restart and Rate may be called
 // concurrently with Run.
 type Supervisor struct {
-	build   func() *Worker
+	build   func() Runner
 	log     *slog.Logger
 	restart chan struct{}
 
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	worker *Worker
+	worker Runner
 }
 
 // NewSupervisor returns a supervisor that calls build for every worker it runs. Each worker of a
 // shared pool must have a distinct holder name in the ledger. Another worker can then take over
 // the ranges of a worker that hangs.
-func NewSupervisor(build func() *Worker, log *slog.Logger) *Supervisor {
+func NewSupervisor(build func() Runner, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
 
@@ -88,7 +94,7 @@ func (s *Supervisor) Restart() {
 // Rate returns the smoothed rate, in keys per second, at which the current worker pushes keys.
 func (s *Supervisor) Rate() float64 { return s.present().Rate() }
 
-func (s *Supervisor) present() *Worker {
+func (s *Supervisor) present() Runner {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.worker

@@ -119,7 +119,7 @@ func TestWorkerBacksOffAndRecovers(t *testing.T) {
 func TestSupervisorReplacesTheWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fillers []*stubFiller
-		s := NewSupervisor(func() *Worker {
+		s := NewSupervisor(func() Runner {
 			fillers = append(fillers, &stubFiller{})
 			return newTestWorker(fillers[len(fillers)-1])
 		}, slog.New(slog.DiscardHandler))
@@ -160,7 +160,7 @@ func TestSupervisorReplacesAHungWorkerOnlyOnce(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
 		fillers := []Filler{&stubFiller{}, &stubFiller{}, hung}
 		built := 0
-		s := NewSupervisor(func() *Worker {
+		s := NewSupervisor(func() Runner {
 			built++
 			return newTestWorker(fillers[len(fillers)-built])
 		}, slog.New(slog.DiscardHandler))

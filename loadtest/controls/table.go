@@ -50,6 +50,10 @@ func Table() []Edit {
 		{"machine-fence", "kgs/keysource/snowflake_promise.go",
 			"s.next = max(s.next, from<<sequenceBits)",
 			""},
+		// A new epoch of a list does not abandon the ranges on their way to other lists.
+		{"list-epoch", "kgs/ledger/epoch.go",
+			" AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)",
+			"`)"},
 		// Another process measures how long the heartbeats of a process are missing. The clock of the database does not
 		// decide that a process is dead.
 		{"heartbeats", "kgs/ledger/holders.go",
@@ -148,6 +152,10 @@ func Table() []Edit {
 		{"patience", "kgs/source.go",
 			"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
 			"if false {"},
+		// A batch that cannot be settled does not prevent a server from taking keys.
+		{"settle-later", "kgs/source_refill.go",
+			"if s.unsettled() > maxUnsettled {",
+			"if s.unsettled() > 0 {"},
 		// A server returns its unused keys when it shuts down in order.
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",

@@ -25,10 +25,12 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
+		{"list-epoch", "./kgs/ledger", []string{"TestListsHaveTheirOwnEpochs"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
+		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesWait"}},
 		{"small-log", "./internal/sqlite", []string{"TestLogLeavesSpaceOnSmallDisk"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},
 	}

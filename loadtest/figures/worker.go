@@ -15,13 +15,13 @@ type Part struct {
 // Parts returns the parts of the key generation service with a pool in Redis.
 func Parts() []Part {
 	return []Part{
-		{Name: "refill loop", Files: []string{"kgs/refill/worker.go"},
+		{Name: "refill loop", Files: []string{"kgs/refill/worker.go", "kgs/refill/workers.go"},
 			Protects: "a pool that is refilled too late, in chunks that are too large, or without a pause after an error", Rows: []string{"5"}},
 		{Name: "durable ranges", Files: []string{"kgs/ledger/ledger.go", "kgs/ledger/reserve.go", "kgs/ledger/tx.go", "kgs/ledger/dialect.go", "kgs/ledger/settle.go", "kgs/ledger/snapshot.go", "kgs/ledger/watch.go"},
 			Protects: "numbers that are issued twice or skipped after a crash, and two workers that take the same numbers", Rows: []string{"3", "5", "walk"}},
 		{Name: "pushes that can be repeated", Files: []string{"kgs/redispool/filler.go", "kgs/redispool/scripts.go", "kgs/redispool/client.go", "kgs/redispool/url.go", "kgs/redispool/tls.go"},
 			Protects: "lost replies, a worker that was frozen, and a Redis that may evict keys", Rows: []string{"4", "9", "12"}},
-		{Name: "batches that can be repeated", Files: []string{"kgs/redispool/pool.go", "kgs/redispool/status.go", "kgs/redispool/snapshot.go", "kgs/redispool/sweep.go"},
+		{Name: "batches that can be repeated", Files: []string{"kgs/redispool/pool.go", "kgs/redispool/lists.go", "kgs/redispool/slots.go", "kgs/redispool/owner.go", "kgs/redispool/status.go", "kgs/redispool/snapshot.go", "kgs/redispool/sweep.go"},
 			Protects: "lost replies of a take, and batches of servers that crashed", Rows: []string{"1b", "8"}},
 		{Name: "epochs", Files: []string{"kgs/ledger/epoch.go"},
 			Protects: "a pool that came back from an older snapshot or from a replica that lagged", Rows: []string{"6", "10", "10b", "11", "11b"}},

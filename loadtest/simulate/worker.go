@@ -103,7 +103,7 @@ func (f *filler) Release(context.Context) error { return nil }
 func (r *run) program(ctx context.Context, caller int) {
 	for ctx.Err() == nil {
 		program, end := context.WithCancel(ctx)
-		supervisor := refill.NewSupervisor(func() *refill.Worker {
+		supervisor := refill.NewSupervisor(func() refill.Runner {
 			return refill.NewWorker(refill.WorkerConfig{
 				Filler: &filler{redis: r.redis, ledger: r.ledger, caller: caller}, Capacity: r.cfg.Capacity, Logger: r.log, Metrics: r.metrics,
 			})

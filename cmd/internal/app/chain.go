@@ -107,15 +107,14 @@ func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) 
 	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses it
 }
 
-// openRedisPool opens the key source redis-pool: a worker, a pool in Redis, a breaker and a local batch.
+// openRedisPool opens the key source redis-pool: workers, a pool in Redis with its breakers, and a local batch.
 func (ch *Chain) openRedisPool(ctx context.Context) error {
 	if err := ch.Core.openRedisPool(ctx); err != nil {
 		return err
 	}
-	breaker := kgs.NewBreaker(ch.pool, ch.Log)
-	ch.breaker, ch.fromLedger = breaker, true
-	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observeRedis(kgs.Guard(breaker, ch.pool.Status))), build: ch.workerIfWanted(ch.redisWorker)})
-	ch.openLocal(breaker)
+	ch.breaker, ch.fromLedger = ch.pool, true
+	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observeRedis(ch.pool.Watch)), build: ch.workerIfWanted(ch.redisWorkers)})
+	ch.openLocal(ch.pool)
 	return nil
 }
 
@@ -125,7 +124,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	ch.fromLedger = true
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	filler := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
-	build := func() *refill.Worker { return ch.worker(filler) }
+	build := func() refill.Runner { return ch.worker(filler) }
 	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(look)), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
@@ -144,7 +143,7 @@ func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, err
 }
 
 // workerIfWanted returns build, or nil if KGS_WORKER=false leaves the refill to other processes.
-func (ch *Chain) workerIfWanted(build func() *refill.Worker) func() *refill.Worker {
+func (ch *Chain) workerIfWanted(build func() refill.Runner) func() refill.Runner {
 	if !ch.settings.Worker.On {
 		return nil
 	}

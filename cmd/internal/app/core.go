@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -42,8 +43,10 @@ type Core struct {
 	ledgerDB *pgxpool.Pool // the ledger's connections; nil for SQLite
 	SQLite   *sqlite.DB    // nil for PostgreSQL
 	Space    *codespace.Space
-	redis    *redispool.Address // nil until openRedis
-	pool     *redispool.Pool    // nil until openRedisPool
+	redis    *redispool.Address               // nil until openRedis
+	pool     *redispool.Lists                 // nil until openRedisPool
+	lists    int                              // number of lists of pool
+	sizes    [redispool.MaxLists]atomic.Int64 // the keys in each list when a worker last saw them
 
 	poolers   poolers
 	poolAlarm redispool.Alarm

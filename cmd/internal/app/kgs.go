@@ -112,7 +112,7 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if err := k.openRedisPool(ctx); err != nil {
 		return err
 	}
-	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorker, giveUp: fail})
+	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorkers, giveUp: fail})
 	return nil
 }
 

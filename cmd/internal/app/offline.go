@@ -85,8 +85,11 @@ func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(
 		if err != nil {
 			return audit.Accounts{}, err
 		}
-		pool := c.redisPool(client, c.holder)
-		evidence.Pool, evidence.Epoch = pool.Snapshot, pool.Epoch
+		pool, err := c.redisPool(ctx, client)
+		if err != nil {
+			return audit.Accounts{}, err
+		}
+		evidence.Pool, evidence.Epochs = pool.Snapshot, pool.Epochs
 	}
 	accounts, err := audit.Run(ctx, evidence)
 	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {

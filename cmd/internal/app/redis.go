@@ -32,13 +32,15 @@ func (c *Core) openRedis() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// openRedisPool opens the Redis pool. It returns a config.Error if Redis may evict keys or lacks the database of REDIS_URL.
+// openRedisPool opens the Redis pool. It returns a config.Error if Redis cannot keep the pool.
 func (c *Core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
 		return err
 	}
-	c.pool = c.redisPool(client, c.holder)
+	if c.pool, err = c.redisPool(ctx, client); err != nil {
+		return err
+	}
 	c.life.OnStop("redis holder", c.returnKeys(c.pool.Release))
 	return c.checkRedis(ctx, client)
 }
@@ -119,23 +121,48 @@ func (c *Core) returnKeys(release func(context.Context) error) func(context.Cont
 	}
 }
 
-func (c *Core) redisPool(client redis.UniversalClient, holder string) *redispool.Pool {
-	return redispool.New(client, redispool.Config{
-		Name: c.ledger.Name(), Holder: holder, Space: c.Space, Ledger: c.ledger, Database: c.ledger.Database(), Alarm: &c.poolAlarm,
-	})
+func (c *Core) poolConfig(holder string, list int) redispool.Config {
+	return redispool.Config{
+		Prefix: string(c.Prefix), Name: c.ledger.Name(), List: list, Holder: holder, Space: c.Space, Ledger: c.ledger,
+		Database: c.ledger.Database(), Alarm: &c.poolAlarm,
+	}
 }
 
-// redisWorker returns a worker with its own Redis connections and its own holder name. It shares
-// neither with a hung worker that it replaces.
-func (c *Core) redisWorker() *refill.Worker {
-	client, holder := c.redis.Open(), holderName()
-	return c.worker(redispool.NewFiller(redispool.FillerConfig{
-		Ledger: c.ledger, Pool: c.redisPool(client, holder), Space: c.Space, Holder: holder,
-		Length: c.CodeLength, Close: client.Close, Logger: c.Log, Metrics: c.metrics,
-	}))
+// redisPool returns the Redis pool with all lists that ever had an epoch. The lists beyond KGS_POOL_SHARDS are not refilled, so
+// that servers empty them.
+func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*redispool.Lists, error) {
+	epochs, err := c.ledger.Epochs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.lists = c.PoolShards
+	for list := range epochs {
+		c.lists = max(c.lists, list+1)
+	}
+	return redispool.NewLists(client, c.poolConfig(c.holder, 0), c.lists, c.Log), nil
 }
 
-func (c *Core) worker(filler refill.Filler) *refill.Worker {
+// redisWorkers returns a worker for each list, with its own Redis connections and its own holder name. They share
+// neither with hung workers that they replace.
+func (c *Core) redisWorkers() refill.Runner {
+	workers := make(refill.Workers, c.lists)
+	for list := range workers {
+		client, holder, log := c.redis.Open(), holderName(), c.Log
+		if c.lists > 1 {
+			log = log.With(slog.Int("list", list))
+		}
+		workers[list] = refill.NewWorker(refill.WorkerConfig{
+			Filler: redispool.NewFiller(redispool.FillerConfig{
+				Ledger: c.ledger, Pool: redispool.New(client, c.poolConfig(holder, list)), Space: c.Space, Holder: holder,
+				Length: c.CodeLength, Size: &c.sizes[list], Close: client.Close, Logger: log, Metrics: c.metrics,
+			}),
+			Capacity: refill.Share(c.PoolCapacity, list, c.PoolShards), Logger: log, Metrics: c.metrics,
+		})
+	}
+	return workers
+}
+
+func (c *Core) worker(filler refill.Filler) refill.Runner {
 	return refill.NewWorker(refill.WorkerConfig{
 		Filler: filler, Capacity: c.PoolCapacity, Logger: c.Log, Metrics: c.metrics,
 	})

@@ -22,7 +22,7 @@ import (
 // either.
 func (ch *Chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
-	build := func() *refill.Worker { return ch.worker(ch.drawingFiller(pool)) }
+	build := func() refill.Runner { return ch.worker(ch.drawingFiller(pool)) }
 	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(pool.Status)), build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
@@ -65,7 +65,7 @@ func (ch *Chain) openRedisIncr(ctx context.Context) error {
 	if err := ch.refuseReplica(ctx, client); err != nil {
 		return err
 	}
-	incr := keysource.NewRedisIncr(client, ch.ledger.Name(), ch.CodeLength, ch.Log)
+	incr := keysource.NewRedisIncr(client, string(ch.Prefix), ch.ledger.Name(), ch.CodeLength, ch.Log)
 	ch.breaker = incr
 	ch.openKeys(incr)
 	return nil

@@ -18,8 +18,8 @@ type poolWatch struct {
 // watched describes a pool for its dead man's switch.
 type watched struct {
 	look   func(context.Context) (refill.Observation, error)
-	build  func() *refill.Worker // nil if another process refills the pool
-	giveUp func(error)           // ends the program; nil in a server, which also works without its worker
+	build  func() refill.Runner // nil if another process refills the pool
+	giveUp func(error)          // ends the program; nil in a server, which also works without its worker
 }
 
 // observe returns a function that observes the status of a pool that cannot evict keys.

@@ -45,7 +45,7 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 		textMapper[Address](), textMapper[Age](), textMapper[BaseURL](), textMapper[Clients](), textMapper[Database](), textMapper[DatabasePair](),
 		textMapper[Header](), textMapper[HostNames](), textMapper[Interval](), textMapper[KGSURL](), textMapper[Lag](), textMapper[Level](), textMapper[Machine](),
 		textMapper[Networks](), textMapper[OwnHosts](),
-		textMapper[PageURL](), textMapper[Rate](), textMapper[RedisURL](), textMapper[Replicas](),
+		textMapper[PageURL](), textMapper[Prefix](), textMapper[Rate](), textMapper[RedisURL](), textMapper[Replicas](),
 		textMapper[Retention](), textMapper[Secret](), textMapper[Switch](), textMapper[WebhookURL](),
 	)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 var (
 	_ encoding.TextUnmarshaler = (*BaseURL)(nil)
 	_ encoding.TextUnmarshaler = (*RedisURL)(nil)
+	_ encoding.TextUnmarshaler = (*Prefix)(nil)
 	_ encoding.TextUnmarshaler = (*KGSURL)(nil)
 	_ encoding.TextUnmarshaler = (*WebhookURL)(nil)
 )
@@ -61,6 +62,19 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 			Takes: "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas"}
 	}
 	*r = RedisURL(text)
+	return nil
+}
+
+// Prefix begins the names of all keys in Redis.
+type Prefix string
+
+// UnmarshalText takes up to 64 letters, digits, dots, hyphens and underscores.
+func (p *Prefix) UnmarshalText(text []byte) error {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_"
+	if len(text) < 1 || len(text) > 64 || strings.Trim(string(text), allowed) != "" {
+		return &Error{Got: string(text), Takes: "1 to 64 letters, digits, dots, hyphens and underscores"}
+	}
+	*p = Prefix(text)
 	return nil
 }
 

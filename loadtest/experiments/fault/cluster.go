@@ -1,8 +1,10 @@
 package fault
 
 import (
+	"fmt"
 	"time"
 
+	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 )
 
@@ -19,8 +21,20 @@ func clusterRows() []row {
 				observed(recovers, "Within 20 s after the promotion, the server and the worker use the new master: the breaker is closed, and the pool is full in the next epoch."),
 			),
 		},
+		{
+			Name: "fault/cluster", Title: "Redis Cluster loses one of three masters with lists of the pool",
+			Summary: "The pool has three lists, one on each master of a Redis Cluster. A master and its replica are killed with SIGKILL under load, and restarted without data up to a minute later.",
+			Run:     inject(listKilled), Controls: []experiment.Control{{Settings: []string{"KGS_POOL_SHARDS=1"}, Refutes: otherLists}},
+			Claims: theLinks(
+				noneFails("while a master is down"),
+				counted(otherLists, "codes", "While a master is down, no code is made by the fallback, because the lists on the other masters have keys."),
+				observed(recovers, "When the master is available again, its list begins a new epoch, and the pool is full."),
+			),
+		},
 	}
 }
+
+const otherLists = "keys of the other lists"
 
 // clusterMasters is the number of masters of a Cluster. Each of them has one replica.
 const clusterMasters = 3
@@ -48,6 +62,37 @@ func poolMasterKilled(r *run) {
 	r.must(recovers, resumed, "the epoch before the fault was %d; status of the server: %+v", epoch, server.Status())
 	lab.Pause(r, r.Lasting(20*time.Second))
 	r.serve(load)
+	worker.Stop()
+	r.end(server)
+}
+
+// listKilled kills a master with a list of the pool and its replica, so that the list does not answer until both
+// are started again.
+func listKilled(r *run) {
+	nodes, url := lab.RedisCluster(r, clusterMasters)
+	r.use(lab.Postgres(r, manyConnections), nodes[0], "REDIS_URL="+url, "KGS_POOL_CAPACITY=100000", fmt.Sprintf("KGS_POOL_SHARDS=%d", clusterMasters))
+	server, worker := r.server(noWorker), r.worker()
+	worker.Start()
+	server.Start()
+	epoch := r.awaitEpoch(server)
+	load := r.start(server, 300)
+	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
+
+	holder := holderOfPool(r, nodes)
+	before := random(server)
+	nodes[clusterMasters+holder].Kill()
+	nodes[holder].Kill()
+	r.strike(1)
+	lab.Pause(r, max(r.Lasting(time.Minute), 2*drain))
+	made := random(server) - before
+	r.figure(otherLists, 0, made, "the fallback made %v codes", made)
+	r.serve(load)
+	nodes[holder].Restart()
+	nodes[clusterMasters+holder].Restart()
+	r.becomes(recovers, "the pool is full in the next epoch", func() bool {
+		s := server.Status()
+		return s.Full() && lab.Known(s.Epoch, -1) > epoch
+	})
 	worker.Stop()
 	r.end(server)
 }

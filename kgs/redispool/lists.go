@@ -1,0 +1,234 @@
+package redispool
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+
+	"keypool/kgs"
+)
+
+// Lists is a pool that consists of one list or more. Each list is a [Pool] in its own slot, with its own
+// epochs and its own breaker. In a Cluster, the lists are on different masters. If a master does not
+// answer, the keys of the other lists are still available.
+//
+// All methods are safe for concurrent use. They return at the latest when ctx ends.
+type Lists struct {
+	lists []*list
+}
+
+// list is one list of a pool.
+type list struct {
+	*Pool
+	breaker *kgs.Breaker
+	size    atomic.Int64 // keys in the list when it last answered; 0 after a failure
+
+	mu   sync.Mutex
+	last Status // the last status of an open list
+}
+
+var _ kgs.Supply = (*Lists)(nil)
+
+// NewLists returns a pool of n lists, at most MaxLists. cfg.List is ignored. NewLists does not call Redis.
+// The caller closes the client.
+func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger) *Lists {
+	l := &Lists{}
+	for i := range n {
+		cfg.List = i
+		of := log
+		if n > 1 {
+			of = log.With(slog.Int("list", i))
+		}
+		pool := New(client, cfg)
+		l.lists = append(l.lists, &list{Pool: pool, breaker: kgs.NewBreaker(pool, of)})
+	}
+	return l
+}
+
+// Take takes up to n keys from one list. It asks the fullest list first, and the next list if a list
+// gives no keys. If no list gives keys, the error contains the errors of all lists.
+func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
+	var errs []error
+	for _, i := range l.fullestFirst() {
+		list := l.lists[i]
+		b, err := list.breaker.Take(ctx, n)
+		if err == nil {
+			list.size.Add(-int64(len(b.Codes)))
+			b.ID = b.ID*MaxLists + int64(i)
+			return b, nil
+		}
+		list.size.Store(0)
+		errs = append(errs, l.name(i, err))
+	}
+	return nil, errors.Join(errs...)
+}
+
+// fullestFirst returns the indexes of the lists in descending order of their keys.
+func (l *Lists) fullestFirst() []int {
+	order, keys := make([]int, len(l.lists)), make([]int64, len(l.lists))
+	for i, list := range l.lists {
+		order[i], keys[i] = i, list.size.Load()
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(keys[b], keys[a]) })
+	return order
+}
+
+// name adds the number of a list to an error, unless the pool has only one list.
+func (l *Lists) name(i int, err error) error {
+	if err == nil || len(l.lists) == 1 {
+		return err
+	}
+	return fmt.Errorf("list %d: %w", i, err)
+}
+
+// Settle reports what happened to the keys of b to the list that b is from; see [Pool.Settle].
+func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
+	own := *b
+	own.ID = b.ID / MaxLists
+	i := int(b.ID % MaxLists)
+	return l.name(i, l.lists[i].breaker.Settle(ctx, &own, unused, lost))
+}
+
+// Status returns the state of all lists together. Keys counts the keys of the lists that answer and are
+// open. Taken and Pushed also count the last known values of the other lists. Epoch is the newest epoch
+// of a list. Policy is that of a list that may evict keys, if there is one.
+//
+// The error is nil if a list answers and is open. Otherwise the error contains the errors of all lists, and
+// the status is that of the first list. It then has a RunID and a Policy if the error is [kgs.ErrNoEpoch].
+func (l *Lists) Status(ctx context.Context) (Status, error) {
+	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
+}
+
+// Watch is like Status, but it calls each list through its breaker.
+func (l *Lists) Watch(ctx context.Context) (Status, error) {
+	return l.status(func(list *list) (Status, error) { return kgs.Guard(list.breaker, list.Status)(ctx) })
+}
+
+func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
+	answers := make([]Status, len(l.lists))
+	errs := l.each(func(i int, list *list) (err error) {
+		answers[i], err = ask(list)
+		answers[i] = list.remember(answers[i], err)
+		return err
+	})
+	if len(l.lists) == 1 {
+		return answers[0], errs[0]
+	}
+	var sum Status
+	for i, s := range answers {
+		sum.Keys += s.Keys
+		sum.Taken += s.Taken
+		sum.Pushed += s.Pushed
+		sum.Epoch = max(sum.Epoch, s.Epoch)
+		if sum.Policy == "" || s.Evicts() {
+			sum.Policy = s.Policy
+		}
+		sum.Cause = cmp.Or(sum.Cause, s.Cause)
+		if errs[i] == nil {
+			sum.RunID = cmp.Or(sum.RunID, s.RunID)
+		}
+	}
+	if slices.Contains(errs, nil) {
+		return sum, nil
+	}
+	answers[0].Policy = sum.Policy
+	return answers[0], errors.Join(errs...)
+}
+
+// remember records the status of a list. If the list is not open or does not answer, it returns the last
+// known counts of the list without keys.
+func (l *list) remember(s Status, err error) Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.size.Store(s.Keys)
+		l.last = s
+		return s
+	}
+	l.size.Store(0)
+	if l.last.Epoch > 0 {
+		s.Keys, s.Taken, s.Pushed, s.Epoch = 0, l.last.Taken, l.last.Pushed, l.last.Epoch
+	}
+	return s
+}
+
+// each calls do for all lists at the same time, and returns the errors by list.
+func (l *Lists) each(do func(i int, list *list) error) []error {
+	errs := make([]error, len(l.lists))
+	var calls sync.WaitGroup
+	for i, list := range l.lists {
+		calls.Go(func() { errs[i] = l.name(i, do(i, list)) })
+	}
+	calls.Wait()
+	return errs
+}
+
+// State returns the best state of the breakers: closed if a list can be called.
+func (l *Lists) State() gobreaker.State {
+	best := gobreaker.StateOpen
+	for _, list := range l.lists {
+		best = min(best, list.breaker.State()) // closed is 0, half-open 1 and open 2
+	}
+	return best
+}
+
+// Release ends the use of all lists by this holder; see [Pool.Release].
+func (l *Lists) Release(ctx context.Context) error {
+	return errors.Join(l.each(func(_ int, list *list) error { return list.Release(ctx) })...)
+}
+
+// Sweep writes off the batches of dead holders in all lists; see [Pool.Sweep]. It skips lists that
+// wait for a new epoch, because this epoch abandons everything that the list has on record.
+func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
+	counts := make([]int64, len(l.lists))
+	errs := l.each(func(i int, list *list) (err error) {
+		if counts[i], err = list.Sweep(ctx); errors.Is(err, kgs.ErrNoEpoch) {
+			return nil
+		}
+		return err
+	})
+	for _, n := range counts {
+		abandoned += n
+	}
+	return abandoned, errors.Join(errs...)
+}
+
+// Epochs returns the epoch of every list in want, for an audit. It fails if one of these lists does not
+// answer or is not open. want is by the number of the list.
+func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
+	epochs := make(map[int]int64, len(want))
+	for i := range want {
+		if i >= len(l.lists) {
+			return nil, fmt.Errorf("the pool has no list %s", strconv.Itoa(i))
+		}
+		epoch, err := l.lists[i].Pool.Epoch(ctx)
+		if err != nil {
+			return nil, l.name(i, err)
+		}
+		epochs[i] = epoch
+	}
+	return epochs, nil
+}
+
+// Snapshot yields the codes of all lists that ever had an epoch; see [Pool.Snapshot].
+func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
+	return func(yield func(kgs.PoolEntry, error) bool) {
+		for i := range lists {
+			for entry, err := range l.lists[i].Pool.Snapshot(ctx) {
+				if !yield(entry, l.name(i, err)) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package refill
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// Workers fills a pool that consists of several lists, with one worker for each list. If a worker
+// cannot reach its list, the others go on.
+type Workers []*Worker
+
+var _ Runner = Workers(nil)
+
+// Run runs all workers until ctx ends, and returns their errors.
+func (w Workers) Run(ctx context.Context) error {
+	errs := make([]error, len(w))
+	var running sync.WaitGroup
+	for i, worker := range w {
+		running.Go(func() { errs[i] = worker.Run(ctx) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// Rate returns the smoothed rate, in keys per second, at which the workers together push keys.
+func (w Workers) Rate() (sum float64) {
+	for _, worker := range w {
+		sum += worker.Rate()
+	}
+	return sum
+}
+
+// Share returns the capacity of one of n lists of a pool. The capacities of all lists add up to the capacity
+// of the pool. A list with a number of n or above has a capacity of 0, so that its worker pushes no keys.
+func Share(capacity int64, list, n int) int64 {
+	if list >= n {
+		return 0
+	}
+	share := capacity / int64(n)
+	if int64(list) < capacity%int64(n) {
+		share++
+	}
+	return share
+}
