@@ -152,14 +152,14 @@ func Table() []Edit {
 		{"patience", "kgs/source.go",
 			"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
 			"if false {"},
-		// A batch that cannot be settled does not prevent a server from taking keys.
-		{"settle-later", "kgs/source_refill.go",
-			"if s.unsettled() > maxUnsettled {",
-			"if s.unsettled() > 0 {"},
 		// A server returns its unused keys when it shuts down in order.
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
+		// A batch that cannot be settled does not prevent a server from taking keys.
+		{"settle-later", "kgs/source_refill.go",
+			"if s.unsettled() > maxUnsettled {",
+			"if s.unsettled() > 0 {"},
 		// A server reads the new places of shards that move.
 		{"places", "shortener/citusstore/citusstore.go",
 			"return s.refresh(ctx, placementTimeout)",
