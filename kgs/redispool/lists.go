@@ -211,7 +211,7 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 		if i >= len(l.lists) {
 			return nil, fmt.Errorf("the pool has no list %s", strconv.Itoa(i))
 		}
-		epoch, err := l.lists[i].Pool.Epoch(ctx)
+		epoch, err := l.lists[i].Epoch(ctx)
 		if err != nil {
 			return nil, l.name(i, err)
 		}
@@ -224,7 +224,7 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		for i := range lists {
-			for entry, err := range l.lists[i].Pool.Snapshot(ctx) {
+			for entry, err := range l.lists[i].Snapshot(ctx) {
 				if !yield(entry, l.name(i, err)) {
 					return
 				}

@@ -62,7 +62,7 @@ func runScan(t *experiment.T, r *scanRecord) {
 	t.Phase(0, "starting")
 	redis := lab.Redis(t)
 	r.permuted.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PERMUTE=true")
-	r.counter.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PERMUTE=false")
+	r.counter.start(t, r.plan, "REDIS_URL="+redis.URL, "KGS_PREFIX=counter", "KGS_PERMUTE=false")
 	t.Phase(0.1, "making links")
 	victims := []*victim{&r.permuted, &r.counter}
 	var both sync.WaitGroup
