@@ -13,7 +13,7 @@ import (
 )
 
 // leastRights are the commands that docs/configuration.md lists for the Redis user of a pool.
-var leastRights = strings.Fields("+eval +evalsha +info +hget +hset +hmget +hgetall +hkeys +hvals +hdel +hincrby +lpop +rpush +llen +lrange +unlink")
+var leastRights = strings.Fields("+eval +evalsha +info +hget +hset +hmget +hgetall +hkeys +hvals +hdel +hincrby +lpop +rpush +llen +lrange +time +unlink")
 
 // sentinelRights are the commands that docs/configuration.md lists for the user of the Sentinels.
 var sentinelRights = strings.Fields("allchannels +sentinel|get-master-addr-by-name +sentinel|replicas +sentinel|sentinels +subscribe")

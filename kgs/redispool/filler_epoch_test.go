@@ -175,6 +175,24 @@ func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	}
 }
 
+// TestNextFillerCountsAbandonedKeys replaces a filler after the pool lost its state. The dead man's switch does this in an outage.
+func TestNextFillerCountsAbandonedKeys(t *testing.T) {
+	t.Parallel()
+	d, registry := newFixture(t), prometheus.NewRegistry()
+	s := d.open("a")
+	d.fill(s, 100, 100)
+	d.wantSize(s, 100)
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	next := s.cfg
+	next.Metrics = kgs.NewMetrics(registry)
+	d.wantSize(NewFiller(next), 0)
+	if n := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEpoch); n != 100 {
+		t.Errorf("the second filler counted %v abandoned keys, want 100", n)
+	}
+}
+
 // TestFillerCountsAbandonedKeysOnce lets the pool refuse the first attempt to open it for a new
 // epoch. The next attempt abandons the same keys.
 func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
