@@ -52,7 +52,7 @@ func (b Snapshot) Epochs() map[int]int64 {
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
 	Spaces []SpaceCounter // in order of length
-	Held   int64          // reserved numbers that no creation or client has taken yet: in ranges and batches that are no leases
+	Held   map[int]int64  // reserved numbers by code length that no creation or client has taken yet: in ranges and batches that are no leases
 }
 
 // Reserved counts the numbers that were ever reserved, over all lengths.
@@ -65,7 +65,16 @@ func (c Counters) Reserved() (n int64) {
 
 // Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the batch
 // is settled, and those of a lease count at once. The count decreases if a client returns keys, and after a rollback.
-func (c Counters) Taken() int64 { return c.Reserved() - c.Held }
+func (c Counters) Taken() (n int64) {
+	for _, s := range c.Spaces {
+		n += c.TakenOf(s)
+	}
+	return n
+}
+
+// TakenOf counts the numbers of one length that Taken counts. The ledger also counts the keys in a pool in Redis, because it
+// does not record when servers take them. Abandoned numbers count, too.
+func (c Counters) TakenOf(s SpaceCounter) int64 { return s.Next - c.Held[s.Length] }
 
 // Current returns the counter that gives the next code, if codes must have at least the given
 // length. It is the counter of the shortest such length that has numbers left. If no length has numbers left, it is the
@@ -109,7 +118,12 @@ func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 		if c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces); err != nil {
 			return err
 		}
-		return tx.QueryRowContext(ctx, sumHeld).Scan(&c.Held)
+		held, err := collect(ctx, tx, scanHeld, sumHeld)
+		c.Held = make(map[int]int64, len(held))
+		for _, of := range held {
+			c.Held[of.length] = of.numbers
+		}
+		return err
 	})
 	for _, s := range c.Spaces {
 		l.highWater.raise(HighWaterMark{Next: map[int]int64{s.Length: s.Next}})
@@ -119,8 +133,8 @@ func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 
 const (
 	selectSpaces = `SELECT length, size, next FROM kgs_spaces ORDER BY length`
-	sumHeld      = `SELECT CAST(coalesce(sum(hi - lo), 0) AS bigint) FROM kgs_ranges
-		WHERE state IN ('reserved', 'shipping', 'batch') AND lease = 0`
+	sumHeld      = `SELECT length, CAST(sum(hi - lo) AS bigint) FROM kgs_ranges
+		WHERE state IN ('reserved', 'shipping', 'batch') AND lease = 0 GROUP BY length`
 	selectBoundaries = `SELECT epoch, pool, list, length, next FROM kgs_epochs ORDER BY epoch, length`
 	selectRows       = `SELECT id, length, lo, hi, epoch, state, holder, reason FROM kgs_ranges`
 )
@@ -128,6 +142,17 @@ const (
 func scanSpace(rows *sql.Rows) (s SpaceCounter, err error) {
 	err = rows.Scan(&s.Length, &s.Size, &s.Next)
 	return s, err
+}
+
+// held counts the held numbers of one code length.
+type held struct {
+	length  int
+	numbers int64
+}
+
+func scanHeld(rows *sql.Rows) (h held, err error) {
+	err = rows.Scan(&h.length, &h.numbers)
+	return h, err
 }
 
 func scanBoundary(rows *sql.Rows) (b Boundary, err error) {

@@ -120,7 +120,8 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 }
 
 // describeSpace adds the used ratio of the space and its runway. It also adds the expected number
-// of attempts for a random code, which is 1/(1-f) for the used ratio f.
+// of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are taken. A key in a pool is not
+// taken: a random code conflicts only with the code of a link.
 //
 // The runway is at the rate at which servers take keys from the pool, because the fill of a pool reserves numbers and uses
 // none. Without a pool, it is at the rate at which all processes settle batches and lease keys, because a batch that a server
@@ -133,8 +134,8 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 	space := seen.Current(c.CodeLength)
 	used := space.UsedRatio()
 	s.SpaceLength, s.SpaceUsedRatio = &space.Length, &used
-	if used < 1 {
-		attempts := 1 / (1 - used)
+	if taken, known := c.takenOf(space, seen, pool); known && taken < space.Size {
+		attempts := float64(space.Size) / float64(space.Size-taken)
 		s.FallbackAttemptsExpected = &attempts
 	}
 	rate := seen.Rate
@@ -145,6 +146,17 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 		seconds := float64(space.Size-space.Next) / rate
 		s.SpaceRunwaySeconds = &seconds
 	}
+}
+
+// takenOf returns how many numbers of space creations and clients have taken. The count is unknown if the keys in a pool in Redis
+// are unknown, because the ledger counts them as taken.
+func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *poolWatch) (taken int64, known bool) {
+	taken = seen.TakenOf(space)
+	if c.pool == nil {
+		return taken, true
+	}
+	j := pool.Judgement()
+	return max(0, taken-j.Pool.Keys), j.Known // less than 0 if keys have reached the pool since the ledger was read
 }
 
 // servingInterval is the precision of ServingSince.

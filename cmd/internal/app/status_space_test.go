@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/cmd/internal/config"
+	"keypool/kgs"
+	"keypool/kgs/codespace"
+	"keypool/kgs/ledger"
+	"keypool/kgs/redispool"
+	"keypool/kgs/refill"
+	"keypool/web/admin"
+)
+
+// spaceStatus returns what /status says about a space of codes of three characters. The ledger has been read once, and so has
+// the pool, unless it is nil.
+func spaceStatus(t *testing.T, c *Core, seen ledger.Counters, pool *poolWatch) (s admin.Status) {
+	t.Helper()
+	c.Common = config.Common{CodeLength: 3}
+	w := ledger.NewWatch(func(context.Context) (ledger.Counters, error) { return seen, nil }, c.CodeLength, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Run reads the ledger before it checks ctx
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.describeSpace(&s, w, pool)
+	return s
+}
+
+// poolOf returns the watch of a pool that the dead man's switch has read once.
+func poolOf(t *testing.T, keys int64, err error) *poolWatch {
+	t.Helper()
+	d := refill.NewDeadMan(refill.DeadManConfig{
+		Look: func(context.Context) (refill.Observation, error) {
+			return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: keys}}, err
+		},
+		Capacity: keys, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // Run reads the pool before it checks ctx
+	if err := d.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return &poolWatch{DeadMan: d}
+}
+
+// A random code conflicts with the code of a link, but not with a key that waits in a pool.
+func TestExpectedFallbackAttemptsIgnoreKeysInPools(t *testing.T) {
+	t.Parallel()
+	size := codespace.Size(3)
+	for name, tt := range map[string]struct {
+		core *Core
+		held map[int]int64
+		pool *poolWatch
+		want float64 // 0 for unknown
+	}{
+		"a pool in memory":                   {&Core{}, map[int]int64{3: 200_000, 4: 7}, poolOf(t, 200_000, nil), 1.004},
+		"a pool in Redis":                    {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 200_000, nil), 1.004},
+		"a pool in Redis that is unreadable": {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 200_000, errors.New("unreachable")), 0},
+		"newer keys in Redis":                {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 202_000, nil), 1},
+		"no pool":                            {&Core{}, nil, nil, float64(size) / float64(size-201_000)},
+	} {
+		s := spaceStatus(t, tt.core, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: size, Next: 201_000}}, Held: tt.held}, tt.pool)
+		if got := s.FallbackAttemptsExpected; (got != nil) != (tt.want > 0) || got != nil && math.Abs(*got-tt.want) > 0.001 {
+			t.Errorf("%s: %v attempts expected, want %v", name, got, tt.want)
+		}
+	}
+}
