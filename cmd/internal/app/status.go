@@ -124,8 +124,8 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 // taken: a random code conflicts only with the code of a link.
 //
 // The runway is at the rate at which servers take keys from the pool, because the fill of a pool reserves numbers and uses
-// none. Without a pool, it is at the rate at which all processes settle batches and lease keys, because a batch that a server
-// has just reserved is not used either.
+// none. It is unknown while the pool cannot be read. Without a pool, it is at the rate at which all processes settle batches
+// and lease keys, because a batch that a server has just reserved is not used either.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	seen := counters.Fresh()
 	if seen == nil {
@@ -138,11 +138,12 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 		attempts := float64(space.Size) / float64(space.Size-taken)
 		s.FallbackAttemptsExpected = &attempts
 	}
-	rate := seen.Rate
+	rate, known := seen.Rate, true
 	if pool != nil {
-		rate = pool.Judgement().Rate
+		j := pool.Judgement()
+		rate, known = j.Rate, j.Known
 	}
-	if rate >= refill.LeastRate {
+	if known && rate >= refill.LeastRate {
 		seconds := float64(space.Size-space.Next) / rate
 		s.SpaceRunwaySeconds = &seconds
 	}

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -48,6 +51,36 @@ func poolOf(t *testing.T, keys int64, err error) *poolWatch {
 		t.Fatal(err)
 	}
 	return &poolWatch{DeadMan: d}
+}
+
+// The rate at which servers take keys is unknown while the pool cannot be read, so the runway of the space is unknown, too.
+func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gone atomic.Bool
+		began := time.Now()
+		pool := &poolWatch{DeadMan: refill.NewDeadMan(refill.DeadManConfig{
+			Look: func(context.Context) (refill.Observation, error) {
+				if gone.Load() {
+					return refill.Observation{}, errors.New("unreachable")
+				}
+				return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 1000, Taken: int64(time.Since(began).Seconds())}}, nil
+			},
+			Capacity: 1000, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = pool.Run(ctx) }() // returns nil
+		seen := ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: 2000, Next: 1000}}}
+		time.Sleep(time.Minute)
+		if s := spaceStatus(t, &Core{}, seen, pool); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-1000) > 1 {
+			t.Errorf("status %+v: want a runway of 1,000 s for the remaining 1,000 numbers", s)
+		}
+		gone.Store(true)
+		time.Sleep(2 * time.Second)
+		if s := spaceStatus(t, &Core{}, seen, pool); s.SpaceRunwaySeconds != nil {
+			t.Errorf("the runway is %v s although the pool cannot be read, want unknown", *s.SpaceRunwaySeconds)
+		}
+	})
 }
 
 // A random code conflicts with the code of a link, but not with a key that waits in a pool.
