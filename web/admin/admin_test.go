@@ -175,7 +175,9 @@ func TestPageOmitsMissingParts(t *testing.T) {
 			t.Errorf("a program without a pool: the page must contain %q = %v:\n%s", row, shown, random)
 		}
 	}
-	for _, row := range []string{"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>"} {
+	for _, row := range []string{
+		"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>", "<dt>Space runway</dt><dd>unknown</dd>",
+	} {
 		if !strings.Contains(outage, row) {
 			t.Errorf("during an outage of Redis the page does not contain %q:\n%s", row, outage)
 		}

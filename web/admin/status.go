@@ -116,11 +116,12 @@ func (s Status) spaceRows() []Row {
 	if !s.hasPool() && s.LocalKeys == nil { // this program has neither a pool nor a local batch
 		return nil
 	}
+	rateKnown := s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool()) // the rate of a pool is unknown while the pool is
 	return []Row{
 		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
 		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
 		{
-			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, s.SpaceUsedRatio != nil),
+			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, rateKnown),
 			Bad: s.SpaceRunwaySeconds != nil && *s.SpaceRunwaySeconds < shortRunway,
 		},
 		{Label: "Expected fallback attempts", Value: show(s.FallbackAttemptsExpected, decimals(5))},
@@ -168,10 +169,9 @@ func (s Status) percent(keys int64) string {
 	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
-// runway formats a runway. If the size of the pool or space is known, a nil runway means
-// idle.
-func runway(seconds *float64, sizeKnown bool) string {
-	if seconds == nil && sizeKnown {
+// runway formats a runway. If the size and the rate are known, a nil runway means idle.
+func runway(seconds *float64, known bool) string {
+	if seconds == nil && known {
 		return idle
 	}
 	return show(seconds, human.Duration)

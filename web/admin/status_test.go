@@ -20,6 +20,7 @@ func fallenBack() Status {
 	s := full()
 	s.State, s.ServingFrom, s.Breaker, s.LocalKeys = "page", new("fallback"), new("open"), new(int64(0))
 	s.PoolKeys, s.RunwaySeconds, s.RefilledPerSecond, s.Epoch, s.MayEvict = nil, nil, new(0.0), nil, nil
+	s.SpaceRunwaySeconds, s.FallbackAttemptsExpected = nil, nil
 	return s
 }
 
