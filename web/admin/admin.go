@@ -9,7 +9,7 @@
 //
 //   - a status or a sample never contains a stale value: an unknown member is null or absent;
 //   - the sampler reads only the memory of the process, so a dashboard adds no load to the
-//     databases;
+//     databases. The check of the readiness, once a second, does not depend on open dashboards;
 //   - a slow dashboard delays neither the program nor another dashboard.
 package admin
 
@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,7 @@ const readyRetry = 1
 type Config struct {
 	Gatherer prometheus.Gatherer
 	Counters Counters
-	Ready    func(context.Context) error // an error means that the program cannot do its work
+	Ready    func(context.Context) error // an error means that the program cannot do its work; nil means that it always can
 	Degraded func() bool                 // reports whether the program works without one of its parts; nil means never
 	Status   func() Status
 	Instance string // name of this process for people
@@ -65,6 +66,7 @@ type Handler struct {
 	shell   *shell.Shell
 	history *history
 	unready atomic.Bool // whether the last probe failed
+	failing failing
 
 	streams     atomic.Int32 // number of open streams
 	sendTimeout time.Duration
@@ -77,6 +79,9 @@ func New(cfg Config) *Handler {
 	}
 	if cfg.Degraded == nil {
 		cfg.Degraded = func() bool { return false }
+	}
+	if cfg.Ready == nil {
+		cfg.Ready = func(context.Context) error { return nil }
 	}
 	h := &Handler{
 		cfg:         cfg,
@@ -94,12 +99,17 @@ func scripts() []string {
 	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
 }
 
-// Run takes the samples of the dashboard until ctx ends. Then it ends every stream, so that
-// a later shutdown of the server does not wait for streams. Run must be called at most
-// once. It returns nil.
+// Run takes the samples of the dashboard and checks the readiness, once a second each, until ctx ends. Then
+// it ends every stream, so that a later shutdown of the server does not wait for streams. Run must be called at most
+// once. It returns nil, after the last call of Ready has returned.
 func (h *Handler) Run(ctx context.Context) error {
-	s := &sampler{cfg: h.cfg, history: h.history}
+	var checks sync.WaitGroup
+	checks.Go(func() { h.failing.watch(ctx, h.cfg.Ready) })
+	cfg := h.cfg
+	cfg.Status = h.shown
+	s := &sampler{cfg: cfg, history: h.history}
 	s.run(ctx)
+	checks.Wait()
 	return nil
 }
 
@@ -181,7 +191,7 @@ func (h *Handler) favicon(w http.ResponseWriter, _ *http.Request) {
 // dashboard renders the status as a page. The page's script draws the charts from the stream /events.
 func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	status := h.cfg.Status()
+	status := h.shown()
 	view := struct {
 		*shell.Shell
 		Status

@@ -75,7 +75,11 @@ const idle = "idle"
 
 // Rows returns the facts for the dashboard. It leaves out the facts that do not apply to the key source.
 func (s Status) Rows() []Row {
-	rows := []Row{{Label: "State since", Value: moment(s.Since)}, {Label: "Key source", Value: s.KeySource}}
+	rows := []Row{{Label: "State since", Value: moment(s.Since)}}
+	if s.State == stateFailing && s.ServingFrom != nil { // a worker creates no links
+		rows = append(rows, Row{Label: "Creations", Value: "fail", Bad: true})
+	}
+	rows = append(rows, Row{Label: "Key source", Value: s.KeySource})
 	if s.ServingFrom != nil {
 		rows = append(rows,
 			Row{Label: "Serving from", Value: *s.ServingFrom, Bad: *s.ServingFrom != "batch"},

@@ -53,6 +53,26 @@ func TestDashboardContinuesWithNextServer(t *testing.T) {
 	)
 }
 
+// While PostgreSQL is down, the pool in memory is full, but each creation fails.
+func TestDashboardShowsOutageOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	database := testenv.StartPostgres(t)
+	r := start(t, settings(t, database.URL, ""))
+	r.await("a full pool", full)
+	page := browser.New(t)
+	page.Do(chromedp.Navigate("http://"+r.AdminAddr().String()), browser.Becomes(`document.title === "ok - Keypool"`))
+	database.Kill()
+	page.Do(browser.Becomes(`document.title === "failing - Keypool"`),
+		browser.Becomes(`document.querySelector("#strip-state strong.poor")?.textContent === "failing"`),
+		browser.Becomes(`document.querySelector("#facts").textContent.includes("Creationsfail")`))
+	for name, width := range map[string]int64{"phone": 390, "desktop": 1280} {
+		page.Do(chromedp.EmulateViewport(width, 844))
+		page.CheckLooks("dashboard-failing-" + name)
+	}
+	database.Restart()
+	page.Do(browser.Becomes(`document.title === "ok - Keypool"`))
+}
+
 // The dashboard of a worker leaves out the parts that a worker does not have.
 func TestDashboardOfWorkerOmitsServerParts(t *testing.T) {
 	t.Parallel()

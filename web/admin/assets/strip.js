@@ -4,7 +4,7 @@
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",
   restart: "warn", fallback: "warn", "half-open": "warn",
-  page: "poor", none: "poor", open: "poor",
+  failing: "poor", page: "poor", none: "poor", open: "poor",
 };
 
 // segments returns the time spans in which a state does not change. The span of an unknown state
