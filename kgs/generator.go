@@ -62,5 +62,19 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Dry reports whether the first generator had no key when Next was last called with attempt 0.
+// Probe requests a key from the first generator if Dry, and discards the key. Without it, a server
+// without creations would not notice that the first generator has keys again. The first
+// generator must not be a [Source], because Probe does not report what happened to the key. Probe
+// blocks as long as Next of the first generator.
+func (f *Fallback) Probe(ctx context.Context) {
+	if !f.Dry() {
+		return
+	}
+	if _, err := f.first.Next(ctx, "", 0); err == nil {
+		f.dry.Store(false)
+	}
+}
+
+// Dry reports whether the first generator had no key when Next was last called with attempt 0, and
+// when Probe was last called.
 func (f *Fallback) Dry() bool { return f.dry.Load() }

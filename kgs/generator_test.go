@@ -49,6 +49,43 @@ func TestFallbackDryIgnoresLaterAttempts(t *testing.T) {
 	}
 }
 
+// A probe notices that the first generator has keys again, and a generator that is not dry gets no probe.
+func TestFallbackProbeEndsDry(t *testing.T) {
+	t.Parallel()
+	first := &countingGenerator{err: ErrNoKeys}
+	k := NewFallback(first, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
+	k.Probe(t.Context())
+	if first.calls != 0 {
+		t.Errorf("a probe before the first key makes %d calls, want 0", first.calls)
+	}
+	if _, err := k.Next(t.Context(), "https://go.dev", 0); err != nil {
+		t.Error(err)
+	}
+	if k.Probe(t.Context()); !k.Dry() {
+		t.Error("Dry() = false after a probe that failed")
+	}
+	first.err = nil
+	for range 2 {
+		if k.Probe(t.Context()); k.Dry() {
+			t.Error("Dry() = true after a probe that succeeded")
+		}
+	}
+	if first.calls != 3 {
+		t.Errorf("%d calls of the first generator, want 3: a key and two probes", first.calls)
+	}
+}
+
+// countingGenerator is a generator that counts the calls of Next.
+type countingGenerator struct {
+	calls int
+	err   error
+}
+
+func (c *countingGenerator) Next(context.Context, string, int) (Key, error) {
+	c.calls++
+	return Key{Code: "abc", Source: "first"}, c.err
+}
+
 // fixedGenerator is a generator that always returns the same key and error.
 type fixedGenerator struct {
 	key Key

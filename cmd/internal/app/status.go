@@ -78,6 +78,16 @@ func (ch *Chain) servingFrom() string {
 	return "none"
 }
 
+// probe checks once whether a key source without a local batch has keys again. A local batch checks this by itself.
+func (ch *Chain) probe(ctx context.Context) {
+	if ch.local != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sourceTimeout)
+	defer cancel()
+	ch.keys.Probe(ctx)
+}
+
 // Degraded reports whether the breaker is not closed, or the next key would not come from the key source.
 func (ch *Chain) Degraded() bool {
 	if ch.breaker != nil {
@@ -160,12 +170,17 @@ func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *p
 	return max(0, taken-j.Pool.Keys), j.Known // less than 0 if keys have reached the pool since the ledger was read
 }
 
-// servingInterval is the precision of ServingSince.
-const servingInterval = time.Second
+const (
+	// servingInterval is the precision of ServingSince, and the time between two probes of a key source that has no keys.
+	servingInterval = time.Second
+	// sourceTimeout is the time limit of a probe of a key source.
+	sourceTimeout = time.Second
+)
 
 // servingWatch records when the current source of keys took over.
 type servingWatch struct {
-	from func() string // "batch", "fallback" or "none"
+	from  func() string         // "batch", "fallback" or "none"
+	probe func(context.Context) // checks whether the key source has keys again
 
 	mu    sync.Mutex
 	last  string
@@ -176,6 +191,7 @@ func (w *servingWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(servingInterval)
 	defer tick.Stop()
 	for {
+		w.probe(ctx)
 		w.look()
 		select {
 		case <-ctx.Done():

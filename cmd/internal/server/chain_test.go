@@ -146,6 +146,7 @@ func TestCounterRecoversFromRedisRestart(t *testing.T) {
 		return *s.Breaker == "open" && *s.ServingFrom == "fallback"
 	})
 	redis.Restart()
+	r.await("a counter that answers, without a creation", func(s admin.Status) bool { return *s.Breaker == "closed" && *s.ServingFrom == "batch" })
 	r.await("a counter beyond the existing links", func(s admin.Status) bool {
 		return numbered() && *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
