@@ -92,13 +92,13 @@ type Judgement struct {
 const LeastRate = 0.01
 
 // Runway returns the seconds until the pool is empty at the current rate if no more keys arrive.
-// The runway of an empty pool is 0. The runway is unknown while no server takes keys, and while
-// the switch cannot read the pool.
+// The runway of an empty pool is 0. The runway is unknown while no server takes keys, which includes an empty pool
+// from which no key was taken, and while the switch cannot read the pool.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:
 		return 0, false
-	case j.Pool.Keys == 0:
+	case j.Pool.Keys == 0 && j.Pool.Taken > 0:
 		return 0, true // servers get no keys from an empty pool, so there is no rate
 	case j.Rate < LeastRate:
 		return 0, false

@@ -95,8 +95,11 @@ func TestDeadManMeasuresTheRateOfAllServers(t *testing.T) {
 	if j := look(kgs.PoolStatus{Epoch: 2, Keys: 500}); j.Rate != 0 {
 		t.Errorf("the rate is %v in a new epoch in which no key was taken, want 0", j.Rate)
 	}
-	if runway, known := look(kgs.PoolStatus{Epoch: 2}).Runway(); runway != 0 || !known {
+	if runway, known := look(kgs.PoolStatus{Epoch: 2, Taken: 500}).Runway(); runway != 0 || !known {
 		t.Errorf("Runway() of an empty pool = %v, %v, want 0, true", runway, known)
+	}
+	if runway, known := look(kgs.PoolStatus{Epoch: 3}).Runway(); known {
+		t.Errorf("Runway() of a pool that a worker has just opened = %v, want unknown", runway)
 	}
 	now = now.Add(time.Second)
 	d.observe(now, Observation{}, false)

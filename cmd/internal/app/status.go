@@ -142,8 +142,11 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 		return
 	}
 	space := seen.Current(c.CodeLength)
-	used := space.UsedRatio()
-	s.SpaceLength, s.SpaceUsedRatio = &space.Length, &used
+	s.SpaceLength = &space.Length
+	if space.Next > 0 { // a new ledger was perhaps read just before the first reservation
+		used := space.UsedRatio()
+		s.SpaceUsedRatio = &used
+	}
 	if taken, known := c.takenOf(space, seen, pool); known && taken < space.Size {
 		attempts := float64(space.Size) / float64(space.Size-taken)
 		s.FallbackAttemptsExpected = &attempts
@@ -158,6 +161,9 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 		s.SpaceRunwaySeconds = &seconds
 	}
 }
+
+// Pooled reports whether the key source takes keys from a pool that this chain watches.
+func (ch *Chain) Pooled() bool { return ch.watch != nil }
 
 // takenOf returns how many numbers of space creations and clients have taken. The count is unknown if the keys in a pool in Redis
 // are unknown, because the ledger counts them as taken.

@@ -83,6 +83,17 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	})
 }
 
+// A server reads a new ledger before the first reservation, and again two seconds later.
+func TestUsedSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
+	t.Parallel()
+	for next, known := range map[int64]bool{0: false, 1: true} {
+		s := spaceStatus(t, &Core{}, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: codespace.Size(3), Next: next}}}, nil)
+		if (s.SpaceUsedRatio != nil) != known {
+			t.Errorf("%d numbers are reserved: the used ratio %v is known, want %t", next, s.SpaceUsedRatio, known)
+		}
+	}
+}
+
 // A random code conflicts with the code of a link, but not with a key that waits in a pool.
 func TestExpectedFallbackAttemptsIgnoreKeysInPools(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/web/admin"
 )
 
@@ -74,6 +75,9 @@ func TestServerServesFromEveryKeySource(t *testing.T) {
 func (r *running) wantSpace(known bool) {
 	r.t.Helper()
 	r.await("a read of the ledger", func(admin.Status) bool { return strings.Contains(r.metrics(), "\nkgs_keys_reserved_total ") })
+	if known {
+		r.await("the first reservation", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })
+	}
 	s := r.status()
 	if gauge := strings.Contains(r.metrics(), "\nkgs_space_used_ratio "); gauge != known || (s.SpaceUsedRatio != nil) != known {
 		r.t.Errorf("gauge of the used space exists = %t, status %+v; want known = %t", gauge, s, known)
@@ -150,6 +154,20 @@ func TestCounterRecoversFromRedisRestart(t *testing.T) {
 	r.await("a counter beyond the existing links", func(s admin.Status) bool {
 		return numbered() && *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
+}
+
+// A key source without a pool has no pool capacity.
+func TestStartLogsCapacityOfPoolsOnly(t *testing.T) {
+	t.Parallel()
+	for source, pooled := range map[string]bool{"memory-pool": true, "ledger": false, "random": false} {
+		var log logbuffer.Buffer
+		s := settings(t, sqliteURL(t), "")
+		s.KeySource = source
+		startLogging(t, s, &log)
+		if got := log.String(); !strings.Contains(got, "key_source="+source) || strings.Contains(got, "pool_capacity_keys=") != pooled {
+			t.Errorf("%s: the capacity of a pool must be in the log = %t:\n%s", source, pooled, got)
+		}
+	}
 }
 
 // metrics returns the metrics of the server in text format.

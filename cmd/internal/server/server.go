@@ -106,7 +106,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		})
 		limitConnections(p, c, s.Serve)
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
-		logStart(log, p, c, s)
+		logStart(log, p, c, s, chain.Pooled())
 		return nil
 	})
 }
@@ -139,11 +139,17 @@ func openLinks(c *app.Core, cfg service.Config) *service.Service {
 }
 
 // logStart logs what runs.
-func logStart(log *slog.Logger, p *program.Program, c *app.Core, s config.Server) {
+func logStart(log *slog.Logger, p *program.Program, c *app.Core, s config.Server, pooled bool) {
 	l := describeLimits(s.Serve, web.Limited{})
-	log.Info("serving", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
-		slog.String("database", c.Engine()), slog.String("key_source", s.KeySource), slog.Int64("pool_capacity_keys", s.PoolCapacity),
-		slog.Bool("anonymous", l.Anonymous), slog.String("anonymous_rate", l.AnonymousRate), slog.Int("miss_rate", l.MissRate))
+	attrs := []any{
+		slog.String("url", p.URL()), slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
+		slog.String("database", c.Engine()), slog.String("key_source", s.KeySource),
+	}
+	if pooled {
+		attrs = append(attrs, slog.Int64("pool_capacity_keys", s.PoolCapacity))
+	}
+	log.Info("serving", append(attrs,
+		slog.Bool("anonymous", l.Anonymous), slog.String("anonymous_rate", l.AnonymousRate), slog.Int("miss_rate", l.MissRate))...)
 }
 
 // keys implements [shortener.Keys] with a [kgs.Generator].
