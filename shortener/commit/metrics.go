@@ -10,7 +10,7 @@ import (
 
 // Metrics counts commits and the keys that they need. It may be used concurrently.
 type Metrics struct {
-	rows    prometheus.Histogram // links in one Insert that succeeded
+	rows    prometheus.Histogram // rows in one Insert that succeeded
 	seconds prometheus.Histogram // seconds from sending an Insert until it is durable or fails
 
 	keysTaken        *prometheus.CounterVec
@@ -35,7 +35,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rows: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "shortener_commit_rows",
-			Help:    "Links written by one transaction.",
+			Help:    "Rows sent in one transaction that succeeded: links, aliases that exist already, and repeated requests.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 12),
 		}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_keys_taken_total",
-			Help: "Keys drawn by creations, by key source.",
+			Help: "Keys drawn by creations, by key source, including keys that were given back.",
 		}, []string{"source"}),
 		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_key_conflicts_total",
