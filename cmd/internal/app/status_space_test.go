@@ -105,9 +105,9 @@ func TestExpectedFallbackAttemptsIgnoreKeysInPools(t *testing.T) {
 		want float64 // 0 for unknown
 	}{
 		"a pool in memory":                   {&Core{}, map[int]int64{3: 200_000, 4: 7}, poolOf(t, 200_000, nil), 1.004},
-		"a pool in Redis":                    {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 200_000, nil), 1.004},
-		"a pool in Redis that is unreadable": {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 200_000, errors.New("unreachable")), 0},
-		"newer keys in Redis":                {&Core{pool: &redispool.Pool{}}, nil, poolOf(t, 202_000, nil), 1},
+		"a pool in Redis":                    {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 200_000, nil), 1.004},
+		"a pool in Redis that is unreadable": {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 200_000, errors.New("unreachable")), 0},
+		"newer keys in Redis":                {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 202_000, nil), 1},
 		"no pool":                            {&Core{}, nil, nil, float64(size) / float64(size-201_000)},
 	} {
 		s := spaceStatus(t, tt.core, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: size, Next: 201_000}}, Held: tt.held}, tt.pool)
