@@ -112,21 +112,20 @@ func TestOpenCreatesFolderAndPrivateFile(t *testing.T) {
 
 func TestOpenErrorNamesPath(t *testing.T) {
 	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // without its check, Open would wait until the device is free
+	defer cancel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "plain.txt")
 	if err := os.WriteFile(file, []byte("this is no database, but it is long enough"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{folder, file, filepath.Join(file, "below.db"), os.DevNull} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // Open would wait until a device is free
-		defer cancel()
 		db, err := sqlite.Open(ctx, path)
-		if err == nil {
+		switch {
+		case err == nil:
 			t.Errorf("%s could be opened: %v", path, db.Close())
-		} else if !strings.Contains(err.Error(), path) {
-			t.Errorf("the error %q does not name %s", err, path)
-		} else if errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Open of %s waits: %v", path, err)
+		case !strings.Contains(err.Error(), path), errors.Is(err, context.DeadlineExceeded):
+			t.Errorf("Open of %s fails with %v, want an error at once that names the path", path, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -175,5 +174,3 @@ func TestListsTakeFromOtherMasters(t *testing.T) {
 		t.Errorf("Watch = %+v, %v, want no keys, and no error because two lists answer", s, err)
 	}
 }
-
-func freeAddr(t *testing.T) string { t.Helper(); return net.JoinHostPort("127.0.0.1", freePort(t)) }
