@@ -64,3 +64,40 @@ func (m *Meter) Sample(total int64, now time.Time) {
 
 // Rate returns the average growth of the count per second. It returns 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }
+
+// Window measures the rate at which a count grew in the last few seconds. It is exactly 0 once the count has
+// stood still for that time. It is not safe for concurrent use.
+type Window struct {
+	size    time.Duration
+	samples []windowSample // oldest first; the second is less than size old
+}
+
+type windowSample struct {
+	total int64
+	at    time.Time
+}
+
+// NewWindow returns a window of this size, which the caller samples several times within it.
+func NewWindow(size time.Duration) Window { return Window{size: size} }
+
+// Sample records that the count has the value total at the time now.
+func (w *Window) Sample(total int64, now time.Time) {
+	w.samples = append(w.samples, windowSample{total, now})
+	for len(w.samples) > 1 && now.Sub(w.samples[1].at) >= w.size {
+		w.samples = w.samples[1:]
+	}
+}
+
+// Rate returns the average growth of the count per second between the first and the last sample in the window. It
+// returns 0 until the second sample.
+func (w *Window) Rate() float64 {
+	if len(w.samples) < 2 {
+		return 0
+	}
+	first, last := w.samples[0], w.samples[len(w.samples)-1]
+	elapsed := last.at.Sub(first.at)
+	if elapsed <= 0 {
+		return 0
+	}
+	return float64(last.total-first.total) / elapsed.Seconds()
+}

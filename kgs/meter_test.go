@@ -32,3 +32,28 @@ func TestMeterAveragesSteps(t *testing.T) {
 		t.Errorf("the rate is %v after an hour without samples, want 60,000 / 3600 s", rate)
 	}
 }
+
+// The rate follows the count within the window, also after a long time without growth.
+func TestWindowForgetsOlderGrowth(t *testing.T) {
+	t.Parallel()
+	w := NewWindow(5 * time.Second)
+	now, total := time.Now(), int64(1_000_000)
+	if rate := w.Rate(); rate != 0 {
+		t.Errorf("the rate is %v without a sample, want 0", rate)
+	}
+	for _, tt := range []struct {
+		seconds int
+		growth  int64 // per second
+	}{{60, 20}, {600, 0}, {60, 20}} {
+		for second := range tt.seconds {
+			w.Sample(total, now)
+			total, now = total+tt.growth, now.Add(time.Second)
+			if rate := w.Rate(); second > 5 && rate != float64(tt.growth) {
+				t.Fatalf("the rate is %v after %d s of %d a second", rate, second, tt.growth)
+			}
+		}
+	}
+	if len(w.samples) > 6 {
+		t.Errorf("the window holds %d samples, want at most 6", len(w.samples))
+	}
+}

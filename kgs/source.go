@@ -44,7 +44,8 @@ type Source struct {
 	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // keys handed out from batches that are empty now
-	rate     EWMA                     // rate at which keys are handed out
+	again    int64                    // returned keys handed out again
+	rate     EWMA                     // rate at which keys are handed out from batches; only a refill samples it, so that an idle source has no timer
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
 	filled   chan struct{}            // closed and replaced when a refill ends or installs a current batch
@@ -138,6 +139,7 @@ func (s *Source) takeReturned() (Key, bool) {
 	k := s.returned[n-1]
 	s.returned = s.returned[:n-1]
 	s.reused.Store(int64(n - 1))
+	s.again++
 	return k, true
 }
 

@@ -124,21 +124,18 @@ func (s *Source) fetch(ctx context.Context) error {
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rate = s.measured()
+	s.rate.Sample(s.drawn(), time.Now())
 	n := min(max(s.rate.Rate(), s.burst)*s.cfg.Hold.Seconds(), float64(maxGrowth*s.fetched))
 	return int(min(max(n, float64(s.cfg.Min)), float64(s.cfg.Max)))
 }
 
-// measured returns the rate with the keys handed out since the last sample. Only a refill stores it as the next
-// sample, so that an idle source has no timer. The caller holds mu.
-func (s *Source) measured() EWMA {
+// drawn returns how many keys were handed out from batches. The caller holds mu.
+func (s *Source) drawn() int64 {
 	total := s.drained
 	if l := s.current.Load(); l != nil {
 		total += int64(len(l.batch.Codes)) - l.left()
 	}
-	rate := s.rate
-	rate.Sample(total, time.Now())
-	return rate
+	return total
 }
 
 // finish queues a batch for settlement. The queue is bounded, because the Source takes no new
@@ -251,12 +248,12 @@ func (s *Source) Local() int64 {
 	return n
 }
 
-// Rate returns the smoothed rate of keys handed out per second.
-func (s *Source) Rate() float64 {
+// Taken returns how many keys the source has handed out. A key that was returned and handed out
+// again counts each time. After Close, the value has no meaning.
+func (s *Source) Taken() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rate := s.measured()
-	return rate.Rate()
+	return s.drawn() + s.again
 }
 
 // Failing returns the error of the last refill, or nil if it succeeded.

@@ -311,8 +311,8 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		if want := int(1000 * s.cfg.Hold.Seconds()); last < want*9/10 || last > want*11/10 {
 			t.Errorf("the last batch has %d keys at 1,000/s, want about %d", last, want)
 		}
-		if rate := s.Rate(); rate < 950 || rate > 1050 {
-			t.Errorf("Rate() = %.0f, want about 1000", rate)
+		if taken := s.Taken(); taken != 20_000 {
+			t.Errorf("Taken() = %d, want 20,000", taken)
 		}
 	})
 }
@@ -347,6 +347,9 @@ func TestSourceSettlesEveryOutcome(t *testing.T) {
 			t.Errorf("after Returned(%s) the next key is %s", c.Code, again.Code)
 		} else {
 			again.Batch.Returned(again.Code)
+		}
+		if taken := s.Taken(); taken != 4 {
+			t.Errorf("Taken() = %d, want 4: three keys and one of them again", taken)
 		}
 		closeSource(t, s)
 		if len(supply.lost) != 1 || supply.lost[0] != b.Code {

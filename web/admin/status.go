@@ -23,7 +23,7 @@ type Status struct {
 	CapacityKeys      *int64   `json:"capacity_keys"`
 	LocalKeys         *int64   `json:"local_keys"`
 	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate of all servers; nil while they take no keys
-	TakenPerSecond    *float64 `json:"taken_per_second"`    // keys that this server takes from the key source
+	TakenPerSecond    *float64 `json:"taken_per_second"`    // keys that this server's creations took from the local batch, over the last five seconds
 	RefilledPerSecond *float64 `json:"refilled_per_second"` // keys that this program's worker adds to the pool
 	Epoch             *int64   `json:"epoch"`
 	MayEvict          *bool    `json:"may_evict"` // whether Redis may evict keys of the pool
@@ -91,7 +91,7 @@ func (s Status) Rows() []Row {
 	if s.LocalKeys != nil {
 		rows = append(rows,
 			Row{Label: "Keys in the local batch", Value: show(s.LocalKeys, humanize.Comma)},
-			Row{Label: "Keys taken by this server", Value: show(s.TakenPerSecond, human.PerSecond)})
+			Row{Label: "Keys taken from the key source", Value: show(s.TakenPerSecond, human.PerSecond)})
 	}
 	return slices.Concat(rows, s.poolRows(), s.spaceRows())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"keypool/cmd/internal/program"
+	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
@@ -50,7 +51,7 @@ func (ch *Chain) Status() admin.Status {
 	from, since := ch.serving.look()
 	s.ServingFrom, s.ServingSince = &from, &since
 	if ch.local != nil {
-		local, rate := ch.local.Local(), ch.local.Rate()
+		local, rate := ch.local.Local(), ch.serving.takenRate()
 		s.LocalKeys, s.TakenPerSecond = &local, &rate
 	}
 	if ch.fromLedger { // the ledger does not count codes from other sources
@@ -76,6 +77,14 @@ func (ch *Chain) servingFrom() string {
 		return "fallback"
 	}
 	return "none"
+}
+
+// taken counts the keys that the local batch has handed out.
+func (ch *Chain) taken() int64 {
+	if ch.local == nil {
+		return 0
+	}
+	return ch.local.Taken()
 }
 
 // probe checks once whether a key source without a local batch has keys again. A local batch checks this by itself.
@@ -179,18 +188,22 @@ func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *p
 const (
 	// servingInterval is the precision of ServingSince, and the time between two probes of a key source that has no keys.
 	servingInterval = time.Second
+	// takenWindow is the time over which the rate of taken keys is measured.
+	takenWindow = 5 * time.Second
 	// sourceTimeout is the time limit of a probe of a key source.
 	sourceTimeout = time.Second
 )
 
-// servingWatch records when the current source of keys took over.
+// servingWatch records when the current source of keys took over, and the rate at which creations take keys from the local batch.
 type servingWatch struct {
 	from  func() string         // "batch", "fallback" or "none"
 	probe func(context.Context) // checks whether the key source has keys again
+	taken func() int64          // keys that creations took from the local batch
 
 	mu    sync.Mutex
 	last  string
 	since time.Time
+	rate  kgs.Window
 }
 
 func (w *servingWatch) run(ctx context.Context) error {
@@ -199,6 +212,7 @@ func (w *servingWatch) run(ctx context.Context) error {
 	for {
 		w.probe(ctx)
 		w.look()
+		w.sample()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -216,4 +230,17 @@ func (w *servingWatch) look() (string, time.Time) {
 		w.last, w.since = from, time.Now()
 	}
 	return w.last, w.since
+}
+
+func (w *servingWatch) sample() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rate.Sample(w.taken(), time.Now())
+}
+
+// takenRate returns the keys per second that creations took from the local batch in the last five seconds.
+func (w *servingWatch) takenRate() float64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rate.Rate()
 }

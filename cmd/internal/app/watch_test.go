@@ -18,6 +18,7 @@ import (
 	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
+	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
@@ -110,6 +111,30 @@ func TestServingWatchReportsWhenSourceChanged(t *testing.T) {
 		from = "fallback"
 		if got, since := w.look(); got != "fallback" || since.Sub(start) != time.Hour {
 			t.Errorf("serving from %s since %v, want fallback since one hour after %v", got, since, start)
+		}
+	})
+}
+
+// The rate is 0 a few seconds after the last creation.
+func TestTakenRateEndsWithCreations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var taken atomic.Int64
+		w := &servingWatch{
+			from: func() string { return "batch" }, probe: func(context.Context) {}, taken: taken.Load, rate: kgs.NewWindow(takenWindow),
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.run(ctx) }() // returns nil
+		for range 600 {                // 20 keys a second for a minute
+			time.Sleep(100 * time.Millisecond)
+			taken.Add(2)
+		}
+		if rate := w.takenRate(); math.Abs(rate-20) > 1 {
+			t.Errorf("the rate is %v, want 20", rate)
+		}
+		time.Sleep(takenWindow + servingInterval)
+		if rate := w.takenRate(); rate != 0 {
+			t.Errorf("the rate is %v after the last creation, want 0", rate)
 		}
 	})
 }
