@@ -161,7 +161,8 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.anchor.close())
 }
 
-// create makes sure that a file exists at path. It returns the absolute path.
+// create makes sure that a file exists at path. It returns the absolute path, without symbolic links, because SQLite keeps the log
+// beside the file to which a link leads.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -175,6 +176,9 @@ func create(path string) (string, error) {
 	// could drop the locks of that database.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", fmt.Errorf("follow the link to the database: %w", err)
+		}
 		return path, nil
 	}
 	if err == nil {

@@ -110,6 +110,24 @@ func TestOpenCreatesFolderAndPrivateFile(t *testing.T) {
 	}
 }
 
+// SQLite keeps the log beside the file to which a symbolic link leads.
+func TestOpenFollowsSymbolicLink(t *testing.T) {
+	t.Parallel()
+	target, link := filepath.Join(t.TempDir(), "target.db"), filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if db, err := sqlite.Open(t.Context(), link); err == nil || !strings.Contains(err.Error(), target) {
+		t.Errorf("Open of a link to a missing file: %v, %v, want an error that names the target", db, err)
+	}
+	exec(t, open(t, target).Write, `CREATE TABLE t (a INTEGER)`)
+	db := open(t, link)
+	exec(t, db.Write, `INSERT INTO t VALUES (1)`)
+	if err := db.Ping(t.Context()); err != nil {
+		t.Errorf("Ping = %v", err)
+	}
+}
+
 func TestOpenErrorNamesPath(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // without its check, Open would wait until the device is free
