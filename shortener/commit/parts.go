@@ -77,10 +77,13 @@ func New(cfg Config) *Parts {
 	return p
 }
 
-// WithAlias commits a link whose code is an alias, and returns its outcome: Inserted or Conflict. It fails at once if the part of the alias does not
-// answer. Otherwise it blocks and fails as commit does.
+// WithAlias commits a link whose code is an alias, and returns its outcome: Inserted or Conflict. It fails at once if the part of the alias, or that of
+// its idempotency key, does not answer. Otherwise it blocks and fails as commit does.
 func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	part, answers := p.Placement.PartOf(link.Code)
+	if answers && link.Once != nil {
+		_, answers = p.Placement.PartOfRequest(link.Once.Key)
+	}
 	if !answers {
 		return 0, errPartDown
 	}

@@ -47,6 +47,8 @@ func TestUnavailableParts(t *testing.T) {
 	h.off[1].Store(true)
 	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("alias1")})
 	assertUnavailable(t, err, shortener.ErrNotWritten)
+	_, _, _, err = s.CreateOnce(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("alias2")}, "key1")
+	assertUnavailable(t, err, shortener.ErrNotWritten) // the part of the idempotency key does not answer
 	if err := s.Ready(t.Context()); err != nil {
 		t.Errorf("the service is not ready: %v", err)
 	}
