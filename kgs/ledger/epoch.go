@@ -54,12 +54,12 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 	return e, err
 }
 
-// RecentEpochs returns how many epochs of the list were opened within the given time, and how long ago the last of them was opened, by the clock of
-// the database.
+// RecentEpochs returns how many epochs of the list workers opened within the given time, and how long ago the last of them was opened, by
+// the clock of the database. It leaves out epochs that the ledger opened itself when it skipped ahead.
 func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs
-		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1 AND list = $2`, within.Microseconds(), l.number).Scan(&n, &age)
+		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1 AND list = $2 AND pool <> ''`, within.Microseconds(), l.number).Scan(&n, &age)
 	if err != nil {
 		return 0, 0, fmt.Errorf("ledger: recent epochs: %w", err)
 	}

@@ -213,7 +213,7 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	if err != nil {
 		return err
 	}
-	s.current, s.next = &r, r.Lo
+	s.current, s.next, s.failing = &r, r.Lo, time.Time{}
 	return nil
 }
 

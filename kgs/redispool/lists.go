@@ -60,6 +60,10 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var errs []error
 	for _, i := range l.fullestFirst() {
+		if err := ctx.Err(); err != nil { // the lists before this one used up the time, and it may have keys
+			errs = append(errs, l.name(i, err))
+			break
+		}
 		list := l.lists[i]
 		b, err := list.breaker.Take(ctx, n)
 		if err == nil {
