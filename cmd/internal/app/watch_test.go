@@ -132,7 +132,8 @@ func TestTakenRateEndsWithCreations(t *testing.T) {
 		if rate := w.takenRate(); math.Abs(rate-20) > 1 {
 			t.Errorf("the rate is %v, want 20", rate)
 		}
-		time.Sleep(takenWindow + servingInterval)
+		time.Sleep(takenWindow + 2*servingInterval) // a sample may precede the last creation by an interval
+		synctest.Wait()
 		if rate := w.takenRate(); rate != 0 {
 			t.Errorf("the rate is %v after the last creation, want 0", rate)
 		}

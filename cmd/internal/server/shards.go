@@ -19,7 +19,7 @@ import (
 
 // migrateFlags are the flags of the command migrate.
 type migrateFlags struct {
-	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved, and meanwhile servers cannot create links. It may be repeated."`
+	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. It may be repeated."`
 }
 
 // errNoReadURLs reports settings that exclude each other.

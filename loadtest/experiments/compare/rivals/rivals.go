@@ -81,7 +81,7 @@ type redisSet struct {
 }
 
 func openRedisSet(ch *Chain, ctx context.Context) error {
-	client, err := ch.openRedis(ctx)
+	client, err := ch.openRedis()
 	if err != nil {
 		return err
 	}
