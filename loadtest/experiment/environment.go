@@ -97,5 +97,6 @@ func (p processors) foreign(since processors) float64 {
 	if all <= 0 {
 		return 0
 	}
-	return max(0, (p.busy-since.busy)-(p.ours-since.ours)) / all
+	foreign := (p.busy - since.busy) - (p.ours - since.ours)
+	return min(max(0, foreign/all), 1) // the sums of processor times are not exact
 }

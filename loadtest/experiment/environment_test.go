@@ -15,6 +15,9 @@ func TestForeignShareExcludesThisProcess(t *testing.T) {
 	if got := (processors{all: 200, busy: 110, ours: 50}).foreign(before); got != 0.3 {
 		t.Errorf("foreign share %v, want 0.3", got)
 	}
+	if got := (processors{all: 100.00000000000001, busy: 100.1}).foreign(processors{}); got != 1 {
+		t.Errorf("foreign share %v of a busy machine, want 1", got)
+	}
 	p, err := readProcessors()
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
 		t.Errorf("%+v, error %v", p, err)
