@@ -122,10 +122,10 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
 	}
+	s.ledger.Remember(pool.HighWater) // so that no reservation repeats a number, even if the epoch has to wait
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}
-	s.ledger.Remember(pool.HighWater)
 	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)

@@ -106,6 +106,30 @@ func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 	}
 }
 
+// TestNoNumberIsRepeatedWhileEpochHasToWait sets the ledger back after two epochs within a day. The new epoch has to wait, but no
+// reservation may repeat a number.
+func TestNoNumberIsRepeatedWhileEpochHasToWait(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.open("a")
+	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	d.wantSize(s, 0)
+	d.fill(s, 300, 300)
+	if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], "epoch", 3).Err(); err != nil { // an epoch of the lost history
+		t.Fatal(err)
+	}
+	d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
+	d.LedgerUnderTest = d.Reopen()
+	if err := d.filler("b").Prepare(t.Context()); !errors.Is(err, errSeveralPools) {
+		t.Fatalf("Prepare = %v, want errSeveralPools", err)
+	}
+	if r, err := d.Reserve(t.Context(), "c", ledger.StateBatch, 6, 10); err != nil || r.Lo < 300 {
+		t.Errorf("the ledger reserved %d to %d again, error %v", r.Lo, r.Hi, err)
+	}
+}
+
 // TestFillerAcceptsEpochOfAnotherWorker lets another worker begin an epoch and open the pool for
 // it after a filler has read the ledger and before the filler reads the pool.
 func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {

@@ -50,7 +50,7 @@ func TestPoolOfAnotherDatabaseIsRefused(t *testing.T) {
 	if err := d.client.HSet(t.Context(), first.cfg.Pool.keys[0], "claimed", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
-	copied.cfg.Pool.cfg.Alarm.foreignAt = time.Time{} // a minute has passed
+	copied.cfg.Pool.cfg.Alarm.foreignUntil = time.Time{} // a minute has passed
 	other.wantSize(copied, 0)
 	if err := first.Prepare(t.Context()); !errors.Is(err, ErrForeign) {
 		t.Errorf("Prepare of the former owner = %v, want ErrForeign", err)

@@ -64,7 +64,7 @@ type Config struct {
 	// Database names the database of the ledger, in digits and slashes. A pool that the ledger of another database fills is refused. If it
 	// is empty, the owner of the pool is not checked.
 	Database string
-	Alarm    *Alarm // the pool raises it; may be nil
+	Alarm    *Alarm // the pool raises it; if nil, the pool has its own
 }
 
 // Pool is a pool of codes in a Redis list. It works on a single Redis, behind Sentinel, and in a
@@ -110,7 +110,7 @@ var _ kgs.Supply = (*Pool)(nil)
 // New returns a pool that uses client. It does not call Redis. The client must not retry for
 // longer than callers can wait; see [OpenClient]. The caller closes the client.
 func New(client redis.UniversalClient, cfg Config) *Pool {
-	cfg.Name, cfg.Prefix = cmp.Or(cfg.Name, "default"), cmp.Or(cfg.Prefix, DefaultPrefix)
+	cfg.Name, cfg.Prefix, cfg.Alarm = cmp.Or(cfg.Name, "default"), cmp.Or(cfg.Prefix, DefaultPrefix), cmp.Or(cfg.Alarm, new(Alarm))
 	return &Pool{
 		client:  client,
 		cfg:     cfg,
