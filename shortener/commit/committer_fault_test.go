@@ -21,10 +21,7 @@ func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 		g := newGate()
 		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
 		start := time.Now()
-		var answers []<-chan answer
-		for i := range maxInserters + 1 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, maxInserters+1)
 		for i, a := range answers {
 			err := (<-a).err
 			if queued := i >= maxInserters; err == nil || errors.Is(err, shortener.ErrNotWritten) != queued {
@@ -119,16 +116,9 @@ func TestCommitIsolatesARefusedLink(t *testing.T) {
 		for range maxInserters {
 			commitAsync(t.Context(), c, "busy") // the next links form one group
 		}
-		var answers []<-chan answer
-		for i := range 7 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, 7)
 		close(g.open)
-		for i, a := range answers {
-			if got := <-a; (i == 3) != errors.Is(got.err, shortener.ErrRefused) || (i != 3) != (got.outcome == shortener.Inserted) {
-				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
-			}
-		}
+		wantOneFailed(t, answers, 3, shortener.ErrRefused)
 	})
 }
 
@@ -149,16 +139,9 @@ func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
 		for range maxInserters {
 			commitAsync(t.Context(), c, "first") // the next links form one group
 		}
-		var answers []<-chan answer
-		for i := range 7 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, 7)
 		close(g.open)
-		for i, a := range answers {
-			if got := <-a; (i == 3) != errors.Is(got.err, shortener.ErrKeyBusy) || (i != 3) != (got.outcome == shortener.Inserted) {
-				t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
-			}
-		}
+		wantOneFailed(t, answers, 3, shortener.ErrKeyBusy)
 		if len(g.rows) != maxInserters+1 {
 			t.Errorf("%d Inserts, want %d", len(g.rows), maxInserters+1)
 		}
@@ -194,4 +177,14 @@ func TestCommitMetricsOfFailedInserts(t *testing.T) {
 			t.Errorf("%d observations of rows and %d of seconds, want 1 and 2", rows, seconds)
 		}
 	})
+}
+
+// wantOneFailed checks that the link with the index failed fails with want, and that the other links are inserted.
+func wantOneFailed(t *testing.T, answers []<-chan answer, failed int, want error) {
+	t.Helper()
+	for i, a := range answers {
+		if got := <-a; (i == failed) != errors.Is(got.err, want) || (i != failed) != (got.outcome == shortener.Inserted) {
+			t.Errorf("link %d: outcome %v, %v", i, got.outcome, got.err)
+		}
+	}
 }

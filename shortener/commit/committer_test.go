@@ -96,6 +96,14 @@ func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 	return answers
 }
 
+// commitMany starts n commits, one after the other, of links with the codes 0, 1 and so on.
+func commitMany(ctx context.Context, c *committer, n int) (answers []<-chan answer) {
+	for i := range n {
+		answers = append(answers, commitAsync(ctx, c, fmt.Sprint(i)))
+	}
+	return answers
+}
+
 func wantInserted(t *testing.T, a answer) {
 	t.Helper()
 	if a.outcome != shortener.Inserted || a.err != nil {
@@ -108,10 +116,7 @@ func TestCommitLinksShareInserts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
-		var answers []<-chan answer
-		for i := range maxInserters + 10 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, maxInserters+10)
 		close(g.open)
 		for _, a := range answers {
 			wantInserted(t, <-a)
@@ -144,10 +149,7 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		c := startCommitter(t, &fakeStore{insert: g.insert}, 3)
-		var answers []<-chan answer
-		for i := range maxInserters + 3 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, maxInserters+3)
 		start := time.Now()
 		_, err := c.commit(t.Context(), testLink("one too many"))
 		if !errors.Is(err, errQueueFull) || !errors.Is(err, shortener.ErrNotWritten) {
@@ -199,10 +201,7 @@ func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		c := startCommitter(t, &fakeStore{insert: g.insert}, 0)
-		var answers []<-chan answer
-		for i := range maxInserters + 5 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, maxInserters+5)
 		closed := make(chan error)
 		go func() { closed <- c.close(t.Context()) }()
 		synctest.Wait()
@@ -231,10 +230,7 @@ func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 			}
 			return g.insert(ctx, links)
 		}}, NewMetrics(prometheus.NewRegistry()), 0)
-		var answers []<-chan answer
-		for i := range maxInserters + 1 {
-			answers = append(answers, commitAsync(t.Context(), c, fmt.Sprint(i)))
-		}
+		answers := commitMany(t.Context(), c, maxInserters+1)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if err := c.close(ctx); !errors.Is(err, context.DeadlineExceeded) {
