@@ -37,7 +37,7 @@ func PrintExplanation(w io.Writer, x explain.Explanation, asJSON bool) error {
 	for _, line := range x.NotRecorded {
 		fact("not recorded", "%s", line)
 	}
-	_ = t.Flush()
+	_ = t.Flush() // a strings.Builder does not fail
 	_, err := io.WriteString(w, text.String())
 	return err
 }

@@ -34,7 +34,7 @@ func newProgress(out io.Writer, total int64) *progress {
 	return p
 }
 
-// show shows that done steps are done.
+// show shows that done steps are done. It ignores errors of the output, because the work continues without a display.
 func (p *progress) show(done int64, text string) {
 	if p.bar != nil {
 		p.bar.Describe(text)
@@ -54,7 +54,7 @@ func (p *progress) show(done int64, text string) {
 // print prints a line above the bar.
 func (p *progress) print(line string) error {
 	if p.bar != nil {
-		_ = p.bar.Clear()
+		_ = p.bar.Clear() // the next write to the same output reports the error
 	}
 	_, err := fmt.Fprintln(p.out, line)
 	return err
