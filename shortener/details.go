@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Details are the further members of a link. A link has Details if it has an owner or if it was changed.
-// They are immutable: a change of a link replaces them. The JSON members are those of the column details
-// in the database.
+// Details are the further members of a link. A link has Details if it has an owner, if it was changed, or
+// if an import gave it such members. Details are immutable: a change of a link replaces them. Their JSON
+// encoding is the column details in the database.
 type Details struct {
 	Owner        int64     `json:"owner,omitzero"`          // id of the token to which the link belongs; 0 for an anonymous link
 	Title        string    `json:"title,omitzero"`          // at most 200 characters
@@ -18,11 +18,11 @@ type Details struct {
 	ChangedAt    time.Time `json:"changed_at,omitzero"`     // time of the last change
 	Redirect     int       `json:"redirect,omitzero"`       // HTTP status of a redirect; 0 means DefaultRedirect
 	Forward      Forward   `json:"forward,omitzero"`        // the part of the URL of a request that is forwarded; "" means ForwardNone
-	FirstURL     string    `json:"first_url,omitzero"`      // the URL as created, if it was changed
+	FirstURL     string    `json:"first_url,omitzero"`      // the URL at the creation, if the URL was changed
 	URLChangedAt time.Time `json:"url_changed_at,omitzero"` // time of the last change of the URL; older releases did not store it
 }
 
-// DefaultRedirect is the HTTP status of a redirect, unless the link has another one.
+// DefaultRedirect is the HTTP status of a redirect if the link does not choose another one.
 const DefaultRedirect = 302
 
 // Forward is the part of the URL of a request that a redirect appends to the URL of the link.
@@ -47,7 +47,7 @@ func (d *Details) Text() *string {
 	return new(string(b))
 }
 
-// ParseDetails returns the details with the given Text.
+// ParseDetails is the inverse of Details.Text.
 func ParseDetails(text *string) (*Details, error) {
 	if text == nil {
 		return nil, nil //nolint:nilnil // NULL in the database

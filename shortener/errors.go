@@ -7,24 +7,26 @@ import (
 )
 
 var (
-	// ErrNotFound reports that no link has the code or ever had it.
+	// ErrNotFound reports that no link has the code, and no tombstone has it either.
 	ErrNotFound = errors.New("no link has this code")
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
-	// ErrGone, although the link resolves again when the host is no longer on the list.
+	// ErrGone, so clients get the same answer as for a deleted link. But the link resolves again
+	// after the host is removed from the list.
 	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
 	ErrAliasTaken = errors.New("the alias belongs to another link")
 	// ErrFixed reports a change of the URL of a link that is not editable.
 	ErrFixed = errors.New("the URL of the link is fixed")
-	// ErrVersion reports that a link has another version than a change requires.
+	// ErrVersion reports that a change requires another version of the link.
 	ErrVersion = errors.New("the link has another version")
 	// ErrKeyReused reports that an idempotency key belongs to a creation with another payload.
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
 	// ErrKeyBusy reports that another creation with the same idempotency key is in progress.
 	ErrKeyBusy = errors.New("a request with the same idempotency key is in progress")
-	// ErrBusy reports that the server, or the part of it that one token may use, handles the maximum number of requests of this kind.
+	// ErrBusy reports that the server already handles the maximum number of requests of this kind,
+	// for all clients or for one token.
 	ErrBusy = errors.New("the server handles the maximum number of such requests")
 	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
@@ -37,17 +39,17 @@ var (
 	// ErrStoreFull reports that the store refused a write for lack of disk space. Rows
 	// that were written earlier are intact.
 	ErrStoreFull = errors.New("the store is out of disk space")
-	// ErrChanged reports that a link is not in the state in which the caller read it.
+	// ErrChanged reports that a link has changed since the caller read it.
 	ErrChanged = errors.New("the link has changed")
 	// ErrPosition reports that a position in a list of links is malformed.
 	ErrPosition = errors.New("the position in the list is malformed")
-	// ErrRefused reports that the engine rejects the data of a link. A repeated write would
+	// ErrRefused reports that the engine rejects the data of a link. A repetition of the write would
 	// fail too. An error of a Store that wraps ErrRefused also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")
 )
 
-// InvalidError reports which field of a request is invalid and what is accepted. Its
-// text may be shown to the user.
+// InvalidError reports which field of a request is invalid and which values are valid. Its text may
+// be shown to the user.
 type InvalidError struct {
 	Field  string // name of the member of the request or of the imported link, such as "url"
 	Reason string // a clause that follows the name of the field: "must have a host"

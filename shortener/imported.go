@@ -10,18 +10,18 @@ import (
 	"keypool/shortener/destination"
 )
 
-// ImportRules check links that an import brings from another service or from another database. Times in the past,
-// long codes and links without an expiry are valid, because such links exist. The block list does not
-// apply: a link to a blocked host exists, and does not resolve.
+// ImportRules check links that are imported from another service or from another database. Times in the past, long codes
+// and links without an expiry are valid, because such links exist already. The block list does not apply, because a link
+// to a blocked host may exist in the store. Such a link does not resolve.
 type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
-	OwnHosts *destination.Hosts // further names of this service
+	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported reports whether this program exported the links. A key may then equal a reserved name.
+	// Exported is true if this program exported the links. Then a code may equal a reserved name, because keys may.
 	Exported bool
 }
 
-// Check returns a link in the form in which it is stored, or an *InvalidError that names the invalid member. The
+// Check returns the link in the form in which the store keeps it, or an *InvalidError that names the invalid member. The
 // result shares no slice with l. Its Source is SourceImport.
 func (r *ImportRules) Check(l Link) (_ Link, err error) {
 	if err := r.checkCode(l.Code); err != nil {
@@ -63,7 +63,8 @@ func (r *ImportRules) checkCode(code string) error {
 
 const reasonFixed = "must be absent for a fixed link, whose URL never changes"
 
-// maxVersion leaves room for more changes than a link can have.
+// maxVersion is the greatest version that an import accepts. After it, an int64 has room for more changes than a link can
+// have.
 const maxVersion = 1 << 53
 
 // checkDetails returns a copy of d, or nil if d has only default values.
@@ -104,11 +105,13 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	return &checked, nil
 }
 
-// maxSkew is how much earlier than the creation of a link its other times may be, and how far its times may be in the future.
-// The clocks of two servers that changed the link may differ, and another service may have written local times.
+// maxSkew is the maximum time by which the other times of a link may precede its creation, and by which its times may lie
+// in the future. The clocks of two servers that changed the link may differ, and another service may have written local
+// times.
 const maxSkew = 24 * time.Hour
 
-// checkMoments checks the times of a link and converts them to their stored form. Lists can sort only times from 1970 on.
+// checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times
+// before 1970, because lists cannot sort them.
 func (r *ImportRules) checkMoments(l *Link) error {
 	type moment struct {
 		field string

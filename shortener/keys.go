@@ -2,17 +2,19 @@ package shortener
 
 import "context"
 
-// Keys supplies the codes of new links. A pool ignores the URL and the attempt. A hash uses
-// both.
+// Keys supplies the keys of new links. A key source that takes keys from a pool ignores the
+// URL and the attempt. The key source hash computes the key from the URL and the attempt.
 type Keys interface {
-	// Next returns a key for url. The first attempt of a creation is 0. Each
-	// conflict increases it by one, and so does each key without a batch that the creation could not use. Next may be called concurrently. It returns at once
-	// while a local batch has keys. Otherwise it blocks until a key arrives or ctx ends.
-	// It fails with ErrKeysExhausted when no key is available.
+	// Next returns a key for url. The first attempt of a creation is 0. The creation adds 1
+	// after a conflict, and after a key that it could not use and that has no batch or equals
+	// a path of this service. Next may be called concurrently. If a local batch has keys,
+	// Next returns at once. Otherwise it blocks until a key arrives or ctx ends. It fails
+	// with ErrKeysExhausted if no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
-// Key is a code drawn for one creation. The creation settles it exactly once.
+// Key is a key that a creation drew. The creation settles it exactly once: it calls one
+// method of Batch.
 type Key struct {
 	Code   string
 	Source string // the Source of the link and a metric label
@@ -24,9 +26,10 @@ type Key struct {
 type Batch interface {
 	// Used records that the store has a row with a code of this batch.
 	Used()
-	// Returned records that the store has no row with code. The code may be handed out again.
+	// Returned records that the store has no row with code. The key source may hand the code
+	// out again.
 	Returned(code string)
-	// Lost records that the store may have a row with code. The code is never handed out
-	// again.
+	// Lost records that the store may have a row with code. The key source never hands the
+	// code out again.
 	Lost(code string)
 }

@@ -15,8 +15,7 @@ const (
 	maxTag   = 32
 )
 
-// details returns the details of the link to create, or nil for an anonymous request. The service accepts
-// these members only from a token.
+// details returns the details of the link to create, or nil for an anonymous request.
 func (r *Request) details() (*Details, error) {
 	if r.Owner == 0 {
 		return nil, nil //nolint:nilnil // an anonymous link has no details
@@ -26,7 +25,7 @@ func (r *Request) details() (*Details, error) {
 	return d, err
 }
 
-// set replaces the members that p has. It shares no memory with p.
+// set validates the members that are not nil in p, and copies them to d. Afterwards d shares no memory with p.
 func (d *Details) set(p Patch) error {
 	if p.Title != nil {
 		title, err := checkTitle(*p.Title)
@@ -63,9 +62,9 @@ func (d *Details) set(p Patch) error {
 	return nil
 }
 
-// SatisfiedBy reports whether the stored link is what the request asks for. wanted is the link that the request describes. If the
-// request has no expiry, the expiry of the stored link does not matter. A fixed link satisfies every anonymous creation with its
-// URL. Otherwise the owner and the members that the owner chose must be the same.
+// SatisfiedBy reports whether the stored link is the link that the request asks for. The parameter wanted is the link that the
+// request describes. The two links must have the same URL and the same Editable. If the request has an expiry, the expiries must
+// be equal. If the request has an owner, the owner and the members that the owner chose must be equal too.
 func (r *Request) SatisfiedBy(stored, wanted Link) bool {
 	if stored.URL != wanted.URL || stored.Editable() != wanted.Editable() || r.hasExpiry() && !stored.ExpiresAt.Equal(wanted.ExpiresAt) {
 		return false

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Before is a position in a list of links that is sorted by the time of their creation, from the newest to the
-// oldest. Links that were created in the same microsecond are in this order: the links with a rank, from the highest
-// rank to the lowest, and then the links without a rank, from the last code to the first.
+// Before is a position in a list of links. The list is sorted by the creation time of the links, from the newest
+// to the oldest. Of the links that were created in the same microsecond, those with a rank come first, from the
+// highest rank to the lowest. The links without a rank follow, from the last code to the first.
 type Before struct {
 	At   time.Time
-	Rank int64  // bound of the links with a rank that were created at At
-	Code string // bound of the links without a rank that were created at At
+	Rank int64  // of the links with a rank that were created at At, those with a lower rank follow
+	Code string // of the links without a rank that were created at At, those with a lower code follow
 }
 
-// MergeNewest implements [Store.Newest] for a store that can sort the links of each table by the time of their
-// creation. Each of the two functions reads up to a number of links that follow a position.
+// MergeNewest implements [Store.Newest] for a store that can sort the links of each table by their creation time.
+// The functions ranked and unranked read the links of the two tables. Each returns the links that follow a
+// position, up to the given number.
 func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Link, error)) (links []Link, next string, err error) {
 	position, err := before(o, s.From)
 	if err != nil {
@@ -53,8 +54,8 @@ func lastMoment() time.Time {
 	return time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 }
 
-// before parses a position. The text of a position has the creation time and the code of the last link before the
-// position.
+// before parses the text of a position. The text contains the creation time and the code of the last link before
+// the position.
 func before(o Order, text string) (Before, error) {
 	if text == "" {
 		return Before{lastMoment(), afterRanks, afterCodes}, nil

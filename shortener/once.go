@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// OnceMemory is how long a store keeps the idempotency key of a creation.
+// OnceMemory is the time for which a store remembers the idempotency key of a creation.
 const OnceMemory = 24 * time.Hour
 
-// Once makes a creation happen at most once. The store inserts the link and the idempotency key in one
-// transaction.
+// Once is the idempotency key of a creation. It ensures that repeated requests create at most one link, because the store
+// inserts the link and the key in one transaction.
 type Once struct {
 	Owner   int64  // id of the token of the request
 	Key     string // idempotency key, which is unique among the keys of the owner
@@ -23,8 +23,9 @@ type First struct {
 	Payload [sha256.Size]byte
 }
 
-// payload is what the client sent in a Request. During an upgrade, servers of two releases may get the same request, so a member
-// never changes its name, and a request without a member has the digest that it had before the member existed.
+// payload is the part of a Request that the client sent. During an upgrade, servers of two releases may get the same request,
+// and must compute the same digest. So no member ever changes its name, and a member that the client did not send is not
+// encoded.
 type payload struct {
 	URL       string   `json:"url"`
 	Alias     *string  `json:"alias,omitzero"`
@@ -37,8 +38,8 @@ type payload struct {
 	Forward   *string  `json:"forward,omitzero"`
 }
 
-// Once returns the value of Link.Once with which the creation happens at most once with the given idempotency key. The payload
-// is a digest of everything that the client sent.
+// Once returns the value of Link.Once for a creation with the given idempotency key. Its Payload is a digest of everything
+// that the client sent.
 func (r *Request) Once(key string) *Once {
 	b, err := json.Marshal(payload{
 		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,

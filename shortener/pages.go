@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Pages yields the rows of a store that reads them page by page, as [Store.All] does. read returns the
-// next page. It must stop when its context ends. The last page is the first one with fewer than size rows.
-// While the caller handles a page, a goroutine reads the next one. This goroutine ends before the sequence
-// ends. The sequence can be used only once, because read keeps a position.
+// Pages implements [Store.All] for a store that reads its rows page by page. The function read returns the
+// next page, and must stop when its context ends. A page with fewer than size rows is the last one. While
+// the caller handles a page, a goroutine reads the next page. This goroutine ends before the sequence
+// ends. The sequence can be used only once, because read remembers its position.
 func Pages(ctx context.Context, size int, read func(ctx context.Context) ([]Row, error)) iter.Seq2[Row, error] {
 	type page struct {
 		rows []Row

@@ -6,8 +6,8 @@ import (
 	"keypool/shortener/destination"
 )
 
-// Patch describes a change of a link. A field that is nil leaves the link as it is. A pointer to "", or to a list without tags, removes
-// the expiry, the title or the tags.
+// Patch describes a change of a link. A field that is nil changes nothing. A pointer to "" removes the expiry or the title. A
+// pointer to an empty list removes the tags.
 type Patch struct {
 	URL       *string
 	ExpiresAt *string // RFC 3339
@@ -16,11 +16,11 @@ type Patch struct {
 	Redirect  *int
 	Forward   *string
 
-	Versions []int64            // if not nil, the change requires that the link has one of these versions
+	Versions []int64            // versions of the link that permit the change; nil permits every version
 	Self     destination.Origin // origin of this service; a link must not lead to it
 }
 
-// Tombstone returns the link after its deletion. If it is deleted already, it stays as it is.
+// Tombstone returns the link after its deletion. If the link is already deleted, the result equals the link.
 func (l *Link) Tombstone(now time.Time) Link {
 	deleted := *l
 	if l.DeletedAt.IsZero() {
@@ -42,9 +42,9 @@ func (l *Link) nextDetails(now time.Time) *Details {
 	return &next
 }
 
-// Apply returns the link after the change. If nothing changes, the result is l with the same version. allowed decides where the
-// link may lead. Apply fails with ErrGone for a tombstone, with ErrFixed if the change has another URL and the link is fixed, with an *InvalidError,
-// or with [destination.ErrBlocked].
+// Apply returns the link after the change. If nothing changes, the result is l with the same version. Apply ignores p.Versions. The
+// parameter allowed decides where the link may lead. Apply fails with ErrGone for a tombstone, with ErrFixed if the URL of a fixed
+// link would change, with an *InvalidError, or with [destination.ErrBlocked].
 func (p *Patch) Apply(l Link, now time.Time, allowed *destination.Rules) (Link, error) {
 	before, now := l, stamp(now)
 	if l.Gone(now) {

@@ -1,17 +1,17 @@
 package shortener
 
-// Placement shows where links live, for a store that keeps them on several servers. Each such server is a part of the store. Links
-// of one part can be inserted together at little cost, and a part that does not answer does not stop the others.
+// Placement shows on which server of a store each link lives. Each server that keeps links is a part of the store. Links of one
+// part can be inserted together at little cost. If a part does not answer, the other parts still work.
 //
 // All methods may be called concurrently and do not block.
 type Placement interface {
-	// PartOf returns the part in which the link of code lives, or would live, and whether this part answers at present. Parts
-	// are numbered, and their numbers are not negative. A code may move to another part.
+	// PartOf returns the part to which code belongs, also if no link has the code, and whether this part answers at present. A
+	// part is identified by a number that is not negative. A code may move to another part.
 	PartOf(code string) (part int, answers bool)
-	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. A creation with this
-	// key concerns one part only if its code belongs to the same part.
+	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. If the code of the
+	// creation belongs to another part, the creation needs both parts.
 	PartOfRequest(key string) (part int, answers bool)
-	// Answers reports whether any part other than except answers at present. A negative number excepts no part.
+	// Answers reports whether any part other than except answers at present. If except is negative, all parts count.
 	Answers(except int) bool
 }
 

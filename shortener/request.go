@@ -20,11 +20,11 @@ type Request struct {
 	ExpiresIn *string            // a decimal number of seconds, or a Go duration
 	Self      destination.Origin // origin of this service; a link must not lead to it
 
-	// MaxAge is the maximum time from the creation to the expiry of the link. A link without an expiry
-	// then expires after this time. 0 means that there is no maximum.
+	// MaxAge is the maximum time from the creation to the expiry of the link. If the request has no expiry, the
+	// link expires after MaxAge. 0 means that there is no maximum.
 	MaxAge time.Duration
 
-	Owner    int64 // id of the token that will own the link; 0 for an anonymous request, which has none of the members below
+	Owner    int64 // id of the token that will own the link; 0 for an anonymous request, for which the members below are nil
 	Title    *string
 	Tags     []string
 	Editable *bool // whether the URL may change later; false if nil
@@ -32,7 +32,7 @@ type Request struct {
 	Forward  *string
 }
 
-// Owned returns the first member of r that only the request of a token may have, or "" if there is none.
+// Owned returns the name of the first member of r that requires a token, or "" if r has no such member.
 func (r *Request) Owned() string {
 	switch {
 	case r.Title != nil:
@@ -52,8 +52,9 @@ func (r *Request) Owned() string {
 // hasExpiry reports whether the user sent an expiry.
 func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn != nil }
 
-// Link validates the request and returns the link that it describes, created at now. allowed decides where the link may lead.
-// Link sets Code only if the request has an alias. It fails with an *InvalidError or with [destination.ErrBlocked].
+// Link validates the request and returns the link that it describes, with the creation time now. The parameter
+// allowed decides where the link may lead. Link sets Code only if the request has an alias. It fails with an
+// *InvalidError or with [destination.ErrBlocked].
 func (r *Request) Link(now time.Time, allowed *destination.Rules) (Link, error) {
 	url, err := normalURL(allowed, r.URL, r.Self)
 	if err != nil {
@@ -93,8 +94,8 @@ func normalURL(allowed *destination.Rules, raw string, self destination.Origin) 
 const (
 	// MaxAlias is the length of the longest alias.
 	MaxAlias = 16
-	// maxCode is the length of the longest code. Only an imported link has such a code. The longest key of
-	// any key source has 22 characters, which is a UUID in base62.
+	// maxCode is the length of the longest code that an import accepts. The longest key of any key source has 22
+	// characters: a UUID in base62.
 	maxCode = 64
 )
 
@@ -108,9 +109,9 @@ func reserved(alias string) bool {
 	}, strings.ToLower(alias))
 }
 
-// IsRoute reports whether code equals a path that this service serves. A link with such a key
-// could not be followed. The service does not serve the other reserved names, and paths are
-// case-sensitive.
+// IsRoute reports whether code equals a path that this service serves. A link with such a code could not be
+// followed. IsRoute ignores the other reserved names, because the service does not serve them. It compares the case
+// of letters, because paths are case-sensitive.
 func IsRoute(code string) bool {
 	return code == "shorten" || code == "healthz" || code == "docs" || code == "admin"
 }
@@ -128,23 +129,22 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// IsCode reports whether code could be the code of a link. The service answers other codes
+// IsCode reports whether code could be the code of a link. If not, the service answers that there is no link,
 // without a look-up.
 func IsCode(code string) bool {
 	return code != "" && len(code) <= maxCode && destination.IsWord(code)
 }
 
-// An expiry lies at least minExpiry and at most maxYears in the future. No client could follow a link
-// with a much shorter life.
+// An expiry lies at least minExpiry and at most maxYears in the future. A link that expires earlier than minExpiry
+// would be useless, because no client could follow it in time.
 const (
 	minExpiry = time.Second
 	maxYears  = 100
 )
 
-// parseExpiry returns the expiry of a link created at now. The parameter at is a time in RFC
-// 3339. The parameter in is a decimal number of seconds or a Go duration. If both are nil,
-// the result is the zero time. The expiry is truncated to the microsecond. Its bounds are
-// minExpiry and maxYears.
+// parseExpiry returns the expiry of a link created at now, truncated to the microsecond. The parameter at is a time
+// in RFC 3339. The parameter in is a decimal number of seconds or a Go duration. If at and in are nil, the result
+// is the zero time. parseExpiry fails if the expiry is outside the bounds minExpiry and maxYears.
 func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	switch {
 	case at != nil && in != nil:
@@ -198,7 +198,7 @@ func (r *Request) boundAge(expires, now time.Time) (time.Time, error) {
 	return expires, nil
 }
 
-// shortDuration returns the text of a duration without trailing units that are zero, such as 720h.
+// shortDuration returns the text of a duration without trailing units that are zero: 720h, not 720h0m0s.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -220,7 +220,8 @@ func stamp(t time.Time) time.Time {
 // Package time rejects text that has this syntax and is not a time, such as 30 February.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):\d\d)$`)
 
-// ParseTime parses a time in RFC 3339. The letters T and Z may be small. It reports whether s is a time.
+// ParseTime parses a time in RFC 3339. The letters T and Z may be lower case. The second result reports whether s
+// is a time.
 func ParseTime(s string) (time.Time, bool) {
 	if !rfc3339.MatchString(s) {
 		return time.Time{}, false

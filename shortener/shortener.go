@@ -11,23 +11,26 @@
 //     the host or a parent domain of the host.
 //   - The origin is the scheme, host and port under which clients reach this service.
 //   - The owner of a link is the token to which the link belongs. A link without an owner is anonymous.
-//   - A link is fixed, unless its owner created it as editable. The URL of a fixed link never changes.
+//   - A link is fixed or editable. The URL of a fixed link never changes. Only a link with an owner can
+//     be editable, and the owner decides when the link is created.
 //
-// The contracts of [Store] and [Keys] and package service keep these invariants, even when the store or a key source
-// fails:
+// The contracts of [Store] and [Keys] and package service keep these invariants, even if the store or a
+// key source fails:
 //
 //   - Only the primary key of the store enforces uniqueness.
-//   - An acknowledged code of a fixed link never resolves to another URL, not even after its link
-//     expired or was deleted. The code of an editable link resolves to the last acknowledged URL.
+//   - After the service has acknowledged a fixed link, its code never resolves to another URL, not even
+//     after the link expired or was deleted. The code of an editable link resolves to the last
+//     acknowledged URL.
 //
 // [Request], [Patch] and [ImportRules] decide what a link may be. Package service creates, resolves and
-// manages links. The packages sqlitestore and pgstore implement the store. This package imports none of
-// these packages, not the key generation service and no HTTP package, and it does no input or output.
+// manages links. The packages sqlitestore, pgstore and citusstore implement the store. This package
+// does no input or output. It imports none of these packages, no package of the key generation service
+// and no HTTP package.
 package shortener
 
 import "time"
 
-// SourceAlias is the Source of a [Link] whose code the user chose. Every other value is the
+// SourceAlias is the Source of a [Link] whose code the user chose. The Source of a link with a key is the
 // name of the key source of the code ("pool", "ledger", "random", ...).
 const SourceAlias = "alias"
 
@@ -35,10 +38,12 @@ const SourceAlias = "alias"
 // the random keys that a creation tried.
 const SourceRandom = "random"
 
-// SourceImport is the Source of a link that an import brought. Its code is not a key of the ledger.
+// SourceImport is the Source of a link that an import stored. Its code does not come from the ledger,
+// which is the durable record of the numbers behind the keys.
 const SourceImport = "import"
 
-// SourceFormer is the Source of a link whose key belongs to a ledger that was replaced.
+// SourceFormer is the Source of a link whose key came from a ledger that was replaced by another
+// ledger.
 const SourceFormer = "former"
 
 // Link is one row of the store. Times are in UTC with a precision of one microsecond,
@@ -46,12 +51,12 @@ const SourceFormer = "former"
 type Link struct {
 	Code      string
 	URL       string // as it appears in the Location header
-	Source    string // SourceAlias, or the key source of the code
+	Source    string // SourceAlias, SourceImport, SourceFormer, or the key source of the code
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	DeletedAt time.Time
-	Details   *Details // nil for an anonymous link that was never changed
-	Once      *Once    // only in an Insert; nil for a creation without an idempotency key
+	Details   *Details // nil if all further members have their default values
+	Once      *Once    // set only in a link that is passed to Insert; nil for a creation without an idempotency key
 }
 
 // Gone reports whether the link is a tombstone at the time now.
