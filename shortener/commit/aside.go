@@ -10,14 +10,14 @@ import (
 	"keypool/shortener"
 )
 
-// maxAside is the maximum number of keys that are set aside. They need about 8 MiB. With two parts, one of which does not answer,
-// a server sets as many keys aside as it creates links.
+// maxAside is the maximum number of keys that are set aside. They need about 8 MiB. If one of two parts does not answer, a server
+// sets aside about one key for each link that it creates.
 const maxAside = 1 << 17
 
-// errNoRoom is the error with which a key is settled that cannot be set aside. Such a key counts as lost.
+// errNoRoom is the reason why a key that cannot be set aside is settled as lost.
 var errNoRoom = errors.New("too many keys are set aside")
 
-// aside owns the keys that are set aside: it has each of them until take returns it, or settles it. Its methods may be called
+// aside holds the keys that are set aside. A key stays here until take returns it or close settles it. The methods may be called
 // concurrently.
 type aside struct {
 	gauge prometheus.Gauge
@@ -28,8 +28,8 @@ type aside struct {
 	closed bool
 }
 
-// put sets a key of a part aside. It settles the key if there is no room or after close. A key without a batch is on no record, so
-// put drops it.
+// put sets a key of a part aside. If there is no room, or after close, put settles the key instead. It drops a key without a
+// batch, because nothing records such a key.
 func (a *aside) put(part int, key shortener.Key) {
 	if key.Batch == nil {
 		return
@@ -51,7 +51,7 @@ func (a *aside) put(part int, key shortener.Key) {
 	}
 }
 
-// take returns a key of a part that answers and that fits s, and its part. The caller then owns the key.
+// take returns a key and its part. The part answers and fits s. The caller must settle the key.
 func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, noPart, false
@@ -90,8 +90,7 @@ func (a *aside) close() {
 	a.gauge.Set(0)
 }
 
-// settle reports to the batch what happened to the key. The parameter err is the error of its
-// commit.
+// settle reports to the batch of the key what happened to the key. The parameter err is the error of the commit with this key.
 func settle(k shortener.Key, err error) {
 	switch {
 	case k.Batch == nil:

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// defaultQueueSize is how many creations may wait. Any store commits this number of
-	// links in a few tenths of a second.
+	// defaultQueueSize is the maximum number of creations that wait. Any store commits this
+	// number of links in a few tenths of a second.
 	defaultQueueSize = 4096
-	// maxInserters is how many Inserts run at the same time, unless the store has fewer
-	// writers. With two, one inserter gathers and sends rows while the disk writes the rows
-	// of the other inserter. More inserters would only make the transactions smaller.
+	// maxInserters is the maximum number of Inserts that run at the same time. A store with
+	// fewer writers has fewer inserters. With two inserters, one gathers and sends rows while
+	// the disk writes the rows of the other. More inserters would only make the transactions
+	// smaller.
 	maxInserters = 2
-	// commitTimeout is how long a creation waits for its commit before it fails. So a client
-	// gets an answer within a second even if the store hangs.
+	// commitTimeout is the time after which the commit of a link fails. If the store has one
+	// part and hangs, a client nevertheless gets an answer within a second.
 	commitTimeout = 900 * time.Millisecond
 )
 
@@ -36,7 +37,7 @@ type committer struct {
 	metrics *Metrics
 	queue   chan *pending
 	free    sync.Pool     // of *pending
-	taking  chan struct{} // holds a token while an inserter takes links from the queue
+	taking  chan struct{} // holds an element while an inserter takes links from the queue
 
 	mu     sync.RWMutex // write-locked while queue is closed, read-locked while a link is sent to it
 	closed bool
@@ -51,11 +52,11 @@ type pending struct {
 	state  atomic.Uint32
 	result chan result // has a buffer of 1, so that an inserter never waits for a caller
 	timer  *time.Timer
-	cause  atomic.Pointer[error] // why an Insert failed; for a caller that leaves while the Insert is repeated
+	cause  atomic.Pointer[error] // why the first Insert failed, for a caller that stops waiting while the Insert is repeated
 }
 
-// The states of a pending link. The transition out of queued decides whether the link
-// may be written.
+// The states of a pending link. The inserter and the caller compete for the transition from
+// queued. The inserter may write the link only if its own transition, to taken, succeeds.
 const (
 	queued uint32 = iota
 	taken         // an inserter has taken the link and may write it
@@ -98,15 +99,15 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 }
 
 // commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the
-// link is not in the store and will not be written later. After any other error, the link
-// may be in the store. commit fails at once if the queue is full. Otherwise it blocks until
-// the link is durable, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends
-// the wait, the group commit continues for the other links.
+// link is not in the store and will not be written later. After any other error, the link may
+// be in the store. If the queue is full, commit fails at once. Otherwise it blocks until the
+// store has answered, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends the
+// wait, the group commit continues for the other links.
 //
-// If the program crashes before the store's commit, the store has no row. If it crashes between
-// this commit and the answer, the store has a row. In both cases the creation was not
-// acknowledged, and the batch of its key is abandoned as a whole. The rows of the store show the
-// audit which keys of the batch are used.
+// If the program crashes before the transaction of the store commits, the store has no row.
+// If the program crashes after this and before the answer, the store has a row. In both cases
+// the creation was not acknowledged, and all keys of the batch are abandoned: they are never
+// handed out again. An audit recognises the used keys of the batch by the rows of the store.
 func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -119,8 +120,8 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// p may be reused only in this case. An inserter may still use a pending whose caller
-		// has left.
+		// Only in this case may another call reuse p. In the other cases an inserter may
+		// still use it.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err
@@ -145,8 +146,8 @@ func (c *committer) enqueue(p *pending) error {
 	}
 }
 
-// leave ends the wait for p. If p is still in the queue, leave withdraws it. Otherwise leave
-// returns the outcome if it is known, or else an error that says that the outcome is unknown.
+// leave ends the wait for p. If no inserter has taken p, leave withdraws the link. Otherwise
+// leave returns the outcome, or an error if the outcome is still unknown.
 func (p *pending) leave(why error) (shortener.Outcome, error) {
 	if p.state.CompareAndSwap(queued, left) {
 		return 0, fmt.Errorf("%w: %w", shortener.ErrNotWritten, why)

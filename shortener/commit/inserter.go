@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// maxRows is the maximum number of links in one Insert. It limits how long a link waits
-	// for the other links of its Insert.
+	// maxRows is the maximum number of links in one Insert. It limits how long the other links of the Insert can delay a
+	// link.
 	maxRows = 512
 	// maxYields is the maximum number of times that an inserter lets other goroutines run
 	// before it takes links.
 	maxYields = 3
 	// insertTimeout is the time limit of one Insert.
 	insertTimeout = 2 * time.Second
-	// firstPause is the pause before an Insert of unknown outcome is repeated. It doubles
-	// with each repetition.
+	// firstPause is the pause before the first repetition of an Insert of unknown outcome. The pause doubles with each
+	// repetition.
 	firstPause = 5 * time.Millisecond
 )
 
@@ -34,9 +34,8 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// next waits for a link and takes all links that are in the queue behind it. Only one
-// inserter at a time takes links. Otherwise two inserters would divide links that could share
-// one Insert.
+// next waits for a link and takes it and the links that are in the queue behind it, up to maxRows. Only one inserter at
+// a time takes links. If two inserters took links at the same time, they would divide links that could share one Insert.
 func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()
@@ -48,9 +47,9 @@ func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	return c.gather(take(group, p)), true
 }
 
-// yield lets creations that are ready to run enter the queue first. Otherwise these creations
-// would need another commit on a busy machine, and a commit costs as much as several dozen
-// rows. On an idle machine yield returns at once.
+// yield lets other goroutines run, so that their creations can enter the queue and share the Insert. Without yield,
+// these creations would need another commit on a busy machine, and a commit costs as much as several dozen rows. On an
+// idle machine yield returns at once.
 func (c *committer) yield() {
 	for waiting, n := -1, 0; len(c.queue) > waiting && n < maxYields; n++ {
 		waiting = len(c.queue)
@@ -73,7 +72,7 @@ func (c *committer) gather(group []*pending) []*pending {
 	return group
 }
 
-// take adds p to the group unless its caller withdrew it.
+// take adds p to the group, or drops p if its caller withdrew it.
 func take(group []*pending, p *pending) []*pending {
 	if p.state.CompareAndSwap(queued, taken) {
 		return append(group, p)
@@ -81,9 +80,8 @@ func take(group []*pending, p *pending) []*pending {
 	return group
 }
 
-// write inserts the group and sends each caller the outcome of its link. If the store rejects
-// the data of a link, write halves the group until it has found this link. It writes the
-// other links.
+// write inserts the group and sends each caller the outcome of its link. If the store rejects the data of a link, write
+// divides the group into halves until the rejected link is alone. So it can write all other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
 	outcomes, unknown, err := c.insert(ctx, group)
 	if errors.Is(err, shortener.ErrRefused) && len(group) > 1 {
@@ -101,10 +99,10 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 	}
 }
 
-// insert repeats an Insert of unknown outcome while a caller waits for it. The contract of
-// [shortener.Store] permits the repetition. After an Insert of unknown outcome the links may be stored,
-// even if a later Insert fails with ErrNotWritten. So insert returns the first error. unknown is the error of an earlier
-// Insert with an unknown outcome if a later one succeeded, and otherwise nil.
+// insert calls Insert. If the outcome is unknown, insert repeats the call while a caller waits for it. The contract of
+// [shortener.Store] permits the repetition. The first call may have stored the links, even if a later call fails with
+// ErrNotWritten. So insert returns the error of the first call. If a later call succeeds, insert returns the outcomes,
+// and the error of the first call as unknown.
 func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []shortener.Outcome, unknown, err error) {
 	links := make([]shortener.Link, len(group))
 	for i, p := range group {
@@ -131,12 +129,12 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 	}
 }
 
-// decide returns the result of a link: the outcome Inserted or Conflict, or an error. unknown is the error of an
-// earlier try with an unknown outcome, or nil.
+// decide returns the result of a link: the outcome Inserted or Conflict, or an error. The parameter unknown is the error
+// of an earlier Insert of the same links whose outcome is unknown, or nil if there was none.
 //
-// If there was an earlier try, it wrote the links with the outcome Present, and its transaction may still be in progress,
-// with the idempotency keys that are busy. Otherwise another process created the identical link in the same microsecond,
-// and the code belongs to that creation.
+// If there was an earlier Insert, it wrote the links whose outcome is Present. If an outcome is Busy, the transaction of
+// the earlier Insert may still be in progress. If there was no earlier Insert, the outcome Present means that another
+// process created the identical link in the same microsecond. The code belongs to that creation.
 func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	switch {
 	case o == shortener.Present && unknown != nil:

@@ -18,12 +18,13 @@ type Metrics struct {
 	fallbackAttempts prometheus.Histogram
 	setAside         prometheus.Gauge
 
-	// sources holds a *sourceMetrics for each Key.Source drawn so far. With it, a creation
-	// needs no look-up by label in a CounterVec, which hashes and allocates.
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. It saves each
+	// creation a look-up by label in a CounterVec, which hashes and allocates.
 	sources sync.Map
 }
 
-// sourceMetrics counts the keys of one key source. It counts each key once, also if it is set aside and used later.
+// sourceMetrics counts the keys of one key source. It counts a key that is set aside and
+// used later only once.
 type sourceMetrics struct {
 	taken     prometheus.Counter
 	conflicts prometheus.Counter
@@ -78,8 +79,7 @@ func (m *Metrics) source(name string) *sourceMetrics {
 	return s.(*sourceMetrics)
 }
 
-// tried counts a link with a key. The parameter random is the number of random keys
-// that the creation tried. It is 0 if the key was not random.
+// tried observes the number of random keys that a creation tried, if it tried any.
 func (m *Metrics) tried(random int) {
 	if random > 0 {
 		m.fallbackAttempts.Observe(float64(random))

@@ -1,19 +1,20 @@
 // Package commit makes new links durable. It has a group commit for each part of a store, so that a part that hangs delays only its
-// own links. Its vocabulary is that of package shortener, and:
+// own links. It uses the vocabulary of package shortener and these terms:
 //
 //   - A part is one of the servers of a store, as [shortener.Placement] defines it. Most stores have one part.
-//   - A group is the links that one Insert of the store writes. The group commit collects them from concurrent creations.
-//   - A key that is set aside waits until its part answers. Then a creation uses it.
+//   - A group consists of the links that one Insert of the store writes. The group commit collects them from concurrent creations.
+//   - A key is set aside if its part does not answer, or if another part suits the creation better. A later creation uses the key.
 //
 // These invariants also hold when the store or a key source fails:
 //
 //   - The outcome Inserted means that the row of the link is durable.
-//   - The links of a group belong to one part, apart from those that concern several parts themselves.
-//   - Each key is settled once: as used, returned or lost. If the outcome of its commit is unknown, it is lost. A key that is set
-//     aside is not settled yet.
+//   - All links of a group belong to one part. A separate group commit writes the links whose codes and idempotency keys belong to
+//     different parts.
+//   - Each key with a batch is settled once: as used, returned or lost. If the outcome of its commit is unknown, the key is lost. A
+//     key that is set aside is settled later.
 //
-// A link with an alias passes through [Parts.WithAlias], and a link with a key through [Parts.WithKey] (search.go). Both then pass
-// through the group commit (committer.go, inserter.go).
+// [Parts.WithAlias] commits a link with an alias, and [Parts.WithKey] (search.go) a link with a key. Both methods use the group
+// commit (committer.go, inserter.go).
 package commit
 
 import (
@@ -33,7 +34,7 @@ type Config struct {
 	Placement shortener.Placement // where the links of Store live
 	Keys      shortener.Keys      // not used by WithAlias
 	Metrics   *Metrics
-	QueueSize int // creations that may wait for a commit in each part, 4,096 if 0
+	QueueSize int // maximum number of creations that wait for a commit in each part; 4,096 if 0
 }
 
 // Parts commits links to the parts of a store. Its methods may be called concurrently.
@@ -42,15 +43,15 @@ type Parts struct {
 	aside    aside
 	timeouts timeouts
 
-	committers atomic.Pointer[map[int]*committer] // by part; the map never changes
+	committers atomic.Pointer[map[int]*committer] // by part; start replaces the map and never changes it
 	mu         sync.Mutex                         // held while committers is replaced
 	closed     bool
 }
 
 const (
-	// noPart is the number of no part.
+	// noPart stands for the number of a part if there is none.
 	noPart = -1
-	// several is the number under which committers has the group commit of links that concern several parts.
+	// several is the key in committers of the group commit for links whose code and idempotency key belong to different parts.
 	several = -2
 )
 
@@ -61,11 +62,11 @@ var (
 
 	errQueueFull = fmt.Errorf("%w: the queue of creations is full", shortener.ErrNotWritten)
 	errClosed    = fmt.Errorf("%w: the server is stopping", shortener.ErrNotWritten)
-	errPartDown  = fmt.Errorf("%w: the part of the store to which the code belongs does not answer", shortener.ErrNotWritten)
+	errPartDown  = fmt.Errorf("%w: the part of the store to which the alias or the idempotency key belongs does not answer", shortener.ErrNotWritten)
 )
 
-// ConcernsOneCreation reports whether an error of this package says nothing about later creations: the queue was full, the part of
-// an alias or of an idempotency key does not answer, or the key source hash has no further code for a URL.
+// ConcernsOneCreation reports whether later creations may succeed in spite of this error. Such errors are: the queue was full, the
+// part of an alias or of an idempotency key does not answer, or the key source hash has no further code for a URL.
 func ConcernsOneCreation(err error) bool {
 	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errNoFurtherKey)
 }
@@ -77,8 +78,9 @@ func New(cfg Config) *Parts {
 	return p
 }
 
-// WithAlias commits a link whose code is an alias, and returns its outcome: Inserted or Conflict. It fails at once if the part of the alias, or that of
-// its idempotency key, does not answer. Otherwise it blocks and fails as commit does.
+// WithAlias commits a link whose code is an alias, and returns its outcome: Inserted or Conflict. If the part of the alias or of
+// the idempotency key does not answer, WithAlias fails at once. Otherwise it blocks until the link is durable, or fails within 0.9
+// s. If the error wraps ErrNotWritten, the link is not in the store. After any other error, the link may be in the store.
 func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	part, answers := p.Placement.PartOf(link.Code)
 	if answers && link.Once != nil {
@@ -90,7 +92,8 @@ func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	return p.commit(p.timeouts.context(), part, link)
 }
 
-// commit passes a link of a part to a group commit.
+// commit passes a link of a part to the group commit of the part. If the idempotency key belongs to another part, it uses the group
+// commit for several parts.
 func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (shortener.Outcome, error) {
 	if link.Once != nil {
 		if of, _ := p.Placement.PartOfRequest(link.Once.Key); of != part {
@@ -106,7 +109,7 @@ func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (sho
 	return c.commit(ctx, *link)
 }
 
-// start starts the group commit of a part, unless it runs. It returns nil after Close.
+// start returns the group commit of a part, and starts it if necessary. After Close, start returns nil instead of starting one.
 func (p *Parts) start(part int) *committer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,8 +123,8 @@ func (p *Parts) start(part int) *committer {
 	return next[part]
 }
 
-// Close commits the queued links and stops. The keys that are set aside go back to their batches. If ctx ends before all commits are
-// done, Close interrupts them and returns an error. It may be called more than once.
+// Close commits the queued links, and returns the keys that are set aside to their batches. If ctx ends before all commits are
+// done, Close interrupts the commits and returns an error. It may be called more than once.
 func (p *Parts) Close(ctx context.Context) error {
 	defer p.timeouts.close()
 	p.mu.Lock()

@@ -13,31 +13,33 @@ const (
 	// maxAttempts is the maximum number of attempts of one creation. A creation with random
 	// keys needs far fewer attempts, on average 100 in a space that is 99 % full.
 	maxAttempts = 10_000
-	// maxSetAside is how many keys one creation sets aside.
+	// maxSetAside is the number of keys set aside after which a creation fails.
 	maxSetAside = 1000
-	// maxUnfit is how many of these keys may belong to a part that answers and does not fit. With two parts of equal size, a
-	// creation fails to find a key of the other part once in 65,536 times.
+	// maxUnfit is the maximum number of these keys whose part answers but does not fit (see the method fits). After them, the
+	// creation accepts a key of any part that answers. With two parts of equal size, this happens to one creation in 65,536.
 	maxUnfit = 16
-	// maxMoves is how many times a creation moves to another part because its link was not written.
+	// maxMoves is the maximum number of times that a creation moves to another part because its link was not written.
 	maxMoves = 3
-	// moveTimeout is the time after which a creation does not move any more. Its client would wait too long.
+	// moveTimeout is the time after which a creation fails instead of moving to another part, because its client would wait too
+	// long.
 	moveTimeout = 2 * time.Second
 )
 
 var (
 	errNoPart   = errors.New("no part of the store answers")
 	errUnusable = fmt.Errorf("%d keys in a row belong to parts of the store that do not answer", maxSetAside)
-	// errNoFurtherKey reports that the key source had no further key after the first one. It concerns
-	// only this creation. For example, all codes that a hash gives for one URL are in use.
+	// errNoFurtherKey reports that the key source had no further key after the first one. It concerns only this creation. For
+	// example, all codes that the key source hash computes for one URL are in use.
 	errNoFurtherKey = errors.New("no further key")
-	// errRouted is the error with which a key is settled that equals a path of this service.
-	// Such a key counts as lost. These keys are too few for a separate reason in the ledger.
+	// errRouted is the reason why a key that equals a path of this service is settled as lost. There are so few of these keys that
+	// the ledger has no separate reason for them.
 	errRouted = errors.New("the code is a path of this service")
 )
 
-// WithKey draws keys for link until the store accepts one, commits link with it, and sets its code and source. It blocks until the link is durable, for at most
-// five seconds. After ctx ends, it draws no further key, but still waits for a commit that is in progress. If the program crashes before
-// a key is settled, the record of the batch remains, and the janitor abandons its keys.
+// WithKey draws keys until the store accepts link with one of them, and sets the code and the source of link. It blocks until the
+// link is durable, for at most five seconds. After ctx ends, it draws no further key, but still waits for a commit that is in
+// progress. If the program crashes before a key is settled, the record of the batch remains, and the janitor (see docs/glossary.md)
+// abandons the keys of the batch.
 func (p *Parts) WithKey(ctx context.Context, link *shortener.Link) error {
 	work := p.timeouts.context()
 	s := search{parts: p, link: *link, began: work.begun, wanted: noPart, avoid: noPart}
@@ -61,14 +63,14 @@ func (p *Parts) WithKey(ctx context.Context, link *shortener.Link) error {
 // search is the search of one creation for a key with which the store accepts its link.
 type search struct {
 	parts *Parts
-	link  shortener.Link // not a pointer, with which the link of the caller would be allocated on the heap
+	link  shortener.Link // a copy, because a pointer would move the link of the caller to the heap
 	began time.Time
 
-	attempt  int // of the next key: the conflicts so far, and the keys without a batch that were set aside
-	setAside int // keys that were set aside
-	unfit    int // those of them whose part answered
-	moves    int // to another part
-	random   int // random keys with which link was inserted or in conflict
+	attempt  int // argument of the next Keys.Next: how many keys were in conflict, were a path, or were dropped by put
+	setAside int // keys that were set aside or dropped by put
+	unfit    int // keys of a part that answers and does not fit
+	moves    int // how many times the creation moved to another part
+	random   int // random keys that were inserted or in conflict
 
 	wanted int // the part of the idempotency key; noPart if there is none
 	avoid  int // the part in which the link was not written; noPart if there is none
@@ -107,8 +109,8 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	return outcome == shortener.Inserted, nil
 }
 
-// mayMove reports whether the link may get a key of another part after its commit failed with err. It may not if it is possibly
-// stored, if it would fail in each part, or if its idempotency key binds it to the part.
+// mayMove reports whether the link may get a key of another part after its commit failed with err. The link must stay if it may be
+// stored already, if it would fail in each part, or if it has an idempotency key, which belongs to one part.
 func (s *search) mayMove(part int, err error) bool {
 	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || time.Since(s.began) >= moveTimeout {
 		return false
@@ -121,8 +123,8 @@ func (s *search) mayMove(part int, err error) bool {
 	return s.parts.Placement.Answers(part)
 }
 
-// draw draws a key and returns the part to which the key belongs. The part answers, and it fits if possible. draw sets other
-// keys aside.
+// draw draws a key whose part answers and fits, and returns the key and the part. It sets other keys aside. After maxUnfit keys of
+// parts that answer and do not fit, draw accepts a key of any part that answers.
 func (s *search) draw(ctx context.Context) (key shortener.Key, part int, err error) {
 	placement := s.parts.Placement
 	if s.link.Once != nil {
@@ -165,7 +167,7 @@ func (s *search) next(ctx context.Context) (shortener.Key, error) {
 	return key, err
 }
 
-// put sets a key aside.
+// put sets a key aside. If the key has no batch, the key is dropped.
 func (s *search) put(part int, key shortener.Key) {
 	s.setAside++
 	s.parts.aside.put(part, key)
@@ -174,8 +176,8 @@ func (s *search) put(part int, key shortener.Key) {
 	}
 }
 
-// fits reports whether a key of a part fits the link. A link whose creation has an idempotency key should be in the part of this
-// key. Otherwise the part in which the link was not written does not fit.
+// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key fits. If
+// not, every part fits except the one in which the link was not written.
 func (s *search) fits(part int) bool {
 	if s.wanted != noPart {
 		return part == s.wanted

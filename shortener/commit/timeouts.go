@@ -9,13 +9,13 @@ import (
 const (
 	// createTimeout is the time limit of one creation with all its attempts.
 	createTimeout = 5 * time.Second
-	// sharing is how long one context serves all creations that begin.
+	// sharing is the time for which new creations share one context.
 	sharing = 100 * time.Millisecond
 )
 
-// timeouts gives each creation a context that ends createTimeout after the creation began, or up to the duration sharing
-// earlier. Creations that begin at about the same time share a context, because a context with a timeout of its own takes about
-// as long as the validation of a URL. The zero value is ready for use.
+// timeouts gives each creation a context that ends after createTimeout, or earlier by up to the duration sharing.
+// Creations that begin at about the same time share a context, because it takes about as long to make a context with a
+// timeout as to validate a URL. The zero value is ready for use.
 type timeouts struct{ latest atomic.Pointer[sharedTimeout] }
 
 type sharedTimeout struct {
@@ -38,7 +38,7 @@ func (t *timeouts) context() *sharedTimeout {
 	return next
 }
 
-// close ends the context of the latest creations. The earlier contexts end by themselves.
+// close ends the latest context. The earlier contexts end after their timeouts.
 func (t *timeouts) close() {
 	if latest := t.latest.Load(); latest != nil {
 		latest.cancel()
