@@ -14,51 +14,49 @@ import (
 	"keypool/shortener"
 )
 
-// Freshness is how long an answer of the store is used without another look-up. So every
-// process detects within this time that another process deleted a link.
+// Freshness is the time for which the cache uses an answer of the store without another look-up. So every process detects
+// within this time that another process deleted a link.
 const Freshness = 900 * time.Millisecond
 
-// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs up to 29 MiB, and 16 MiB if its links are
-// anonymous and have ordinary URLs.
+// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB. It needs 16 MiB if the
+// links are anonymous and have ordinary URLs.
 const DefaultCacheSize = 1 << 16
 
-// LinkMemory is the most memory that a cache needs for each link of its size, in bytes.
+// LinkMemory is the maximum memory of a cache divided by its size (Config.CacheSize), in bytes.
 const LinkMemory = 464
 
 const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// createdSize is how many created links wait for their first look-up, at most. It is a power
-	// of two.
+	// createdSize is the maximum number of created links that the cache keeps for their first look-up. It is a power of two.
 	createdSize = 4096
-	// entryUnit is the length of a code, its URL and its details, in bytes, that counts as one link.
+	// entryUnit is a number of bytes. For each entryUnit of its code, its URL and its details, a link counts as one more
+	// link.
 	entryUnit = 256
 )
 
 // errLookupPanicked is the error of the callers that wait for a look-up that panics.
 var errLookupPanicked = errors.New("the look-up panicked")
 
-// cache keeps the links that the store returned. It uses a link for Freshness without another
-// look-up. After this time it repeats the look-up, once for all callers that wait for the same
-// code. While the store is unavailable, it returns an older link. It never keeps the answer that
-// a code has no link. Another process may create the link at any time, and then every process
-// must find it at once.
+// cache keeps the links that the store returned. It uses a link for Freshness without another look-up. After this time it
+// repeats the look-up, once for all callers that wait for the same code. While the store is unavailable, it returns an older
+// link. If a code has no link, the cache does not keep this answer. Another process may create the link at any time, and then
+// every process must find it at once.
 //
-// A link that this process created stays outside entries until its first look-up, because most
-// links are not followed at once, and an insertion in entries costs more than the rest of the
-// creation.
+// A link that this process created is in the field created until the first look-up moves it to the field entries. Most links
+// are not followed at once, and an insertion in entries costs more time than the rest of the creation.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
-	start     time.Time // the time from which entries count
+	start     time.Time // the zero of the times in entries
 	entries   *otter.Cache[string, *entry]
 	created   createdLinks
 	placement shortener.Placement
 	failures  sync.Map // a *failure for each part of the store, by its number
 
 	mu    sync.Mutex
-	calls map[string]*call // running look-ups whose result may enter the cache
+	calls map[string]*call // running look-ups, by code; put and add remove a look-up whose result is too old for the cache
 }
 
 // call is one look-up that several callers share.
@@ -75,8 +73,8 @@ type call struct {
 // failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
 type failure = atomic.Pointer[time.Time]
 
-// newCache returns a cache for up to size links. A link with a
-// long URL counts as several links, so that size limits the memory to LinkMemory for each link.
+// newCache returns a cache for up to size links. It needs at most size times LinkMemory bytes, because a link with a long URL
+// counts as several links.
 func newCache(size int, lookup Lookup, placement shortener.Placement, now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
@@ -95,8 +93,8 @@ func newCache(size int, lookup Lookup, placement shortener.Placement, now func()
 	}
 }
 
-// get resolves code. It fails with ErrNotFound, with ErrGone, or with an
-// *UnavailableError when the store is unavailable and the cache does not have the code.
+// get resolves code. It fails with ErrNotFound, with ErrGone, or with an *UnavailableError if the store is unavailable and
+// the cache does not have the code.
 func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	now := c.now()
 	e, known := c.present(code)
@@ -112,7 +110,7 @@ func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	}
 	fresh, joined, err := c.load(ctx, code, failed)
 	if joined && err == nil && fresh.missing() {
-		fresh, _, err = c.load(ctx, code, failed) // the link may be newer than the look-up that was joined
+		fresh, _, err = c.load(ctx, code, failed) // the link may have been created after the shared look-up began
 	}
 	switch {
 	case err == nil:
@@ -131,11 +129,12 @@ func (c *cache) present(code string) (e *entry, known bool) {
 	return e, known
 }
 
-// recent reports whether t is less than Freshness before now. time.Now reads the monotonic
-// clock, so a change of the wall clock has no effect.
+// recent reports whether less than Freshness has passed from t to now. A change of the wall clock has no effect, because
+// time.Now also reads the monotonic clock.
 func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
-// failure returns the last failure in the part of code. To find the part may take as long as a hit in the cache.
+// failure returns the record of the last failure in the part of code. A hit in the cache does not need it: to find the part
+// would take about as long as the rest of the hit.
 func (c *cache) failure(code string) *failure {
 	part, _ := c.placement.PartOf(code)
 	if failed, ok := c.failures.Load(part); ok {
@@ -145,9 +144,9 @@ func (c *cache) failure(code string) *failure {
 	return failed.(*failure)
 }
 
-// storeDown reports whether the last look-up failed, so that callers do not wait for
-// the store. Once per Freshness it returns false to one caller, which tries the store for
-// all callers. So a store that hangs delays only one request per second.
+// storeDown reports whether the last look-up failed. If so, the caller does not wait for the store. Once per Freshness,
+// storeDown returns false to one caller, which tries the store for all callers. So a store that hangs delays only about one
+// request per second.
 func storeDown(last *failure, now time.Time) bool {
 	failed := last.Load()
 	if failed == nil {
@@ -160,8 +159,8 @@ func storeDown(last *failure, now time.Time) bool {
 	return !last.CompareAndSwap(failed, &tried)
 }
 
-// load looks code up in the store, or joins a running look-up of the same code. The result changes the last failure in the part of
-// code.
+// load looks code up in the store, or joins a running look-up of the same code. It records in last whether the look-up
+// failed.
 func (c *cache) load(ctx context.Context, code string, last *failure) (_ *entry, joined bool, _ error) {
 	c.mu.Lock()
 	shared, joined := c.calls[code]
@@ -184,9 +183,8 @@ func (c *cache) load(ctx context.Context, code string, last *failure) (_ *entry,
 	}
 }
 
-// do runs the shared look-up on the goroutine of the first caller, for at most lookupTimeout.
-// It continues when the context of this caller ends, because other callers may wait for the
-// result.
+// do runs the shared look-up on the goroutine of the first caller, for at most lookupTimeout. It continues after the context
+// of this caller ends, because other callers may wait for the result.
 func (c *cache) do(ctx context.Context, code string, shared *call, last *failure) {
 	defer c.finish(code, shared)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
@@ -199,7 +197,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 		shared.err = err
 		return
 	}
-	if last.Load() != nil { // to read it is cheaper than to write it after every look-up
+	if last.Load() != nil { // a read after every look-up is cheaper than a write
 		last.Store(nil)
 	}
 	if err != nil {
@@ -208,8 +206,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil
 }
 
-// finish stores the result of a look-up in the cache, unless put has stored the code since the
-// look-up began. An answer from before a creation must not hide the new link.
+// finish stores the result of a look-up in the cache and wakes the callers that wait for it. If add or put stored the code
+// during the look-up, finish does not store the result, because the older answer must not hide the new link.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -217,7 +215,7 @@ func (c *cache) finish(code string, shared *call) {
 		switch {
 		case shared.err != nil:
 		case shared.entry.missing():
-			c.entries.Invalidate(code) // a failover of the store lost the link
+			c.entries.Invalidate(code) // the store lost the link in a failover
 			c.created.remove(code)
 		default:
 			c.entries.Set(shared.entry.code(), shared.entry)
@@ -228,9 +226,10 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// add adds a link that this process just created, and discards older answers for its code. The time asked is earlier than the
-// creation. Unlike put, add does not look for a later state of the link, because that would cost as much as the rest of add. If
-// the link has changed already, get returns its first state until this state is no longer fresh.
+// add adds a link that this process has just created, and discards older answers for its code. The time asked is earlier than
+// the creation. Unlike put, add does not check whether the cache already has a later state of the link, because the check
+// would cost as much as the rest of add. If the link has changed already, get returns its first state until Freshness has
+// passed.
 func (c *cache) add(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
@@ -242,9 +241,9 @@ func (c *cache) add(link shortener.Link, asked time.Time) {
 	c.created.put(e)
 }
 
-// put adds a link that this process changed or read, and discards older answers for its code. The time
-// asked is earlier than the creation or the read. If two changes of a link end at the same time, the first one may come
-// last. The cache then keeps the later state.
+// put adds a link that this process changed or read, and discards older answers for its code. The time asked is earlier than
+// the change or the read. If two changes of a link end at the same time, their calls of put may come in the wrong order. The
+// cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
@@ -259,8 +258,8 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 	c.created.put(e)
 }
 
-// createdLinks is a hash table with one entry per slot. A link replaces an older link in its
-// slot, so the table keeps most of the newest links. Its methods may be called concurrently.
+// createdLinks is a hash table with one entry per slot. A link replaces the older link in its slot, so the table contains
+// most of the newest links. Its methods may be called concurrently.
 type createdLinks struct {
 	seed  maphash.Seed
 	slots [createdSize]atomic.Pointer[entry]

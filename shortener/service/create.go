@@ -9,9 +9,9 @@ import (
 	"keypool/shortener/commit"
 )
 
-// Create creates a link and blocks until the link is durable, for at most five seconds. If
-// the alias already has a link to the same URL, Create returns this link, and existing is
-// true. This requires that the request has the same expiry as the link or no expiry.
+// Create creates a link and blocks until the link is durable, for at most five seconds. If the
+// alias already has a link that satisfies the request, Create returns this link, and existing
+// is true. [shortener.Request.SatisfiedBy] gives the conditions, such as the same URL.
 //
 // Create fails with an *InvalidError, destination.ErrBlocked, ErrAliasTaken or an *UnavailableError. Any other
 // error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
@@ -62,9 +62,9 @@ func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
 // user.
 var errAliasWithoutRow = errors.New("the store reports a conflict but has no row for the alias")
 
-// createAlias inserts link and looks up the owner of the alias only after a conflict. In a
-// look-up before the insert, two users could find the same alias free. If the stored link
-// satisfies the request, createAlias sets *link to the stored link.
+// createAlias inserts link, and looks up the existing link of the alias only after a conflict.
+// It makes no look-up before the insert, because two users could then find the same alias
+// free. If the stored link satisfies the request, createAlias sets *link to the stored link.
 func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *shortener.Link) (existing bool, err error) {
 	outcome, err := s.commits.WithAlias(link)
 	if err != nil {

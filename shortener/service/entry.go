@@ -10,17 +10,17 @@ import (
 
 // entry is the answer of the store for one code, as the cache keeps it. It is immutable.
 //
-// It has what redirects and previews need. The title, the tags and the first URL of a link can be longer than the rest of it
-// together, and only Find and List return them. An entry without details has 72 bytes and three pointers, where a Link and
-// the time of its look-up have 152 bytes and eight pointers.
+// It has what redirects and previews need. It lacks the title, the tags and the first URL, which may need more memory than the
+// rest of the link. Only Find and List return them. An entry without details has 72 bytes and three pointers. A Link and the
+// time of its look-up would have 152 bytes and eight pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code
 	source    unique.Handle[string]
-	created   int64         // microseconds of Unix time, like the next two
-	expires   int64         // of the zero time: never
-	deleted   int64         // of the zero time: never
-	asked     time.Duration // the start of the look-up, not its end, since the start of the cache
+	created   int64         // Unix time in microseconds, like expires and deleted
+	expires   int64         // the value for the zero time means never
+	deleted   int64         // the value for the zero time means never
+	asked     time.Duration // from the start of the cache to the start (not the end) of the look-up
 	details   *shortener.Details
 }
 
@@ -30,8 +30,8 @@ type detailedEntry struct {
 	of shortener.Details
 }
 
-// newEntry returns the entry of a link, or of the zero Link if the store had no link. The entry shares
-// no memory with the link. The code of a link may share memory with a whole batch of keys.
+// newEntry returns the entry of a link. The zero Link means that the store had no link. The entry shares no memory with the
+// link, because the code of a link may share memory with a whole batch of keys.
 func newEntry(link shortener.Link, asked time.Duration) *entry {
 	if link.Details == nil {
 		e := new(entry)
@@ -74,10 +74,10 @@ func (e *entry) weight() uint32 {
 	return uint32(1 + n/entryUnit)
 }
 
-// olderThan reports whether other is a later state of the same link. A link that the store lost in a failover and another link
-// with its code differ in the time of their creation. The version alone does not
-// decide, because a failover may lose the latest versions. The time alone does not, because a look-up may read before a change
-// that began earlier.
+// olderThan reports whether other is a later state of the same link. The creation times are compared, because the store may
+// lose a link in a failover, and another link may then get the same code. The versions alone do not suffice, because a
+// failover may lose the latest versions. The times of the look-ups alone do not suffice either, because a look-up may read the
+// state before a change that began earlier than the look-up.
 func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
 }

@@ -12,7 +12,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-// State is a set of links by whether they can be followed.
+// State selects links by whether they can be followed.
 type State string
 
 // The values of a State.
@@ -26,7 +26,7 @@ const (
 // States returns the values of a State.
 func States() []State { return []State{StateActive, StateExpired, StateDeleted, StateAll} }
 
-// Filter selects links. A member with its zero value selects all links.
+// Filter selects the links that match all its members. A member with its zero value matches all links.
 type Filter struct {
 	Text  string // part of the URL, the title or the code; letter case is ignored
 	Tag   string
@@ -79,44 +79,45 @@ func contains(l *shortener.Link, text string) bool {
 const (
 	// MaxList is the maximum number of links that List returns.
 	MaxList = 1000
-	// maxExamined is how many links List reads, at most, to find those that the filter selects.
+	// maxExamined is the number of links after which List stops its search for links that the filter selects.
 	maxExamined = 20_000
-	// listTimeout is the time limit of one page that List and All read.
+	// listTimeout is the time limit for reading one page. List and All read pages.
 	listTimeout = 2 * time.Second
 	// scanTimeout is the time after which List reads no further page.
 	scanTimeout = 5 * time.Second
-	// defaultReaders is how many pages and queries for visits a server reads at the same time.
+	// defaultReaders is the maximum number of pages and queries for visits that a server reads at the same time.
 	defaultReaders = 4
-	// readWait is how long a page, or a query for visits, waits for its turn.
+	// readWait is the maximum time that a page of List, or a query for visits, waits for its turn.
 	readWait = time.Second
-	// streamWait is how long a page of All waits. A stream that has begun cannot be continued after an error.
+	// streamWait is the maximum time that a page of All waits for its turn. It is longer, because a stream that has begun cannot be
+	// continued after an error.
 	streamWait = 10 * time.Second
 )
 
-// BeginRead waits for the turn of a query that may read many rows, such as those for visits, which this package does not make. List
-// and All wait by themselves. It fails with an *UnavailableError after one second. The caller calls end after the query. Without
-// this limit, the queries of one token would occupy all connections to the database.
+// BeginRead waits for the turn of a query that may read many rows and that another package makes, such as a query for visits. List
+// and All wait by themselves. If the turn does not come within one second, BeginRead fails with an *UnavailableError. The caller
+// calls end after the query. Without this limit, the queries of one token could occupy all connections to the database.
 func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
 
-// List returns, within eight seconds, up to limit links that the actor may see and the filter selects, from the newest to the oldest, and
-// the position of the links that follow them. The position is "" at the end of the list. It stays valid when links are
-// created, changed or deleted. limit is at most MaxList. If few links match, List may return fewer links than limit, or
-// none, although others follow. It fails with ErrPosition or with an *UnavailableError.
+// List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to limit links
+// within eight seconds. The parameter limit is at most MaxList. It also returns the position from which the next call continues, or
+// "" at the end of the list. The position stays valid when links are created, changed or deleted. If few links match, List may
+// return fewer links than limit, or none, although others follow. It fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
 		page, next, err := s.page(ctx, a, from, size, readWait)
 		if err != nil && examined > 0 {
-			break // a shorter page may be possible, with which the next call begins; otherwise that call fails
+			break // the next call begins here with a shorter page, which may succeed; if it fails, it returns the error
 		}
 		if err != nil {
 			return nil, "", err
 		}
 		selected, rest := f.among(page, s.now()), limit-len(links)
 		if len(selected) > rest {
-			size = max(rest, size/4) // read fewer links, because the position is after the last link that was read
+			size = max(rest, size/4) // read fewer links, because the position must not be after a link that is not returned
 			continue
 		}
 		links, from = append(links, selected...), next

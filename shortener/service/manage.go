@@ -20,9 +20,9 @@ type Actor struct {
 // sees reports whether the actor may see and change l.
 func (a Actor) sees(l *shortener.Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
-// Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It
-// fails with ErrNotFound if there is no link that the actor may see, or with an *UnavailableError. It takes
-// at most 0.9 s.
+// Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It fails with
+// ErrNotFound if the actor may not see the link or if there is none, and with an *UnavailableError if the store does
+// not answer. It takes at most 0.9 s.
 func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Link, error) {
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
@@ -44,10 +44,11 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // Change changes the link with this code and returns the new link. It blocks until the change is durable, for
 // at most five seconds. The other servers use the new link at most Freshness later.
 //
-// It fails with ErrNotFound, as Find does, with ErrGone for a tombstone, with ErrFixed for another URL of a fixed
-// link, with [destination.ErrBlocked] for a URL that leads to a blocked host, with ErrVersion if the link has another
-// version than p requires, with an *InvalidError, or with an *UnavailableError. After an *UnavailableError the link may
-// have changed. If every member has its new value already, the link stays as it is and keeps its version.
+// If every member already has its new value, the link stays as it is and keeps its version. Change fails with
+// ErrNotFound as Find does, with ErrGone for a tombstone, with ErrFixed if the URL of a fixed link would change, with
+// [destination.ErrBlocked] if the URL leads to a blocked host, with ErrVersion if the link has a version that p does
+// not permit, with an *InvalidError, or with an *UnavailableError. After an *UnavailableError the link may have
+// changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -57,8 +58,8 @@ func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.
 	})
 }
 
-// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already. If versions
-// is not nil, it requires that the link has one of these versions. It fails as Change does.
+// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does nothing. If
+// versions is not nil, the link must have one of these versions. Delete fails as Change does.
 func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []int64) error {
 	_, err := s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if !l.DeletedAt.IsZero() {
@@ -76,8 +77,8 @@ func requireVersion(l *shortener.Link, versions []int64) error {
 	return nil
 }
 
-// Delete turns the link with this code into a tombstone. It does nothing if the link is deleted already, and fails
-// with ErrNotFound if there is no link. Other than the method of Service, it does not need a service.
+// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does nothing. If there
+// is no link, Delete fails with ErrNotFound. It is for programs that have a store but no Service.
 func Delete(ctx context.Context, store shortener.Store, code string, now time.Time) error {
 	_, err := replace(ctx, store, code, func(l shortener.Link) (shortener.Link, error) { return l.Tombstone(now), nil })
 	return err
@@ -104,7 +105,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	})
 	switch {
 	case err == nil && link.Version() == version:
-		return link, nil // the cache must not take it, because the look-up began before asked
+		return link, nil // not for the cache, because the look-up of link began before asked
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil
@@ -130,11 +131,11 @@ func isInvalid(err error) bool {
 	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
-// maxRaces is how many times replace begins again because another change came first.
+// maxRaces is the number of times that replace begins again because another change came first.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change and replaces the link by the result, unless the result has the same
-// version. If the link changes in between, it begins again.
+// replace reads the link with this code, calls change, and writes the result to the store if its version is new. If the
+// link changes between the read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)

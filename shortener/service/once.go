@@ -11,11 +11,11 @@ import (
 	"keypool/shortener/commit"
 )
 
-// CreateOnce is like Create for a request of a token with an idempotency key. If the key was used in the last OnceMemory
-// for a creation that succeeded, CreateOnce returns the link of that creation, and replayed is true. This holds even if
-// the request is no longer valid, because its expiry has passed or its host is blocked since. CreateOnce fails with
-// ErrKeyReused if that creation had another payload, and with ErrKeyBusy if another server is about to commit a
-// creation with the same key.
+// CreateOnce is like Create for a request of a token with an idempotency key. If a creation with the same key succeeded
+// in the last OnceMemory, CreateOnce returns the link of that creation, and replayed is true. It returns this link even
+// if the request is invalid by now, for example because its expiry has passed. CreateOnce fails with ErrKeyReused if
+// that creation had another payload, and with ErrKeyBusy if another server is about to commit a creation with the same
+// key.
 func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	once := r.Once(key)
 	for range maxRaces {
@@ -30,7 +30,7 @@ func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key strin
 		if isInvalid(err) {
 			return shortener.Link{}, false, false, err
 		}
-		// The link of the creation that used the key is not stored, or not any more.
+		// The creation that used the key has no stored link, or its key was removed meanwhile, so try again.
 	}
 	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", commit.ErrRepeated, maxRaces))
 }
@@ -55,12 +55,13 @@ func (s *Service) first(ctx context.Context, once *shortener.Once) (shortener.Li
 
 const (
 	forgetInterval = 10 * time.Minute
-	forgetPart     = 1000 // keys that one statement removes
+	forgetPart     = 1000 // maximum number of keys that one statement removes
 	forgetTimeout  = 5 * time.Second
 )
 
-// ForgetKeys removes the idempotency keys that are older than OnceMemory, at once and then every ten minutes, until ctx ends. Any
-// number of processes may do this. It passes the result of each removal to note, and tries again after a failure.
+// ForgetKeys removes the idempotency keys that are older than OnceMemory, at once and then every ten minutes, until ctx
+// ends. Several processes may do this at the same time. ForgetKeys passes the result of each removal to note, and tries
+// again after a failure.
 func ForgetKeys(ctx context.Context, store shortener.Store, note func(error)) error {
 	return upkeep.Repeat(ctx, forgetInterval, func(ctx context.Context) error {
 		before := time.Now().Add(-shortener.OnceMemory)

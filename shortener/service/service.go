@@ -1,16 +1,18 @@
-// Package service creates, resolves and manages short links. Its vocabulary is that of package shortener, and:
+// Package service creates, resolves and manages short links. It uses the vocabulary of package shortener and these terms:
 //
 //   - A creation is one call of [Service.Create] or [Service.CreateOnce].
-//   - An attempt is one insert of a link with one key. After a conflict, the creation makes another attempt.
+//   - An attempt is one insert of a link with one key. After a conflict, the creation makes another attempt with another
+//     key.
 //   - A look-up is a read of the store for one code.
 //
 // These invariants also hold when the store or a key source fails:
 //
 //   - A creation is acknowledged only after its row is durable.
-//   - No code is looked up before it is inserted. [Service.Suggest] looks codes up, but only to give advice.
+//   - A creation never looks its code up before the insert. Only the insert decides whether the code is free.
+//     [Service.Suggest] looks codes up, but only to give advice.
 //
-// A creation passes through [Service.Create], package commit with [shortener.Keys], and the [shortener.Store]. A redirect passes through [Service.Resolve], the cache
-// (cache.go) and the store.
+// A creation begins in [Service.Create]. Package commit draws a key from the [shortener.Keys] and inserts the link into the
+// [shortener.Store]. A redirect begins in [Service.Resolve], which asks the cache (cache.go). The cache asks the store.
 package service
 
 import (
@@ -36,28 +38,28 @@ type Service struct {
 	now       func() time.Time
 	cache     *cache
 	commits   *commit.Parts
-	reads     *Slots // for lists and queries for visits
+	reads     *Slots // limit the lists and the queries for visits
 	readiness readiness
 
 	destinations destination.Rules
 }
 
-// Config holds the parts and settings of a Service. Store and Keys are required.
+// Config holds the settings of a Service. Store and Keys are required.
 type Config struct {
 	Store     shortener.Store
 	Keys      shortener.Keys
-	Placement shortener.Placement // where the links of Store live; if nil, Store has one part
+	Placement shortener.Placement // shows in which part of Store each link lives; if nil, Store has one part
 	Lookup    Lookup              // look-ups of redirects; if nil, the Lookup of Store
 	Metrics   *Metrics            // if nil, the metrics are not exported
 	CacheSize int                 // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
-	QueueSize int                 // creations that may wait for a commit in each part of Store, 4,096 if 0
-	Readers   int                 // lists and queries for visits at the same time, defaultReaders if 0
+	QueueSize int                 // maximum number of creations that wait for a commit in each part of Store, 4,096 if 0
+	Readers   int                 // maximum number of lists and queries for visits at the same time, defaultReaders if 0
 	OwnHosts  *destination.Hosts  // names of this service, besides the origin of a request; a link must not lead to them
 	Now       func() time.Time    // if nil, time.Now
 }
 
-// Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link of an Insert that returned
-// before, but the URL, the expiry, the deletion and the details of the link may be older.
+// Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link whose Insert has returned.
+// But the URL, the expiry, the deletion and the details of the link may be older than those in the store.
 type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 
 // New starts a service. Close stops it. The store must stay open until Close returns.
@@ -89,17 +91,16 @@ func New(cfg Config) *Service {
 	}
 }
 
-// Block replaces the block list. From now on, a creation fails if its URL leads to one of these hosts or to
-// a subdomain of one, and links that lead there do not resolve. If a host is no longer blocked, its links resolve again.
+// Block replaces the block list. Links that lead to one of these hosts, or to a subdomain, do not resolve and cannot be
+// created. After a host is removed from the list, its links resolve again.
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
-// Resolve returns the live link of code, without its title, tags and first URL. The link has the time of its last change only
-// if its URL has changed. Resolve fails with ErrNotFound, ErrGone, ErrLinkBlocked or an
-// *UnavailableError. A deleted link may be returned for up to Freshness after its
-// deletion, plus the lag of a replica, and longer while the store is unavailable. An expired link is never
-// returned. Resolve does not wait for a link that was looked up within the last 0.9 s (Freshness).
-// Otherwise it waits up to 0.9 s for a look-up. If it joined a look-up of another caller, and
-// that look-up found no link, it makes a second look-up of up to 0.9 s.
+// Resolve returns the live link of code. The link of the result may lack its title, tags, first URL and ChangedAt. Resolve
+// fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to Freshness
+// after the deletion, plus the lag of a replica, and longer while the store is unavailable. It never returns an expired
+// link. If the link was looked up within the last 0.9 s (Freshness), Resolve does not wait. Otherwise it waits up to 0.9 s
+// for a look-up. If Resolve joined a look-up of another caller, and that look-up found no link, Resolve makes a second
+// look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.cache.get(ctx, code)
 	if err == nil && s.destinations.Blocks(link.URL) {
@@ -108,44 +109,43 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 	return link, err
 }
 
-// Ready fails with an *UnavailableError while links cannot be created or resolved. It
-// pings the store at most once a second and otherwise returns the last result. It
-// blocks for at most one second, or with SQLite up to five seconds while another process holds the
-// write lock. It may block after ctx ends, because concurrent callers share the ping.
+// Ready fails with an *UnavailableError while links cannot be created or resolved. It pings the store at most about once a
+// second. Calls in between return the last result. Ready blocks for at most one second. With SQLite, it blocks for up to
+// five seconds while another process holds the write lock. It may block after ctx ends, because concurrent callers share
+// the ping.
 func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ctx) }
 
-// Close commits the queued creations and stops the service. If ctx ends before all commits
-// are done, Close interrupts the commits and returns an error. SQLite completes a commit that has begun,
-// and Close then waits for it. Create must not be called after Close.
+// Close commits the queued creations and stops the service. If ctx ends before all commits are done, Close interrupts the
+// commits and returns an error. SQLite cannot interrupt a commit that has begun, so Close waits for it. Create must not be
+// called after Close.
 func (s *Service) Close(ctx context.Context) error { return s.commits.Close(ctx) }
 
 const (
 	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
 	pingTimeout = time.Second
-	// refusalMemory is how long the service is unready after a refused creation. A later
-	// creation that succeeds ends this time early. Without the limit the service could stay
-	// unready, because a load balancer sends no creations to an unready service.
+	// refusalMemory is the time for which the service is not ready after a refused creation. A later creation that succeeds
+	// makes it ready at once. Without the limit, the service could remain unready for ever, because a load balancer sends
+	// no creations to an unready service.
 	refusalMemory = 5 * time.Second
 )
 
 var errRefusing = errors.New("recent creations were refused")
 
-// readiness decides whether the service can create and resolve links. It combines a
-// ping of the store with the result of the last creation, because creations may fail while
-// the store answers, for example for lack of disk space or of keys.
+// readiness decides whether the service can create and resolve links. It pings the store and also considers the result of
+// the last creation. Creations may fail although the store answers, for example for lack of disk space or of keys.
 type readiness struct {
 	ping    func(context.Context) error
 	now     func() time.Time
-	refused atomic.Pointer[time.Time] // time of the last creation if it was refused, nil if it succeeded
+	refused atomic.Pointer[time.Time] // time of the last refused creation, nil if a later creation succeeded
 
 	mu  sync.Mutex // held during a ping, so that concurrent callers share its result
-	at  time.Time  // when err became known
+	at  time.Time  // time of the last ping, whose result is err
 	err error
 }
 
-// check returns the result of the last ping if it is younger than Freshness. Otherwise it
-// pings the store. The pings are limited, because any HTTP client can cause a call of Ready, and
-// a ping occupies a connection. SQLite has only one connection for writing.
+// check returns the last result if it is younger than Freshness. Otherwise it pings the store. The pings are limited,
+// because any HTTP client can cause a call of Ready, and each ping occupies a connection. With SQLite, this is the only
+// connection for writing.
 func (r *readiness) check(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,15 +161,14 @@ func (r *readiness) check(ctx context.Context) error {
 	if at := r.refused.Load(); err == nil && at != nil && r.now().Sub(*at) < refusalMemory {
 		err = unavailable(errRefusing)
 	}
-	// Read the time after the ping. Otherwise every caller that waited for a slow ping would
-	// start another ping.
+	// Read the time after the ping. With a time from before a slow ping, every caller that waited for the ping would start
+	// another one.
 	r.at, r.err = r.now(), err
 	return err
 }
 
-// created records the result of a creation. It ignores failures that do not show whether later
-// creations will fail: those that [commit.ConcernsOneCreation] lists, a client that disconnects, and a link whose data the store
-// rejects.
+// created records the result of a creation. It ignores the errors that say nothing about later creations: those of
+// [commit.ConcernsOneCreation], a client that disconnects, and a link whose data the store rejects.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
@@ -185,9 +184,8 @@ func (r *readiness) created(err error) {
 // retryAfter is the delay that every UnavailableError of this package advises.
 const retryAfter = time.Second
 
-// unavailable wraps err in an UnavailableError. It returns an UnavailableError and ErrRefused
-// unchanged. ErrRefused is not temporary: the link passed the checks of this package, but the
-// store rejects it each time.
+// unavailable wraps err in an UnavailableError, unless err is one. It also returns ErrRefused unchanged, because this error
+// is not temporary: the link passed the checks of this package, but the store rejects it each time.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*shortener.UnavailableError](err); ok || errors.Is(err, shortener.ErrRefused) {
 		return err

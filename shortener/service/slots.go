@@ -9,8 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// Slots limits how many operations of one kind a server runs at the same time. One token may have half of them, so that it does
-// not stop the others. Its methods may be called concurrently.
+// Slots limits how many operations of one kind a server runs at the same time. One token may occupy half of the slots, so that
+// other tokens still get one. The methods may be called concurrently.
 type Slots struct {
 	all      chan struct{} // holds a value for each running operation
 	perToken int
@@ -25,15 +25,16 @@ type tokenSlots struct {
 	users int           // operations that run or wait
 }
 
-// NewSlots returns slots for n operations, at least one. At least one of them may belong to one token.
+// NewSlots returns slots for n operations. It returns at least one slot, and each token may occupy at least one.
 func NewSlots(n int) *Slots {
 	n = max(1, n)
 	return &Slots{all: make(chan struct{}, n), perToken: max(1, n/2), byToken: make(map[int64]*tokenSlots)}
 }
 
-// Begin waits up to the given time for a slot for an operation of a token. It fails with an *UnavailableError
-// that wraps [shortener.ErrBusy]. The caller calls end after the operation. The tokens wait in the order of their requests, and only the slots of a token wait for the slots of the
-// server, so a token with many requests does not delay the requests of other tokens.
+// Begin waits up to the given time for a slot for an operation of a token. If no slot becomes free, Begin fails with an
+// *UnavailableError that wraps [shortener.ErrBusy]. The caller calls end after the operation. An operation first waits for a
+// slot of its token, and then for a slot of the server. So few operations of one token wait for the server at the same time,
+// and a token with many requests does not delay the requests of other tokens.
 func (s *Slots) Begin(ctx context.Context, token int64, wait time.Duration) (end func(), err error) {
 	t := s.join(token)
 	ctx, cancel := context.WithTimeout(ctx, wait)

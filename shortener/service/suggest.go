@@ -12,20 +12,21 @@ import (
 )
 
 const (
-	// suggestions is how many aliases Suggest returns.
+	// suggestions is the maximum number of aliases that Suggest returns.
 	suggestions = 3
-	// suggestLookups is how many aliases Suggest looks up, at most.
+	// suggestLookups is the maximum number of aliases that Suggest looks up.
 	suggestLookups = 8
 	// suggestTimeout is the time limit of all look-ups of one call of Suggest.
 	suggestTimeout = 900 * time.Millisecond
 )
 
 // Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free
-// if the store has no row for it, but another client may take it before the caller does. So
-// Suggest only gives advice, and Create still decides by its insert.
+// if the store has no row for it. Another client may take it before the caller does, so Suggest
+// only gives advice. The insert of Create decides whether the alias is still free.
 //
-// Suggest makes at most eight look-ups and blocks for at most 0.9 s. It returns fewer aliases, or
-// none, if it finds no more within these limits or if the store does not answer.
+// Suggest makes at most eight look-ups and blocks for at most 0.9 s. If it finds fewer free
+// aliases within these limits, or if the store does not answer, it returns those that it has
+// found.
 func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
