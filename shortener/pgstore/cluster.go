@@ -12,16 +12,16 @@ import (
 	"keypool/shortener"
 )
 
-// NewClustered returns a store for a node of a Citus cluster, as New does. A transaction of several statements must begin explicitly
-// there, because Citus treats a statement outside of a transaction block as a transaction.
+// NewClustered returns a store for a node of a Citus cluster, and is otherwise like New. This store sends BEGIN before each
+// pipeline of inserts, because Citus treats each statement outside of a transaction block as a transaction.
 func NewClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
 	s := New(pool, order)
 	s.clustered = true
 	return s
 }
 
-// Warm inserts no links, over n connections of the pool at the same time, which it opens if necessary. It fails if the server does not
-// accept links.
+// Warm prepares n connections of the pool for inserts, and opens them if necessary. For this purpose it executes an INSERT of zero
+// links on each of them, at the same time. It fails if the server does not accept links.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	none := newColumns(nil)
 	none.ranks, none.order = []int64{}, s.fingerprint
@@ -41,8 +41,8 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 	return inserts.Wait()
 }
 
-// Answered reports whether the result of a method shows that the server is able to execute statements. A server that is
-// stopping (class 57), or that cannot reach another server which it needs (class 08), is not.
+// Answered reports whether the error of a method, or nil, shows that the server is able to execute statements. A server that is
+// stopping (class 57), or that cannot reach another server that it needs (class 08), is not able to do so.
 func Answered(err error) bool {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && len(reply.Code) == 5 {

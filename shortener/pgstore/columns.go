@@ -18,22 +18,23 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// These statements insert links of which some have details or are deleted. Without them, every other link would
-	// need two more values.
+	// The next two statements insert links of which some have details or are deleted. The statements above save the
+	// two additional values for all other links.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
 	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT c, u, s, a, e, x, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[],
 		$7::timestamptz[], $8::text[]) AS links (c, u, s, a, e, x, d) WHERE ` + sameOrder + `$6)`
-	// sameOrder is the condition that the links have the order with the fingerprint that follows. A process that was
-	// suspended during a reindex would otherwise write rows where no look-up finds them.
+	// sameOrder is the beginning of a condition, which a fingerprint and a parenthesis complete. The condition is
+	// true if the links in the database have the order with this fingerprint. Without this condition, a process
+	// that was suspended during a reindex would write rows where no look-up finds them.
 	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
 )
 
-// columns holds the links of one table as one slice per column, which are the arguments of unnest.
+// columns contains the links of one table as one slice per column. The slices are the arguments of unnest.
 type columns struct {
 	ranks                []int64 // nil for the table of links without a rank
 	codes, urls, sources []string
@@ -76,9 +77,9 @@ type placed struct {
 // noRank is greater than every rank.
 const noRank = math.MaxInt64
 
-// columnsOf returns the columns for each table that has any of the links. They are in the order of
-// the primary key. Two Inserts with the same codes wait for each other's rows. If they wrote the
-// rows in different orders, they could deadlock.
+// columnsOf returns the columns for each table to which any of the links belongs, sorted by the primary key. Two
+// Inserts with the same codes wait for each other's rows. If they wrote the rows in different orders, they could
+// deadlock.
 func (s *Store) columnsOf(links []shortener.Link) (tables []*columns) {
 	all := make([]placed, len(links))
 	ranked := 0

@@ -30,11 +30,11 @@ const (
 	classIntervention = "57"
 )
 
-// insertFailed translates the error of an INSERT. The statement is a separate transaction, and
-// its reply comes after the commit. So if the connection is lost, the commit may have happened.
-// An error that the server reports means a rollback, with three exceptions that may also occur
-// after the commit: the server is stopping (class 57, or the severity FATAL), the server reports an
-// error of another server (class 08), or the server does not know the outcome (40003).
+// insertFailed translates the error of an INSERT or of a COMMIT. If the connection was lost, the
+// commit may have happened before, so the outcome is unknown. If the server reports an error, it
+// has rolled the transaction back. Three errors are exceptions, because they may also occur after
+// the commit: the server is stopping (class 57, or the severity FATAL), the server reports an error
+// of another server (class 08), or the server does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError
@@ -53,8 +53,8 @@ func (s *Store) insertFailed(err error) error {
 }
 
 // resetIfReadOnly closes the connections of the pool if err shows that a connection leads to a
-// demoted primary. Otherwise the driver would keep these connections, because it applies
-// target_session_attrs only when it connects.
+// demoted primary. The driver would keep these connections, because it applies target_session_attrs
+// only when it connects.
 func (s *Store) resetIfReadOnly(err error) {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && reply.Code == stateReadOnly {
@@ -68,7 +68,8 @@ func isConflict(err error) bool {
 	return errors.As(err, &reply) && reply.Code == stateUniqueViolation
 }
 
-// isInternal reports whether err has no specific SQLSTATE. A node of a Citus cluster reports a conflict on another node in this way.
+// isInternal reports whether err has the general SQLSTATE for internal errors. A node of a Citus
+// cluster reports a conflict on another node with this SQLSTATE.
 func isInternal(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateInternal

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// lagInterval is the time between two measurements. It is a part of every measured lag.
+	// lagInterval is the time between two measurements. A measured lag may exceed the true lag by up to this time.
 	lagInterval = 100 * time.Millisecond
 	// lagTimeout is the time limit of a measurement.
 	lagTimeout = 500 * time.Millisecond
-	// lagShown is how far back a lag is measured at least, so that the metric can show a lag above the maximum.
+	// lagShown is a lag that can always be measured, so that the metric can show a lag above the maximum.
 	lagShown = time.Minute
 )
 
@@ -29,14 +29,16 @@ var (
 	errLag          = errors.New("the replica lags more than the maximum")
 )
 
-// identity is an SQL expression that a primary and its replicas share: the cluster (PostgreSQL manual, 9.28.11), the
-// database and the schema.
+// identity is an SQL expression that has the same value on a primary and its replicas. The value names the cluster (PostgreSQL
+// manual, 9.28.11), the database and the schema.
 const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || current_database() || '/' || current_schema()`
 
-// A position in the write-ahead log: the timeline and a number of bytes. A promotion begins a new timeline. A server that has
-// more of the former timeline than the new primary cannot follow it, and its position says nothing about the new timeline. The
-// timeline of a replica is the one of its restart point, and the one that it receives if the user may read pg_stat_wal_receiver.
-// So a replica that follows a new primary may be refused until its next restart point.
+// These queries read a position in the write-ahead log: the timeline and a number of bytes. The promotion of a replica to the
+// new primary begins a new timeline. Another replica may have applied more of the old timeline than the new primary. It cannot
+// follow the new primary, and its position says nothing about the new timeline. So positions are comparable only on one
+// timeline. The timeline of a replica is that of its restart point. If the user may read pg_stat_wal_receiver, it is the one
+// that the replica receives. If the user may not, a replica that follows a new primary may be refused until its next restart
+// point.
 const (
 	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
 		CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
@@ -63,9 +65,9 @@ func (s *Store) positionOf(ctx context.Context, query string) (p position, err e
 	return p, err
 }
 
-// Watch measures the lag of each replica several times per second, until ctx ends. It passes the result of each
-// measurement to note, with the index of the replica. A nil error means that the replica is asked. Watch calls note from
-// one goroutine for each replica.
+// Watch measures the lag of each replica several times per second, until ctx ends. It passes the result of each measurement to
+// note, with the index of the replica. If the error is nil, look-ups ask the replica. Watch calls note from one goroutine for
+// each replica.
 func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error { return every(ctx, lagInterval, func() { r.log.measure(ctx, r.primary) }) })
@@ -98,7 +100,7 @@ func every(ctx context.Context, interval time.Duration, do func()) error {
 	}
 }
 
-// measure updates what is known of the replica. It returns an error if the replica is not asked.
+// measure measures the lag of the replica. It returns an error if look-ups must not ask the replica.
 func (r *Replicas) measure(ctx context.Context, replica *replica) error {
 	p, err := replica.store.positionOf(ctx, replicaPosition)
 	switch {
@@ -128,11 +130,13 @@ type primaryLog struct {
 	timeline int64
 	samples  []sample // the oldest one first
 
-	// stopped is the time of the last sample while the primary does not answer, and otherwise nil. Every look-up reads it.
+	// stopped is the time of the last sample while the primary does not answer. While the primary answers, it is nil. Every
+	// look-up reads stopped.
 	stopped atomic.Pointer[time.Time]
 }
 
-// sample says that everything that the primary acknowledged before the time at is before the position lsn.
+// sample is a measurement of the primary: the log up to the position lsn contains every change that the primary acknowledged
+// before the time at.
 type sample struct {
 	at  time.Time
 	lsn int64
@@ -161,10 +165,11 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 	l.stopped.Store(nil)
 }
 
-// errUnknownLag reports that the primary has not answered yet, or that the replica lags more than the samples show.
+// errUnknownLag reports that the primary has not answered yet, or that the replica lags further back than the oldest sample.
 var errUnknownLag = errors.New("the lag of the replica is unknown")
 
-// applied returns a time such that a replica at this position has applied everything that was acknowledged before it.
+// applied returns a time such that a replica at the position p has applied every change that was acknowledged before this
+// time.
 func (l *primaryLog) applied(p position) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,8 +187,8 @@ func (l *primaryLog) applied(p position) (time.Time, error) {
 	return time.Time{}, errUnknownLag
 }
 
-// reference returns the time with which the applied time of a replica is compared: now, or the time of the last sample
-// while the primary does not answer.
+// reference returns the time from which the lag of a replica is computed. It is now, or the time of the last sample while the
+// primary does not answer.
 func (l *primaryLog) reference(now time.Time) time.Time {
 	if stopped := l.stopped.Load(); stopped != nil {
 		return *stopped

@@ -12,11 +12,12 @@ import (
 // server works on one statement while this process reads the result of the other.
 const maxStatements = 2
 
-// lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share
-// the next statement. A look-up that finds no statement running does not wait.
+// lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share the
+// next statement. If fewer statements run, a look-up does not wait.
 //
-// It has no goroutine. The caller of one look-up of a group, its leader, runs the statement for the
-// whole group. Then it makes one of the look-ups that arrived meanwhile the next leader.
+// It has no goroutine. The look-ups that share a statement are a group. One of them is the leader: its
+// caller runs the statement for the whole group. Afterwards the leader chooses the next leader among
+// the look-ups that arrived meanwhile.
 type lookups struct {
 	// find returns the rows of codes, by code. A code without a row is absent.
 	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
@@ -40,8 +41,8 @@ type turn struct {
 	group []*lookup // contains the look-up itself; nil if the message is the result
 }
 
-// do returns the row of code, or the zero Link if there is no row. It blocks until the statement
-// ends or ctx ends.
+// do returns the row of code, or the zero Link if there is no row. It blocks until the answer arrives
+// or ctx ends.
 func (g *lookups) do(ctx context.Context, code string) (shortener.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return shortener.Link{}, err
@@ -105,8 +106,8 @@ func (g *lookups) lead(ctx context.Context, l *lookup, group []*lookup) (shorten
 	return found[l.code], err
 }
 
-// requeue makes the look-ups of a group wait again, except l and those whose callers have left. One of
-// them may become a leader, and a leader needs its caller.
+// requeue makes the look-ups of a group wait again. It omits l and the look-ups whose callers have
+// left, because a look-up without a caller cannot become a leader.
 func (g *lookups) requeue(l *lookup, group []*lookup) {
 	others := slices.DeleteFunc(group, func(member *lookup) bool { return member == l || member.gone })
 	g.waiting = append(others, g.waiting...)
@@ -125,8 +126,8 @@ func (g *lookups) handOver() {
 	group[len(group)-1].turn <- turn{group: group}
 }
 
-// leave removes l, whose caller no longer waits. If l has become a leader meanwhile, leave passes
-// its group on.
+// leave removes l, whose caller stops waiting. If l has become a leader meanwhile, leave makes its
+// group wait again and chooses the next leader.
 func (g *lookups) leave(l *lookup) {
 	g.mu.Lock()
 	l.gone = true

@@ -61,8 +61,9 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]sh
 	return links, next, nil
 }
 
-// list reads up to limit links of the owner, or of all owners if owner is 0, that were created before at, and those
-// that were created at this time and have a lower key.
+// list reads up to limit links of the owner, from the newest to the oldest. If owner is 0, it
+// reads the links of all owners. The links were created before the time at, or at this time if
+// their key is lower than key.
 func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, at time.Time, key K, limit int) (links []shortener.Link, err error) {
 	query := `SELECT ` + t.key + `, ` + linkColumns + ` FROM ` + t.name + ` WHERE (created_at, ` + t.key + `) < ($1, $2)`
 	values := []any{at, key, limit}
@@ -78,11 +79,12 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	return links, err
 }
 
-// Oldest implements [shortener.Store]. The server sorts the links, on its disk if they are many.
+// Oldest implements [shortener.Store]. The server sorts the links. If there are many, it needs
+// temporary disk space.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // otherwise, Close would read the rest of the rows
+		defer cancel() // so that Close does not read the rest of the rows
 		rows, err := s.pool.Query(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
 		if err != nil {
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))

@@ -24,7 +24,8 @@ func hasKey(links []shortener.Link) bool {
 	return false
 }
 
-// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips, and more if a key is busy.
+// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips. If another transaction holds
+// a key, it needs more.
 func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
@@ -63,9 +64,9 @@ const (
 	shortTimeout = `SET LOCAL lock_timeout = '1ms'`
 )
 
-// takeKeys inserts the idempotency keys of links. It returns the link that each inserted key belongs to, and the keys that
-// another transaction has inserted and not committed. It inserts the keys in their order. If two transactions used different
-// orders, they could deadlock.
+// takeKeys inserts the idempotency keys of links. The map taken contains the link of each inserted key. The map busy
+// contains the keys that another transaction has inserted and not committed. takeKeys inserts the keys in sorted order,
+// because two transactions that used different orders could deadlock.
 func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, busy map[onceKey]bool, err error) {
 	first := make(map[onceKey]*shortener.Link)
 	for i := range links {
@@ -94,8 +95,8 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 	return taken, busy, nil
 }
 
-// insertKeys inserts idempotency keys, and returns the links of those that were not in use. If it fails with isLocked, it
-// has inserted none, and the transaction can continue.
+// insertKeys inserts the idempotency keys that are not in use, and returns their links. If isLocked is true for its error,
+// it has inserted no key, and the transaction can continue.
 func insertKeys(ctx context.Context, tx pgx.Tx, first map[onceKey]*shortener.Link, keys []onceKey, timeout string) (taken map[onceKey]*shortener.Link, err error) {
 	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
@@ -130,7 +131,8 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[onceKey]*shortener.Lin
 	return taken, nil
 }
 
-// insertFresh inserts the links at the given positions. It removes the idempotency keys of links whose codes are in use.
+// insertFresh inserts the links at the given positions. If the code of a link is in use, insertFresh removes the idempotency
+// key of the link again.
 func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	fresh := make([]shortener.Link, len(positions))
 	for j, i := range positions {
@@ -157,7 +159,8 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// checkHeld sets the outcomes of the links at the given positions, whose idempotency keys are in use.
+// checkHeld sets the outcomes of the links at the given positions. The idempotency keys of these links are in use: by the
+// same link, or by another one.
 func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	codes := make([]string, len(positions))
 	for j, i := range positions {

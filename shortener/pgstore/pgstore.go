@@ -1,8 +1,10 @@
 // Package pgstore keeps links in PostgreSQL, or in an engine with the same protocol.
 //
-// Every method call is at most one transaction per statement or pipeline, so an interrupted method
-// leaves no open transaction. Reads go to the same server as writes, because a replica may
-// lack the newest links.
+// Most methods send one statement, or one pipeline, which is one transaction. The other methods begin a
+// transaction. If a method is interrupted, the driver closes the connection, and the server rolls back, so
+// no transaction remains open. A [Store] reads from the server to which it writes, because a replica may
+// lack the newest links. [Replicas] looks links up in replicas, and asks a Store for the links that a
+// replica lacks.
 package pgstore
 
 import (
@@ -27,11 +29,11 @@ import (
 type Store struct {
 	pool  *pgxpool.Pool
 	order shortener.Order
-	// fingerprint is the fingerprint of order, whose computation is slow.
+	// fingerprint is the fingerprint of order. It is stored here, because its computation is slow.
 	fingerprint string
 	lookups     lookups
 	clustered   bool // whether the server is a node of a Citus cluster
-	// suspicious is the number of further Inserts that expect a conflict.
+	// suspicious is the number of Inserts, from now on, that expect a conflict (see Insert).
 	suspicious atomic.Int32
 }
 
@@ -45,18 +47,19 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 	return s
 }
 
-// Writers implements [shortener.Store]. Each connection can write.
+// Writers implements [shortener.Store]. The result is the number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts after a conflict that expect another conflict.
+// suspicion is the number of Inserts that expect a conflict after one has occurred.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
 // is one transaction.
 //
-// A plain INSERT costs about half of an INSERT with ON CONFLICT, and writes a fifth less to the log of
-// the database. But a conflict rolls it back, and PostgreSQL logs the error. Keys rarely conflict, so Insert
-// begins with a plain INSERT unless there was a conflict a short time ago.
+// A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
+// write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
+// conflict, so Insert first tries a plain INSERT. After a conflict, the next Inserts use ON CONFLICT at
+// once.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -81,8 +84,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// insertAll inserts all links, or none if it fails. It fails if a code is in use, or if the links in the database have
-// another order.
+// insertAll inserts all links. If a code is in use, or if the links in the database have another order, it
+// fails and inserts no link.
 func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
 	var batch pgx.Batch
 	for _, c := range s.columnsOf(links) {
@@ -91,7 +94,8 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 	return s.send(ctx, conn, &batch)
 }
 
-// send executes a pipeline of statements that insert links, in one transaction.
+// send executes a pipeline of statements that insert links, in one transaction. If the pipeline is not yet
+// in a transaction and the server is a node of a Citus cluster, send adds BEGIN and COMMIT.
 func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error {
 	if _, begun := db.(pgx.Tx); begun || !s.clustered {
 		return db.SendBatch(ctx, batch).Close()
@@ -138,7 +142,8 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 	return s.outcomes(ctx, conn, links, inserted)
 }
 
-// outcomes returns the outcomes of links, of which those with the codes inserted are new.
+// outcomes returns the outcomes of links. The parameter inserted contains the codes of the links that were
+// inserted.
 func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.Link, inserted []string) ([]shortener.Outcome, error) {
 	if len(inserted) == len(links) {
 		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
@@ -163,8 +168,8 @@ func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.L
 	return outcomesOf(links, stored), nil
 }
 
-// errRowVanished reports that a row that prevented an insert is not in the table any more. This
-// happens if the server changes between the two statements.
+// errRowVanished reports that a row prevented an insert, but a later statement did not find the row. This
+// happens if another server became the primary between the two statements.
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
 // insertNew inserts the links whose codes are not in use, and returns the codes of the new rows.
@@ -187,7 +192,7 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 	return inserted, s.send(ctx, db, &batch)
 }
 
-// without returns the codes of the links that are not in inserted.
+// without returns the codes of links that inserted does not contain.
 func without(links []shortener.Link, inserted []string) (existing []string) {
 	isNew := make(map[string]bool, len(inserted))
 	for _, code := range inserted {
@@ -201,8 +206,8 @@ func without(links []shortener.Link, inserted []string) (existing []string) {
 	return existing
 }
 
-// outcomesOf returns the outcomes of links. The map stored holds the rows that existed before the
-// INSERT, by code.
+// outcomesOf returns the outcomes of links. The map stored contains, by code, the rows that existed before
+// the INSERT.
 func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
@@ -227,8 +232,8 @@ type connection interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// rows returns the rows of codes, by code. A code without a row is absent. If the links
-// are stored in another order, the row may have another code, as checkCode reports.
+// rows returns the rows of codes, by code. A code without a row is absent. If the links are stored in
+// another order, the row may have another code. The caller detects this with checkCode.
 func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
 	byRank, byCode := make(map[int64]string, len(codes)), make(map[string]string)
 	for _, code := range codes {
@@ -240,7 +245,7 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 	}
 	found := make(map[string]shortener.Link, len(codes))
 	var batch pgx.Batch
-	if s.clustered { // a node executes a statement about a single row at least cost
+	if s.clustered { // statements about single rows cost a node less than one statement about several rows
 		for rank := range byRank {
 			batch.Queue(`SELECT rank, `+linkColumns+` FROM ranked_links WHERE rank = $1`, rank).Query(collect(found, byRank))
 		}
@@ -258,8 +263,8 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 	return found, db.SendBatch(ctx, &batch).Close()
 }
 
-// collect returns a function that adds each row to found, under the code that was wanted for its key. The
-// key is the first column.
+// collect returns a function that adds each row to found. The first column of a row is its key. The map
+// wanted contains the code under which the row is added, by key.
 func collect[K comparable](found map[string]shortener.Link, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K
@@ -278,7 +283,7 @@ func forEachLink(rows pgx.Rows, key any, do func(shortener.Link)) error {
 	return err
 }
 
-// linkRow is the columns linkColumns of a row.
+// linkRow contains the columns linkColumns of a row.
 type linkRow struct {
 	code, url, source         string
 	created, expires, deleted pgtype.Timestamptz
@@ -306,7 +311,7 @@ func checkCode(code string, row shortener.Link) error {
 	return nil
 }
 
-// Lookup implements [shortener.Store]. Concurrent look-ups share a statement.
+// Lookup implements [shortener.Store]. Concurrent look-ups share a statement (see the type lookups).
 func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.lookups.do(ctx, code)
 	if err == nil && link.Code == "" {
@@ -325,7 +330,7 @@ func (s *Store) find(ctx context.Context, codes []string) (map[string]shortener.
 	return s.rows(ctx, s.pool, codes)
 }
 
-// pageRows is how many rows All reads at a time. One long read would prevent the server from
+// pageRows is the number of rows that All reads at a time. A single long read would prevent the server from
 // removing dead rows.
 const pageRows = 10_000
 
@@ -346,9 +351,9 @@ func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
 	}
 }
 
-// pages yields the rows that query selects, page by page. The parameters of query are the key
-// after which the page begins, the number of rows, and more. Its columns are the key, the code, the
-// source and the rank.
+// pages yields the rows that query selects, page by page. The parameters of query are the key after which
+// the page begins, the number of rows, and the values in more. The columns of its result are the key, the
+// code, the source and the rank.
 func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K, more ...any) iter.Seq2[shortener.Row, error] {
 	return shortener.Pages(ctx, pageRows, func(ctx context.Context) ([]shortener.Row, error) {
 		rows, err := pool.Query(ctx, query, append([]any{after, pageRows}, more...)...)

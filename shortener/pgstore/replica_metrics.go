@@ -49,7 +49,8 @@ func (m *ReplicaMetrics) count(err error) {
 	}
 }
 
-// measured shows the lag of a replica, and whether look-ups ask it. A replica whose lag is unknown has no lag.
+// measured exports the lag of a replica, and whether look-ups ask it. If the lag is unknown, the
+// metric of the lag is removed.
 func (m *ReplicaMetrics) measured(replica int, applied *time.Time, used bool) {
 	name := strconv.Itoa(replica + 1)
 	var one float64

@@ -10,20 +10,21 @@ import (
 	"keypool/shortener"
 )
 
-// replicaTimeout is the time limit of a look-up at a replica. The rest of the time of a look-up remains for the
-// primary.
+// replicaTimeout is the time limit of a look-up at a replica. It leaves time to ask the primary, because the caller
+// limits the time of the whole look-up.
 const replicaTimeout = 300 * time.Millisecond
 
 // Replicas looks links up in replicas of PostgreSQL, which follow the primary by streaming replication.
 //
-// A replica answers a look-up only with a row that it has. If it has no row, the primary answers, because the
-// replica may lack the newest links. So a link that was just created is found, whatever the lag.
+// If a replica has no row for a code, the primary answers, because the replica may lack the newest links. So a
+// look-up finds a link that was just created, whatever the lag of the replica.
 //
-// A replica may have an old version of a row. Therefore it is asked only if it has applied all changes that are older
-// than the maximum lag. While the primary does not answer, no change is acknowledged, and a replica is asked that was
-// up to date when the primary last answered.
+// A replica may have an old version of a row. So look-ups ask only a replica that has applied all changes that are
+// older than the maximum lag. While the primary does not answer, no change is acknowledged. During this time,
+// look-ups ask a replica that was up to date when the primary last answered.
 //
-// Replicas may be used concurrently. Watch must run, otherwise the primary answers all look-ups.
+// Replicas may be used concurrently. Watch must run, because it measures the lag of the replicas. Without a
+// measurement, the primary answers all look-ups.
 type Replicas struct {
 	primary  *Store
 	maxLag   time.Duration
@@ -33,16 +34,16 @@ type Replicas struct {
 	metrics  *ReplicaMetrics
 }
 
-// replica is one replica and what the last measurement has shown.
+// replica is one replica and the result of its last measurement.
 type replica struct {
 	store *Store
-	// applied is the time of the latest change that the replica is known to have applied. It is nil if the replica is
-	// not usable.
+	// applied is a time such that the replica has applied all changes that were acknowledged before it. It is nil if
+	// the replica is not usable.
 	applied atomic.Pointer[time.Time]
 }
 
-// NewReplicas returns a reader of the replicas at pools. Their primary is the server of primary. A replica whose lag
-// is greater than maxLag is not asked. The caller closes the pools.
+// NewReplicas returns a reader of the replicas at pools. Their primary is the server of primary. Look-ups do not ask
+// a replica whose lag is greater than maxLag. The caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {
@@ -51,8 +52,8 @@ func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, me
 	return r
 }
 
-// Lookup returns the row of code, as the Lookup of a [shortener.Store] does. But the row may be as old as the maximum
-// lag, or older while the primary does not answer.
+// Lookup is like the Lookup of a [shortener.Store], but the row may be as old as the maximum lag. While the primary
+// does not answer, the row may be older.
 func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, error) {
 	if replica := r.next(time.Now()); replica != nil {
 		link, err := replica.lookup(ctx, code)
@@ -64,7 +65,7 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	return r.primary.Lookup(ctx, code)
 }
 
-// next returns the replica that answers the next look-up, or nil if no replica may answer. The replicas take turns.
+// next returns the replica to ask in the next look-up, or nil if no replica may be asked. The replicas take turns.
 func (r *Replicas) next(now time.Time) *replica {
 	first := r.turns.Add(1)
 	for i := range uint32(len(r.replicas)) {
@@ -76,7 +77,8 @@ func (r *Replicas) next(now time.Time) *replica {
 	return nil
 }
 
-// lookup asks the replica. If the replica does not answer, it is not asked again before the next measurement.
+// lookup asks the replica. If the replica does not answer, look-ups ask it again only after a measurement has
+// succeeded.
 func (r *replica) lookup(ctx context.Context, code string) (shortener.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
 	defer cancel()

@@ -12,8 +12,9 @@ import (
 	"keypool/shortener"
 )
 
-// InsertWith inserts links without idempotency keys, as Insert does. Before the commit, it calls more with the outcomes, and
-// executes the statement that more returns, unless the statement is "". If more or the statement fails, InsertWith writes nothing.
+// InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls more with
+// the outcomes, which returns the statement, or "" for none. If more or the statement fails, InsertWith writes nothing. The
+// links must not have idempotency keys.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
@@ -39,7 +40,7 @@ func (s *Store) InsertWith(
 	})
 }
 
-// transact calls insert, which inserts links, in a transaction.
+// transact calls insert in a transaction and commits the transaction.
 func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pgx.Tx) ([]shortener.Outcome, error)) ([]shortener.Outcome, error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
