@@ -1,14 +1,16 @@
 // Package citusstore keeps links in PostgreSQL tables that are distributed over the nodes of a Citus cluster. It uses a
 // [pgstore.Store] for each node.
 //
-// Each node that has links is a part of the store (see [shortener.Placement]). The store computes where a link lives, and sends
-// each statement about links of one node directly to this node. The node plans and executes the statement alone: the
-// coordinator has no work, and the commit needs no second phase. Statements about links of several nodes go to the coordinator.
+// Each node that has links is a part of the store (see [shortener.Placement]). The tables are divided into shards, each of which
+// lives on one node. The store computes on which node a link lives. If a statement concerns links of one node, the store sends it
+// directly to this node. The node plans and executes the statement alone: the coordinator has no work, and the commit needs no
+// second phase. If a statement concerns links of several nodes, the store sends it to the coordinator.
 //
-// If a node is down, only its links are unavailable. A caller that has a choice asks PartOf and uses another code.
+// If a node is down, only its links are unavailable. A caller that can choose the code of a new link asks PartOf, and uses a code
+// of another node.
 //
-// If shards move, Watch reads their new places within placementInterval. Until then, a node passes statements on to the node that has
-// the shard now, so they are slower and not wrong.
+// If shards move to other nodes, Watch detects this within about placementInterval. Until then, the former node of a shard passes
+// statements on to the new node. So these statements are slower, but their results are right.
 package citusstore
 
 import (
@@ -35,7 +37,7 @@ type Store struct {
 	order          shortener.Order
 	open           Opener
 	log            *slog.Logger
-	limit          time.Duration // of a statement on a node
+	limit          time.Duration // time limit of a statement on a node
 	placement      atomic.Pointer[placement]
 	nodes          map[address]*node // every node that ever had links; only New and Watch use it
 
@@ -44,7 +46,7 @@ type Store struct {
 	closed bool
 }
 
-// Opener returns connections to a node of a cluster. It does not connect. The store closes them.
+// Opener returns a pool of connections to a node of a cluster. It does not connect yet. The store closes the pool.
 type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
 
 var (
@@ -52,8 +54,9 @@ var (
 	_ shortener.Placement = (*Store)(nil)
 )
 
-// New returns a store that uses the distributed tables in the search path of coordinator. It reads where the links live. Watch must
-// run, otherwise a node that was down is never used again. The caller calls Close, and then closes coordinator.
+// New returns a store that uses the distributed tables in the search path of coordinator. It reads from the coordinator on which
+// nodes the links live. Watch must run, because it detects that a node that was down answers again. The caller calls Close, and
+// then closes coordinator.
 func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Store, error) {
 	s := &Store{
 		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
@@ -80,7 +83,8 @@ func (s *Store) Close() {
 	closing.Wait()
 }
 
-// each calls do for all nodes of a placement that have links, at the same time. The circuit breaker of a node has the result.
+// each calls do for all nodes of a placement at the same time. It ignores the errors, because the circuit breaker of each node
+// records them.
 func (p *placement) each(ctx context.Context, do func(*node, context.Context) error) {
 	var calls errgroup.Group
 	for _, n := range p.nodes {
@@ -89,7 +93,8 @@ func (p *placement) each(ctx context.Context, do func(*node, context.Context) er
 	_ = calls.Wait()
 }
 
-// refresh reads where the links live. It probes the nodes that it did not know before their first use, because new connections are slow.
+// refresh reads on which nodes the links live. It probes each new node before the store uses the node, because the first statements
+// on a new connection are slow.
 func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
 	reading, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -117,12 +122,12 @@ func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// nodeAt returns the node at an address, with the state that it had before.
+// nodeAt returns the node at an address. If the node is known already, it keeps its state.
 func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
 	}
-	store := s.Store // the coordinator plans the statements of a node without metadata
+	store := s.Store // a node without metadata cannot plan statements, so the coordinator does
 	if a.own {
 		pool, err := s.openPool(ctx, a)
 		if err != nil {
@@ -137,7 +142,7 @@ func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 // errClosed reports that the store is closed.
 var errClosed = errors.New("the store is closed")
 
-// openPool opens connections to a node, which Close closes.
+// openPool returns a pool of connections to a node. Close closes the pool.
 func (s *Store) openPool(ctx context.Context, a address) (*pgxpool.Pool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,12 +160,12 @@ const (
 	probeInterval     = 100 * time.Millisecond
 	placementInterval = time.Second
 	placementTimeout  = 900 * time.Millisecond
-	// startTimeout is the time limit of the first reading. The limit of a start of the program is usually shorter.
+	// startTimeout is the time limit of refresh in New. The context of New usually ends earlier.
 	startTimeout = time.Minute
 )
 
-// Watch asks nodes that are down until they answer, and reads where the links live, until ctx ends. It passes the result of each
-// reading to note.
+// Watch probes the nodes that are down until they answer, and reads at intervals on which nodes the links live, until ctx ends. It
+// passes the result of each reading to note.
 func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error {
@@ -172,7 +177,7 @@ func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	return watchers.Wait()
 }
 
-// probe asks the nodes that are down.
+// probe probes the nodes that are down.
 func (s *Store) probe(ctx context.Context) {
 	s.placement.Load().each(ctx, func(n *node, ctx context.Context) error {
 		if n.answers() {
@@ -194,7 +199,8 @@ func (s *Store) PartOfRequest(key string) (part int, answers bool) {
 	return n.part, n.answers()
 }
 
-// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is a companion of the table unranked_links.
+// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is distributed in the same way as
+// unranked_links: keys and codes with the same hash value are on the same node.
 func (s *Store) nodeOfRequest(key string) *node {
 	p := s.placement.Load()
 	return p.nodes[p.unranked.partOf(hashText(key))]
@@ -219,7 +225,8 @@ func (s *Store) nodeOf(code string) *node {
 	return p.nodes[p.unranked.partOf(hashText(code))]
 }
 
-// nodeOfAll returns the node on which all links and the idempotency keys of their creations live, or nil if there is no such node.
+// nodeOfAll returns the node on which all links and the idempotency keys of their creations live. If they live on several nodes, it
+// returns nil.
 func (s *Store) nodeOfAll(links []shortener.Link) *node {
 	var n *node
 	for i := range links {
@@ -232,7 +239,8 @@ func (s *Store) nodeOfAll(links []shortener.Link) *node {
 	return n
 }
 
-// Insert implements [shortener.Store]. If the links live on several nodes, Insert needs all these nodes and a commit in two phases.
+// Insert implements [shortener.Store]. If the links and their idempotency keys live on several nodes, all these nodes must answer,
+// and the commit has two phases.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	n := s.nodeOfAll(links)
 	if n == nil {
@@ -251,8 +259,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) (outcomes []
 // deadlockAttempts is the maximum number of attempts of an Insert on several nodes.
 const deadlockAttempts = 3
 
-// insertOnSeveral inserts links that live on several nodes. Citus writes to the nodes at the same time, so two Inserts with the same
-// codes can deadlock. Then Citus rolls one of them back.
+// insertOnSeveral inserts links that live on several nodes. Citus writes to the nodes at the same time, so two Inserts with the
+// same codes can deadlock. Then Citus rolls one of them back, and insertOnSeveral tries again.
 func (s *Store) insertOnSeveral(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	for range deadlockAttempts {
 		if outcomes, err = s.Store.Insert(ctx, links); !pgstore.IsDeadlock(err) {
@@ -288,7 +296,8 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return n.call(ctx, n.limit, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
-// Ping implements [shortener.Store]. It succeeds if the coordinator or any other node answers, because links can then be created.
+// Ping implements [shortener.Store]. It succeeds if the coordinator or any node with links answers, because some links can then be
+// created.
 func (s *Store) Ping(ctx context.Context) error {
 	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// The hash functions of PostgreSQL for the types bigint and text, which decide in which shard of a distributed table a row is.
-// PostgreSQL never changes them, because hash indexes and partitions depend on them. They are hashint8 and hash_any in
-// src/common/hashfn.c, after Bob Jenkins' lookup3 (http://burtleburtle.net/bob/c/lookup3.c). PostgreSQL returns the same
-// values on machines with either byte order.
+// This file contains the hash functions of PostgreSQL for the types bigint and text. Their values decide in which shard
+// of a distributed table a row is. PostgreSQL never changes them, because hash indexes and partitions depend on them,
+// and their values do not depend on the byte order of the machine. They are hashint8 and hash_any in
+// src/common/hashfn.c, after Bob Jenkins' lookup3 (http://burtleburtle.net/bob/c/lookup3.c).
 
 // hashSeed is the initial state for a key of n bytes.
 func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 }

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// nodeTimeout is the time limit of one statement on a node. It leaves a creation the time for a second attempt, with a key of
-	// another node, before its client gets an answer after 900 ms.
+	// nodeTimeout is the time limit of one statement on a node. It is shorter than the 900 ms after which package commit gives a
+	// link up. So if a link was not written, its creation has time for an attempt with a key of another node.
 	nodeTimeout = 600 * time.Millisecond
-	// probeTimeout is the time limit of a probe. It is longer, because a server that was just started is slow.
+	// probeTimeout is the time limit of a probe. It is longer than nodeTimeout, because a server that was just started is slow.
 	probeTimeout = 3 * time.Second
-	// probes is the number of connections that a probe warms up, one for each Insert that a server runs at a time.
+	// probes is the number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
-	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last of them was a timeout, the node may
-	// only be slow, and the number is nodeTimeouts.
+	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a timeout, the
+	// node may only be slow. Then nodeTimeouts is the number.
 	nodeFailures = 2
 	nodeTimeouts = 4
-	// nodePause is the time after which a node that is down is asked again.
+	// nodePause is the time after which the circuit breaker of a node that is down lets a probe through.
 	nodePause = 500 * time.Millisecond
 )
 
@@ -38,7 +38,7 @@ var errNodeDown = errors.New("the node of the link does not answer")
 type node struct {
 	address
 	limit   time.Duration
-	store   *pgstore.Store // sends statements to the node, which executes them alone if they concern its links only
+	store   *pgstore.Store // connects to the node, or to the coordinator if the node cannot plan statements
 	circuit *gobreaker.CircuitBreaker[struct{}]
 }
 
@@ -66,10 +66,10 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 	})}
 }
 
-// answers reports whether the node is in use.
+// answers reports whether the node counts as answering: its circuit breaker is closed.
 func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
 
-// call calls do, which sends statements to the node, with a time limit, unless the node is down.
+// call calls do, which sends statements to the node, with a time limit. If the node is down, call fails at once.
 func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -85,8 +85,8 @@ func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Co
 	return err
 }
 
-// probe asks whether the node accepts links. It opens connections, because a new connection to a node of a cluster first loads the
-// metadata of the cluster, which takes longer than many inserts.
+// probe checks whether the node accepts links, and warms connections up. A new connection to a node first loads the metadata of
+// the cluster, which takes longer than many inserts.
 func (n *node) probe(ctx context.Context) error {
 	return n.call(ctx, probeTimeout, func(ctx context.Context) error { return n.store.Warm(ctx, probes) })
 }

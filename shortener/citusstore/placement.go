@@ -12,20 +12,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// placement is where the links of a distributed database live, as one reading of the metadata of Citus shows it. It does not change.
+// placement describes on which nodes the links live. It is the result of one reading of the metadata of Citus, and is
+// immutable.
 type placement struct {
 	version          string
 	ranked, unranked shards
-	nodes            map[int]*node // by the number of the part, which is the group of the node in Citus
+	nodes            map[int]*node // by the number of the part; this number is the groupid of the node in Citus
 }
 
-// shards are the shards of a table, in the order of their hash values. Together they have all values.
+// shards are the shards of a table, in the order of their hash values. Each hash value belongs to exactly one shard.
 type shards struct {
 	max  []int32 // the greatest hash value of each shard
 	part []int   // the part in which the shard is
 }
 
-// partOf returns the part that has the rows with a hash value.
+// partOf returns the part that contains the rows with a hash value.
 func (s *shards) partOf(hash int32) int {
 	at, _ := slices.BinarySearch(s.max, hash)
 	return s.part[at]
@@ -55,7 +56,7 @@ func IsDistributed(ctx context.Context, pool *pgxpool.Pool) (distributed bool, e
 }
 
 const (
-	// readVersion changes with each change of the places of shards, and of the nodes.
+	// readVersion reads a digest that changes if a shard moves, or if the list of nodes changes.
 	readVersion = `SELECT coalesce((SELECT md5(string_agg(format('%s %s %s', placementid, shardid, groupid), ',' ORDER BY placementid)) FROM pg_dist_placement), '')
 		|| coalesce((SELECT md5(string_agg(format('%s %s %s %s', groupid, nodename, nodeport, metadatasynced), ',' ORDER BY nodeid)) FROM pg_dist_node), '')`
 	readNodes  = `SELECT groupid, nodename, nodeport, hasmetadata AND metadatasynced FROM pg_dist_node WHERE noderole = 'primary' AND isactive`
@@ -67,7 +68,8 @@ const (
 // errNoShards reports that the metadata of Citus does not show where the links are.
 var errNoShards = errors.New("the metadata of Citus has no shards for the tables of links, or a shard without a node")
 
-// readPlacement reads where the links live. It returns known if this has not changed. nodeAt returns the node at an address.
+// readPlacement reads on which nodes the links live. It returns known if this has not changed. The parameter nodeAt returns
+// the node at an address.
 func readPlacement(ctx context.Context, db *pgxpool.Pool, known *placement, nodeAt func(address) (*node, error)) (*placement, error) {
 	p := &placement{nodes: make(map[int]*node)}
 	var batch pgx.Batch
@@ -102,7 +104,7 @@ func readPlacement(ctx context.Context, db *pgxpool.Pool, known *placement, node
 	return p.withNodes(addresses, nodeAt)
 }
 
-// withNodes adds the nodes that have shards.
+// withNodes adds to p the nodes that have shards.
 func (p *placement) withNodes(addresses []address, nodeAt func(address) (*node, error)) (_ *placement, err error) {
 	if len(p.ranked.max) == 0 || len(p.unranked.max) == 0 {
 		return nil, errNoShards
