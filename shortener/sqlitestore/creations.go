@@ -11,9 +11,9 @@ import (
 	"keypool/shortener"
 )
 
-// recordCreations adds a row to the table creations with the codes of the links that were inserted. It returns ErrOtherOrder
-// if the links in the database have another order. A process that was suspended during a reindex would otherwise write
-// rows where no look-up finds them.
+// recordCreations adds a row to the table creations with the codes of the links that were inserted. It returns
+// ErrOtherOrder if the links in the database have another order. Without this check, a process that was suspended
+// during a reindex would write rows where no look-up finds them.
 func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {
 	var codes strings.Builder
 	for i, o := range outcomes {
@@ -39,7 +39,8 @@ func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shorten
 	return shortener.ErrOtherOrder
 }
 
-// creation names a code in the table creations: the id of its row, and its position in the row, from 1.
+// creation is the place of a code in the table creations: the id of a row, and the position of the code in the row,
+// counted from 1.
 type creation struct {
 	id int64
 	n  int
@@ -74,8 +75,8 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	return links, next, err
 }
 
-// createdCodes returns up to limit codes in the reverse order of their creation, beginning with the code at from. last
-// names the last of these codes.
+// createdCodes returns up to limit codes in the reverse order of their creation. The first code is the one at from,
+// and last is the place of the last code.
 func (s *Store) createdCodes(ctx context.Context, from creation, limit int) (codes []string, last creation, err error) {
 	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, from.id, limit)
 	if err != nil {

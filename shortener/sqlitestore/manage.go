@@ -30,8 +30,8 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return nil
 }
 
-// markDeleted sets the time of the deletion of a row that tx inserted, unless the time is zero. Few links are inserted as
-// tombstones, and one more value would make the insert of every link slower.
+// markDeleted sets the time of the deletion of a row that tx inserted. If the time is zero, it does nothing. Few links
+// are inserted as tombstones, and one more value in the INSERT would make the insert of every link slower.
 func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Time) error {
 	if at.IsZero() {
 		return nil
@@ -40,8 +40,8 @@ func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Ti
 	return err
 }
 
-// Newest implements [shortener.Store]. The links of an owner have an index. The table creations has the order of all
-// links.
+// Newest implements [shortener.Store]. The links of one owner are found by an index. The links of all owners are found by
+// the table creations, which records the order of their inserts.
 func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
 	if selection.Owner == 0 {
 		links, next, err = s.newestOfAll(ctx, selection)
@@ -61,14 +61,14 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 	return links, next, nil
 }
 
-// ofOwner reads up to limit links of the owner that were created before at, and those that were created at this
-// time and have a lower key.
+// ofOwner reads up to limit links of the owner, from the newest to the oldest. The links were created before the time at,
+// or at this time if their key is lower than key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
 }
 
-// rows returns the links with the given codes in the same order. The codes must differ. It fails with ErrNotFound if a code has
-// no row, and with ErrOtherOrder if a row has another code. It reads each table once.
+// rows returns the links with the given codes in the same order. No code may occur twice. rows fails with ErrNotFound if
+// a code has no row, and with ErrOtherOrder if a row has another code. It reads each table once.
 func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, error) {
 	place := make(map[string]int, len(codes))
 	keys := make(map[*table][]any)
@@ -119,8 +119,8 @@ func query(ctx context.Context, db *sql.DB, statement string, values ...any) (li
 	return links, rows.Err()
 }
 
-// Oldest implements [shortener.Store]. SQLite sorts the links, in a temporary file if they are many. Until the sequence
-// ends, the write-ahead log keeps growing.
+// Oldest implements [shortener.Store]. SQLite sorts the links. If there are many, it needs a temporary file. Until the
+// sequence ends, the write-ahead log keeps growing.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		rows, err := s.db.Scan.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)

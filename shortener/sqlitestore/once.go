@@ -10,7 +10,8 @@ import (
 	"keypool/shortener"
 )
 
-// insertOnce inserts the idempotency key of a link. If the key is in use, it returns the outcome of the link, and otherwise 0.
+// insertOnce inserts the idempotency key of a link and returns 0. If the key is already in use, it inserts nothing and returns
+// the outcome of the link.
 func (s *Store) insertOnce(ctx context.Context, tx *sql.Tx, l *shortener.Link) (shortener.Outcome, error) {
 	o := l.Once
 	expired := l.CreatedAt.Add(-shortener.OnceMemory).UnixMicro()

@@ -1,8 +1,8 @@
 // Package sqlitestore keeps links in an embedded SQLite database.
 //
-// Times are stored as microseconds since 1970. The database has one connection for writing and
-// several connections for reading (package keypool/internal/sqlite). So Inserts run one after the
-// other, and readers do not wait for them. Lists have connections of their own, so a look-up does not wait for them.
+// Times are stored as microseconds since 1970. The database has one connection for writing and several connections
+// for reading (package keypool/internal/sqlite). So Inserts run one after the other, and readers do not wait for
+// Inserts. Lists have separate connections, so look-ups do not wait for lists.
 package sqlitestore
 
 import (
@@ -19,17 +19,16 @@ import (
 
 // Store implements [shortener.Store].
 //
-// If ctx ends while a method waits for a connection, the method returns. If ctx ends during a
-// statement of Insert or Lookup, the statement continues, because the driver would need a goroutine per
-// statement to interrupt it. A statement takes as long as the disk needs. An Insert takes up to five seconds
-// more while another process holds the write lock.
+// If ctx ends while a method waits for a connection, the method returns. If ctx ends during a statement of Insert or
+// Lookup, the statement continues as long as the disk needs, because the driver would need a goroutine per statement
+// to interrupt it. While another process holds the write lock, an Insert takes up to five seconds longer.
 type Store struct {
 	db               *sqlite.DB
 	order            shortener.Order
-	turns            chan struct{} // has an element for each running Lookup; its capacity is the number of connections for queries of few rows
+	turns            chan struct{} // has an element for each running Lookup; its capacity is the number of connections in db.Read
 	ranked, unranked *table
-	record           statement // inserts a row into creations, unless the order on record has another fingerprint than the argument
-	otherOrder       statement // whether the order on record has another fingerprint than the argument
+	record           statement // inserts a row into creations if the order on record does not differ from the fingerprint argument
+	otherOrder       statement // reads whether the order on record has another fingerprint than the argument
 	fingerprint      string    // of order
 }
 
@@ -58,13 +57,14 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return s.InsertWith(ctx, links, nil)
 }
 
-// InsertWith inserts links as Insert does. Before the commit, it calls more with the outcomes, and executes the statement that
-// more returns, unless the statement is "". If more or the statement fails, InsertWith writes nothing. more may be nil.
+// InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls
+// more with the outcomes, which returns the statement, or "" for none. If more or the statement fails, InsertWith
+// writes nothing. The parameter more may be nil.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
-	// Prepare the statements before taking the only writing connection, because preparing needs
-	// this connection too.
+	// Prepare the statements before taking the only connection for writing, because the preparation needs this
+	// connection too.
 	if err := s.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
@@ -193,8 +193,8 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	return link, nil
 }
 
-// scanCode reads the row of the statement lookup. It fails with ErrOtherOrder if the row has another
-// code than expected.
+// scanCode reads the row that the statement lookup returned for code. It fails with ErrOtherOrder if the row has
+// another code.
 func scanCode(row *sql.Row, code string) (shortener.Link, error) {
 	link, err := scanLink(row)
 	if err == nil && link.Code != code {
@@ -223,8 +223,8 @@ func scanLink(row interface{ Scan(values ...any) error }) (link shortener.Link, 
 	return link, err
 }
 
-// pageRows is how many rows All reads at a time. One long read would block the checkpoint
-// of the write-ahead log, and the log would grow without bound.
+// pageRows is the number of rows that All reads at a time. A single long read would block the checkpoint of the
+// write-ahead log, and the log would grow without bound.
 const pageRows = 4096
 
 // All implements [shortener.Store]. It reads the rows page by page in the order of the primary key

@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-// table holds the statements of one of the two tables of links.
+// table holds the statements for one of the two tables of links.
 type table struct {
 	insert statement // inserts a row; the first value is the key
 	delete string    // sets the time of the deletion of the row with a key
@@ -26,7 +26,8 @@ type table struct {
 // linkColumns are the columns that scanLink reads.
 const linkColumns = `code, url, source, created_at, expires_at, deleted_at, details`
 
-// newTable returns the statements of the table with the given name and key. first is a key before all others.
+// newTable returns the statements for the table with the given name and key. The parameter
+// first is a key before all others.
 func newTable(name, key string, first any, columns, values string) *table {
 	return &table{
 		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
@@ -91,8 +92,8 @@ func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shorten
 	return page, last, rows.Err()
 }
 
-// statement is a statement that is prepared at its first use, because the store may be created
-// before its tables.
+// statement is an SQL statement that is prepared at its first use, because the store may be
+// created before its tables.
 type statement struct {
 	query string
 	stmt  atomic.Pointer[sql.Stmt] // nil before prepare
