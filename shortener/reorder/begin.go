@@ -9,11 +9,12 @@ import (
 	"keypool/shortener"
 )
 
-// Begin changes the order of the links to the order with this fingerprint. [Database.Move] must follow,
-// and no program may use the links until Move has moved all of them. Begin copies the links, so it needs
-// as much disk space as the links. It runs in one transaction, in which it first calls lock. lock must fail
-// if a program uses the links, and it must keep programs from starting. After a crash, either Begin has had no
-// effect, or Move continues. Begin does nothing if the database already has the order.
+// Begin changes the order on record to the order with this fingerprint, and copies the links with ranks to
+// links_earlier. Then the caller must call [Database.Move], and no program may use the links until Move has
+// moved all of them. Begin needs as much free disk space as the links occupy. It runs in one transaction,
+// and first calls lock in this transaction. The function lock must fail if a program uses the links, and
+// must keep programs from starting. After a crash, either Begin has had no effect, or the caller can
+// continue with Move. If the database already has the order, Begin does nothing.
 func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
 	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {
@@ -29,8 +30,8 @@ func (d Database) Begin(ctx context.Context, fingerprint string, lock func(conte
 	return nil
 }
 
-// begin moves all ranked links to links_earlier. If a move was interrupted, links_earlier still contains
-// all links, and begin only removes the copies that the move made.
+// begin moves all links with ranks to links_earlier. If a call of Move was interrupted, links_earlier still
+// contains these links, and begin only removes the copies that Move has made.
 func (d Database) begin(ctx context.Context, fingerprint string, pending bool, lock func(context.Context, *sql.Tx) error) error {
 	statements := []string{
 		`DROP TABLE IF EXISTS links_earlier`, // the table is empty, because no links are pending
@@ -59,7 +60,7 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	return tx.Commit()
 }
 
-// These statements remove the links that a move has copied from links_earlier.
+// These statements remove the links that Move has copied from links_earlier.
 const (
 	removeMovedRanked   = `DELETE FROM ranked_links WHERE code IN (SELECT code FROM links_earlier)`
 	removeMovedUnranked = `DELETE FROM unranked_links WHERE code IN (SELECT code FROM links_earlier)`
@@ -71,10 +72,11 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 	return err
 }
 
-// Disown replaces the given Sources of links by [shortener.SourceFormer]. It is for links with keys of a
-// ledger that is replaced in the same transaction, because the numbers of these links are not numbers
-// of the new ledger. A move that was interrupted begins again, because an UPDATE changes the positions of
-// the rows in PostgreSQL.
+// Disown sets the Source of all links with one of the given sources to [shortener.SourceFormer]. It is
+// called in the transaction that replaces the ledger from which the keys of these links came. Afterwards,
+// the audit must not look for these keys in the new ledger. If a call of Move was interrupted, Disown
+// removes the copies that Move has made, so that the next call begins again. It must, because an UPDATE
+// changes the positions of the rows in PostgreSQL.
 func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
 	statements := []string{
 		`UPDATE ranked_links SET source = $1 WHERE source = $2`,

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// SQLite returns the database behind db, which must be able to write. A row of links_earlier is
-// identified by its rowid, which is in the order of the inserts.
+// SQLite returns the SQLite database behind db. The connections of db must be able to write. A row of
+// links_earlier is identified by its rowid. The rowids are in the order of the inserts.
 func SQLite(db *sql.DB) Database {
 	const from = ` FROM links_earlier WHERE rowid = CAST(? AS INTEGER)`
 	return Database{db, dialect{
@@ -23,14 +23,15 @@ func SQLite(db *sql.DB) Database {
 	}}
 }
 
-// recordCreations lists all links by the time of their creation, unless the database already has such a list.
+// recordCreations fills the table creations with all links in the order of their creation. If the table
+// already has rows, it does nothing.
 const recordCreations = `INSERT INTO creations (codes)
 	SELECT group_concat(code, ' ')
 	FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)
 	WHERE NOT EXISTS (SELECT 1 FROM creations)
 	GROUP BY part ORDER BY part`
 
-// nextRows reads the next pageRows rows of a table in SQLite.
+// nextRows reads the next pageRows rows of links_earlier in SQLite.
 func nextRows(ctx context.Context, db *sql.DB, after string) (page page, err error) {
 	page.rows, err = query(ctx, db, `SELECT CAST(rowid AS TEXT), code FROM links_earlier
 		WHERE rowid > CAST($1 AS INTEGER) ORDER BY rowid LIMIT $2`, after, pageRows)
@@ -40,7 +41,7 @@ func nextRows(ctx context.Context, db *sql.DB, after string) (page page, err err
 	return page, err
 }
 
-// each returns a function that executes a statement for each row.
+// each returns a function that executes the statement once for each row.
 func each(statement string, args func(row) []any) func(context.Context, *sql.Tx, []row) (int64, error) {
 	return func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) {
 		stmt, err := tx.PrepareContext(ctx, statement)
@@ -63,8 +64,9 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 	}
 }
 
-// Postgres returns the database behind db. A row of links_earlier is identified by its ctid, which is
-// in the order of the inserts and does not change while no statement writes to the table.
+// Postgres returns the PostgreSQL database behind db. A row of links_earlier is identified by its ctid,
+// its physical position. The ctids are in the order of the inserts, and do not change while no statement
+// writes to the table.
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists:  `SELECT to_regclass('links_earlier') IS NOT NULL`,
@@ -82,12 +84,12 @@ func Postgres(db *sql.DB) Database {
 	}}
 }
 
-// pageBlocks is the number of blocks of a table in PostgreSQL that one transaction moves. A block of 8
-// KiB contains up to about 100 links.
+// pageBlocks is the number of blocks of links_earlier in PostgreSQL that one transaction moves. A block
+// of 8 KiB contains up to about 100 links.
 const pageBlocks = 100
 
-// nextBlocks reads the rows in the next pageBlocks blocks of a table in PostgreSQL. PostgreSQL reads only
-// these blocks. With ORDER BY and LIMIT, it would sort all following rows for each page.
+// nextBlocks reads the rows in the next pageBlocks blocks of links_earlier in PostgreSQL. Its query reads
+// only these blocks. A query with ORDER BY and LIMIT would sort all following rows for each page.
 func nextBlocks(ctx context.Context, db *sql.DB, after string) (page page, err error) {
 	var block, blocks int64
 	err = db.QueryRowContext(ctx, `SELECT pg_relation_size('links_earlier') / current_setting('block_size')::bigint`).Scan(&blocks)
@@ -108,7 +110,7 @@ func nextBlocks(ctx context.Context, db *sql.DB, after string) (page page, err e
 	return page, err
 }
 
-// together returns a function that executes a statement for all rows. The parameters of the
+// together returns a function that executes the statement once for all rows. The parameters of the
 // statement are the positions and the ranks.
 func together(statement string) func(context.Context, *sql.Tx, []row) (int64, error) {
 	return func(ctx context.Context, tx *sql.Tx, rows []row) (int64, error) {

@@ -1,16 +1,17 @@
 // Package reorder records in which [shortener.Order] a database keeps its links, and moves links
 // into that order.
 //
-// Before version 7 of the schema, the primary key of a link was its code. The migration to version 7
-// renames the table of links to links_earlier. It cannot compute ranks, because only the programs know the
-// order. So a program calls [Database.Move] before it uses the links.
+// Since version 7 of the schema, the primary key of most links is the rank of the code. Before, it was the
+// code. The migration to version 7 renames the table of links to links_earlier. It consists of SQL statements,
+// which cannot compute ranks. So a program calls [Database.Move] before it uses the links. [Database.Begin]
+// also fills links_earlier, to change the order.
 //
 // Invariants:
 //
-//   - the order of a database is recorded before its first link is stored;
-//   - a link is in links_earlier and in at most one of the new tables until all links are moved. Then
-//     links_earlier is dropped;
-//   - while links_earlier has rows, no program creates or looks up links.
+//   - The order of a database is recorded before its first link is stored.
+//   - Until all links are moved, each link to move is in links_earlier, and in at most one of the new tables.
+//     Then links_earlier is dropped.
+//   - While links_earlier has rows, no program creates or looks up links.
 package reorder
 
 import (
@@ -31,24 +32,24 @@ type Database struct {
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	exists   string                                                                     // whether the table links_earlier exists
-	exclude  []string                                                                   // lets the inserts of a process that was suspended wait until the transaction ends
+	exclude  []string                                                                   // locks the tables, so that a process that was suspended cannot insert until the transaction ends
 	empty    string                                                                     // removes all rows of ranked_links
 	missing  string                                                                     // whether links_earlier lacks the column details
-	details  string                                                                     // adds this column
+	details  string                                                                     // adds the column details to links_earlier
 	finish   []string                                                                   // statements for the end of a move
-	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" is the position of the first row
+	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" means from the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
 }
 
 // row is a row of links_earlier.
 type row struct {
-	position string // of the row in its table: the rowid in SQLite, the ctid in PostgreSQL
+	position string // place of the row in its table: the rowid in SQLite, the ctid in PostgreSQL
 	code     string
-	rank     int64 // 0 if the code has no rank
+	rank     int64 // not used if the code has no rank
 }
 
-// page is a part of links_earlier that one transaction moves.
+// page is a section of links_earlier that one transaction moves.
 type page struct {
 	rows []row
 	end  string // the position at which the page ends; "" if the page is after the last row
@@ -57,8 +58,8 @@ type page struct {
 // columns are the columns that all tables of links have.
 const columns = `code, url, source, created_at, expires_at, deleted_at, details`
 
-// Record records that the database keeps its links in the order with this fingerprint, unless an
-// order is on record. It returns the fingerprint on record.
+// Record records that the database keeps its links in the order with this fingerprint. If an order is already
+// on record, Record changes nothing. It returns the fingerprint on record.
 func (d Database) Record(ctx context.Context, fingerprint string) (recorded string, err error) {
 	recorded, err = d.Recorded(ctx)
 	if err != nil || recorded != "" {
@@ -72,11 +73,12 @@ func (d Database) Record(ctx context.Context, fingerprint string) (recorded stri
 	return d.Recorded(ctx) // another process may have been first
 }
 
-// ErrUnrecorded reports that the database has links with ranks, but no order on record. The record was removed.
+// ErrUnrecorded reports that the database has links with ranks, but no order on record, because the record was
+// removed.
 var ErrUnrecorded = errors.New("the order of the links is not on record, although there are links: stop all servers and run `shortener reindex`")
 
-// Recorded returns the fingerprint on record, or "" if no order is on record. It fails with ErrUnrecorded if there is
-// no order on record and there are links with ranks.
+// Recorded returns the fingerprint on record, or "" if no order is on record and no link has a rank. If there
+// are links with ranks but no order on record, it fails with ErrUnrecorded.
 func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
 	read := func() error {
 		err := d.db.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
@@ -88,7 +90,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 	if err = read(); err == nil && fingerprint == "" {
 		var links bool // not read if there is a record, because some links may be on a server that is down
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
-			err = read() // the record is older than the first link
+			err = read() // again, because another process may have recorded the order and then inserted the link
 		}
 		if err == nil && links && fingerprint == "" {
 			return "", ErrUnrecorded
@@ -100,7 +102,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 	return fingerprint, nil
 }
 
-// Pending reports whether links wait in links_earlier. They must be moved before a program uses the
+// Pending reports whether links_earlier contains links. If so, Move must move them before a program uses the
 // links.
 func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 	exists, err := d.Exists(ctx)
@@ -130,14 +132,14 @@ const pageRows = 10_000
 // errChanged reports that the links changed while they were moved.
 var errChanged = errors.New("the table links_earlier changed while its links were moved")
 
-// Move moves all links of links_earlier to the tables of this schema and drops links_earlier. It does
-// nothing if there is no such table. order must be the order on record, otherwise Move fails with
-// [shortener.ErrOtherOrder]. It may be nil if links_earlier is empty. Move calls progress after each
-// transaction with the number of moved links and the number of all links. Only one process at a time
-// may call Move or [Database.Begin].
+// Move moves all links of links_earlier to the tables ranked_links and unranked_links, and drops
+// links_earlier. If there is no such table, Move does nothing. If order is not the order on record, Move fails
+// with [shortener.ErrOtherOrder]. If links_earlier is empty, order may be nil. Move calls progress after each
+// transaction with the number of moved links and the number of all links. Only one process at a time may call
+// Move or [Database.Begin].
 //
-// After a crash, the next call continues after the last transaction. Move needs as much disk space
-// as the links.
+// After a crash, the next call continues after the last transaction. Move needs as much free disk space as the
+// links occupy.
 func (d Database) Move(ctx context.Context, order shortener.Order, progress func(moved, total int64)) error {
 	exists, err := d.Exists(ctx)
 	if err == nil && exists {
@@ -187,7 +189,8 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	return d.finish(ctx)
 }
 
-// addDetails adds the column details to links_earlier if the table was created before version 9 of the schema.
+// addDetails adds the column details to links_earlier if the table lacks it, because the table was created
+// before version 9 of the schema.
 func (d Database) addDetails(ctx context.Context) error {
 	var missing bool
 	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)
