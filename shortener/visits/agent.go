@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// agent is what a user agent reveals.
+// agent contains what the User-Agent header of a visit reveals.
 type agent struct {
 	bot    bool
 	device string
@@ -21,9 +21,9 @@ const (
 	deviceOther   = "other"
 )
 
-// botWords are parts of the user agents of programs, in lower case. Apart from those of a maker of phones (see isBrowser), the
-// user agents of browsers contain none of them. The
-// words http, www., .com, .org and @ find the address that most programs name: "(+https://example.com/bot)".
+// botWords are words, in lower case, that occur in the user agents of programs and not in those of browsers. Phones
+// of one maker are an exception (see isBrowser). The words http, www., .com, .org and @ find the address that most
+// programs name: "(+https://example.com/bot)".
 //
 //nolint:gochecknoglobals // never changed; Go has no slice constants
 var botWords = []string{
@@ -35,14 +35,14 @@ var botWords = []string{
 	"chatgpt", "claude", "perplexity", "embedly", "skypeuri", "snapchat ads", "daum", "heritrix", "nutch", "netcraft", "zgrab", "nmap", "nikto",
 }
 
-// classify returns what a user agent reveals. It cannot detect a program that sends the user agent of a browser. The
-// user agents of browsers begin with Mozilla/ or Opera/.
+// classify returns what a user agent reveals. It cannot detect a program that sends the user agent of a browser.
 func classify(userAgent string) agent {
 	text := strings.ToLower(userAgent)
 	return agent{bot: !isBrowser(text), device: deviceOf(text)}
 }
 
-// isBrowser reports whether a user agent in lower case is that of a browser.
+// isBrowser reports whether a user agent in lower case is that of a browser. The user agents of browsers begin with
+// Mozilla/ or Opera/.
 func isBrowser(text string) bool {
 	if !strings.HasPrefix(text, "mozilla/") && !strings.HasPrefix(text, "opera/") || !strings.Contains(text, "(") {
 		return false
@@ -50,7 +50,7 @@ func isBrowser(text string) bool {
 	if strings.Contains(text, "compatible;") && !strings.Contains(text, "msie") && !strings.Contains(text, "konqueror") {
 		return false
 	}
-	text = strings.ReplaceAll(text, "cubot", "") // a maker of phones
+	text = strings.ReplaceAll(text, "cubot", "") // a maker of phones, whose name contains the word bot
 	for _, word := range botWords {
 		if strings.Contains(text, word) {
 			return false
@@ -59,8 +59,8 @@ func isBrowser(text string) bool {
 	return true
 }
 
-// deviceOf returns the device of a user agent in lower case. An Android browser of a phone says Mobile, and one of a
-// tablet does not.
+// deviceOf returns the device of a user agent in lower case. On Android, the user agent of a browser contains Mobile
+// on a phone, and not on a tablet.
 func deviceOf(text string) string {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
@@ -77,14 +77,14 @@ func deviceOf(text string) string {
 }
 
 const (
-	// agentSlots is how many user agents are in memory, at most. It is a power of two.
+	// agentSlots is the maximum number of user agents in memory. It is a power of two.
 	agentSlots = 1024
 	// maxAgent is the length of the longest user agent in memory, in bytes. Longer ones are classified each time.
 	maxAgent = 512
 )
 
-// agents is a hash table of user agents with one entry per slot. A user agent replaces an older one in its slot. Its
-// methods may be called concurrently.
+// agents caches the results of classify. It is a hash table with one entry per slot, in which a user agent replaces
+// an older one. Its methods may be called concurrently.
 type agents struct {
 	seed  maphash.Seed
 	slots [agentSlots]atomic.Pointer[knownAgent]

@@ -16,18 +16,19 @@ const (
 	shardCount = 64
 	// DefaultMaxRows is the default of Config.MaxRows.
 	DefaultMaxRows = 1 << 18
-	// facetBytes is the memory of the counts of facets, at most, for each row of Config.MaxRows.
+	// facetBytes is the maximum memory for the counts of facets, in bytes for each row of
+	// Config.MaxRows.
 	facetBytes = 64
-	// facetOverhead is the memory of a count of a facet, without its texts, in bytes.
+	// facetOverhead is the memory of one count of a facet without the texts of its key, in bytes.
 	facetOverhead = 96
 )
 
-// Config holds the parts and settings of a Counter. Store is required.
+// Config holds the settings of a Counter. Store is required.
 type Config struct {
 	Store   Applier
 	Detail  bool             // whether visits are counted by facet
 	Flush   time.Duration    // time between two flushes, one second if 0
-	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress has as many again
+	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress has up to as many more
 	Metrics *Metrics         // if nil, the metrics are not exported
 	Note    func(error)      // gets the result of each flush; may be nil
 	Now     func() time.Time // if nil, time.Now
@@ -68,7 +69,8 @@ func New(cfg Config) *Counter {
 	return c
 }
 
-// shard holds some of the rows of the table of counts, and has a lock.
+// shard holds a share of the counts, and has a lock. Visits in different shards do not wait for each
+// other.
 type shard struct {
 	mu     sync.Mutex
 	rows   map[rowKey]*tally // pointers, because an assignment to an element would also replace its key
@@ -111,8 +113,9 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 	return rows, facets
 }
 
-// Count counts one visit. It never waits for the database. It does not allocate for a link that was visited since the last
-// flush, unless a facet has a new value. A visit that does not fit in memory is dropped.
+// Count counts one visit. It never waits for the database. If the counts do not fit in memory, it
+// drops the visit. Count allocates memory only for the first visit of a link since the last flush,
+// for a new value of a facet, and for a user agent that it does not remember.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}
@@ -141,7 +144,7 @@ func (c *Counter) Count(v Visit) {
 	}
 }
 
-// count reports false if the shard has no room for the row.
+// count adds one to the row with this key. It returns false if the shard has no room for a new row.
 func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	t := s.rows[key]
 	if t == nil {
@@ -156,7 +159,7 @@ func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	return true
 }
 
-// countFacet reports false if the shard has no room for the facet.
+// countFacet adds one to the facet with this key. It returns false if the shard has no room for a new key.
 func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 	n := s.facets[key]
 	if n == nil {
@@ -173,7 +176,7 @@ func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 	return true
 }
 
-// drain removes all counts and returns them in the order in which Store.Apply writes them.
+// drain removes all counts and returns them in the order that [Part] requires.
 func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -192,7 +195,7 @@ func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 	return rows, facets
 }
 
-// size returns the number of rows in memory that no flush has begun to store.
+// size returns the number of rows in the shards, without those of a flush in progress.
 func (c *Counter) size() (n int) {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -13,16 +13,16 @@ import (
 
 const (
 	expireInterval = 10 * time.Minute
-	expirePart     = 1000 // rows that one transaction removes
+	expirePart     = 1000 // maximum number of rows that one transaction removes
 	expireTimeout  = 5 * time.Second
-	// writerMemory is how long the number of an idle writer is stored. After this time, a part has no effect: the
-	// writer gets ErrForgotten.
+	// writerMemory is the time for which the number of an idle writer is stored. If the writer sends a part after
+	// this time, it gets ErrForgotten.
 	writerMemory = 24 * time.Hour
 )
 
 // Expire removes the counts by hour and by facet that are older than keep, at once and then every ten minutes, until
-// ctx ends. The totals of the links do not change. Any number of processes may do this. It passes the result of each
-// removal to note, and tries again after a failure.
+// ctx ends. The totals of the links do not change. Several processes may do this at the same time. Expire passes the
+// result of each removal to note, and tries again after a failure.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
 	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expire(ctx, time.Now(), keep) }, note)
 }
@@ -48,7 +48,7 @@ func (s Store) expire(ctx context.Context, now time.Time, keep time.Duration) er
 	return nil
 }
 
-// removeAll repeats a removal, each time in a new transaction, until no full part is left.
+// removeAll repeats a removal, each time in a new transaction, until it removes fewer than expirePart rows.
 func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)) error {
 	return upkeep.InParts(ctx, expirePart, expireTimeout, func(ctx context.Context) (n int, err error) {
 		err = s.transact(ctx, func(tx *sql.Tx) (err error) {
@@ -61,7 +61,8 @@ func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)
 	})
 }
 
-// foldHours moves up to expirePart rows of hours before a given hour to the rows of the past.
+// foldHours removes up to expirePart rows of hours before the given hour, and adds their counts to the rows with the
+// hour past.
 func (s Store) foldHours(ctx context.Context, tx *sql.Tx, before int64) (n int, err error) {
 	folded := make(map[string]Row)
 	var r Row

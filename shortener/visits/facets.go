@@ -7,10 +7,10 @@ import (
 	"fmt"
 )
 
-// overflow is the value that stands for all values beyond MaxValues. It differs from every value of a visitor.
+// overflow is the value under which all values beyond MaxValues are counted. No visit has this value.
 const overflow = ""
 
-// group is the values of a facet of a link on a day.
+// group identifies the values of one facet of one link on one day. MaxValues limits each group.
 type group struct {
 	code  string
 	facet Facet
@@ -23,12 +23,12 @@ func facetColumns(r *FacetRow) []any {
 	return []any{r.Code, r.Facet, r.Day, r.Value, r.Human, r.Bot}
 }
 
-// facetSource is the rows of facetColumns.
+// facetSource is an SQL expression for the rows whose columns facetColumns returned.
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets. Only one transaction at a time does this, because the number of values of a group decides
-// whether a new value is stored.
+// addFacets adds the counts of facets. Only one transaction at a time does this. Two concurrent transactions could
+// otherwise store more than MaxValues values of a group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error
 
 func (r *FacetRow) key() facetKey { return facetKey{r.Code, r.Value, r.Day, r.Facet} }
 
-// addKnown adds the counts of values that are stored already, and returns these values.
+// addKnown adds the counts of the values that the database has already, and returns these values.
 func (s Store) addKnown(ctx context.Context, tx *sql.Tx, rows []FacetRow) (added map[facetKey]bool, err error) {
 	text, err := array(rows, facetColumns)
 	if err != nil {
@@ -71,7 +71,8 @@ func (s Store) addKnown(ctx context.Context, tx *sql.Tx, rows []FacetRow) (added
 	return added, err
 }
 
-// sizes returns how many values are stored in each group of rows.
+// sizes returns the number of values that the database has for each group that occurs in rows. The rows of a group
+// must be neighbours.
 func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes map[group]int, err error) {
 	sizes = make(map[group]int)
 	var groups []FacetRow
@@ -94,8 +95,8 @@ func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes ma
 	return sizes, err
 }
 
-// limited returns rows with as many new values as each group has room for. The other values become the overflow of
-// their group, which occurs once.
+// limited returns rows with as many new values as each group has room for. It replaces the other values of a group
+// by one row with the value overflow.
 func limited(rows []FacetRow, sizes map[group]int) (kept []FacetRow) {
 	rest := make(map[group]int) // index in kept of the overflow
 	for i := range rows {
@@ -122,7 +123,7 @@ const upsertFacets = `INSERT INTO visit_facets AS f (code, facet, day, value, hu
 	SELECT code, facet, day, value, human, bot FROM ` + facetSource + ` AS b WHERE true
 	ON CONFLICT (code, facet, day, value) DO UPDATE SET human = f.human + excluded.human, bot = f.bot + excluded.bot`
 
-// addNew inserts values. Only an overflow may be stored already.
+// addNew inserts values that the database does not have. Only the value overflow may exist already.
 func (s Store) addNew(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	text, err := array(rows, facetColumns)
 	if err != nil {
@@ -137,7 +138,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// forEach calls do for each row of a query, after it scanned the row into columns.
+// forEach scans each row of a query into columns and then calls do.
 func forEach(ctx context.Context, db queryer, query string, args, columns []any, do func()) (err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// partRows is the number of rows of a part, at most, and of its facets. SQLite has one writer, so
-	// creations wait for the transaction of a part.
+	// partRows is the maximum length of Part.Rows, and of Part.Facets. It is limited because with SQLite, creations wait
+	// for the transaction of a part.
 	partRows = 4096
 	// applyTimeout is the time limit of one part.
 	applyTimeout = 5 * time.Second
 	// FinalTimeout is the time limit of the flush at the end of Run.
 	FinalTimeout = 4 * time.Second
-	// finalPause is the time between two attempts of this flush.
+	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
 )
 
@@ -27,19 +27,19 @@ const (
 type Applier interface {
 	// Register records a new writer. It may be repeated. The writer must not have parts yet.
 	Register(ctx context.Context, writer string) error
-	// Apply adds a part to the counts, in one transaction. It does nothing if it applied a part with the same writer
-	// and number before. The number of the first part of a writer is 1, and each part has the next number. Apply fails
-	// with ErrForgotten, and changes nothing, if the store has neither this part nor the one before. After any other
-	// error, the part may be stored, and Apply may be repeated with the same part.
+	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1, and
+	// each further part has the next number. If the store has already applied a part with the same writer and number,
+	// Apply does nothing. If the store has neither this part nor the one before, Apply changes nothing and fails with
+	// ErrForgotten. After any other error, the part may be stored, and Apply may be repeated with the same part.
 	Apply(ctx context.Context, p Part) error
 }
 
-// ErrForgotten reports that a store does not know a writer, or does not have the part before: the writer was idle for so
-// long that its number was removed, or the database was rolled back.
+// ErrForgotten reports that a store does not know the writer of a part, or does not have the previous part. Either the
+// writer was idle for so long that its number was removed, or the database returned to an older state.
 var ErrForgotten = errors.New("the store does not have the previous part of this writer")
 
-// Part is a part of a flush: counts that are stored in one transaction. The rows and the facets are sorted by their keys,
-// so that the transactions of two servers lock them in the same order.
+// Part contains the counts of a flush that are stored in one transaction. Rows and Facets are sorted by their keys, so
+// that the transactions of two servers lock the rows of the database in the same order.
 type Part struct {
 	Writer   string
 	Sequence int64
@@ -71,9 +71,9 @@ type flusher struct {
 	mu         sync.Mutex // held during a flush
 	writer     string
 	registered bool      // whether the store knows the writer
-	sequence   int64     // number of the last part of the writer that is stored
-	parts      []Part    // parts of the flush in progress
-	tried      bool      // whether an attempt to store parts[0] failed with an unknown result
+	sequence   int64     // number of the last stored part of the writer
+	parts      []Part    // parts of the flush in progress that are not known to be stored
+	tried      bool      // whether an earlier attempt may have stored parts[0]
 	drained    time.Time // when parts were taken from the counter
 }
 
@@ -84,12 +84,12 @@ func (c *Counter) start() {
 	c.Metrics.stored.Set(float64(now.Unix()))
 }
 
-// AsOf returns the time until which all visits that this server counted are in the database. It is the start of the
-// last flush that succeeded, even if there was nothing to store. It does not block.
+// AsOf returns a time such that all visits that this server counted before it are in the database. It is the start of
+// the last flush that succeeded, even if that flush had nothing to store. AsOf does not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
-// Run flushes the counts at each interval until ctx ends, and then once more, within FinalTimeout. It fails if the
-// last flush fails. The caller must end ctx after the last visit.
+// Run flushes the counts at intervals until ctx ends. Then it flushes once more, within FinalTimeout, and fails if this
+// flush fails. The caller must end ctx after the last call of Count.
 func (c *Counter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(c.Flush)
 	defer ticker.Stop()
@@ -126,8 +126,8 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	}
 }
 
-// FlushNow stores the counts. If the previous flush failed, FlushNow only repeats what that flush did not store. It
-// blocks until the database answers, for at most five seconds for each 4096 rows.
+// FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks until
+// the database answers. The time limit is five seconds for each 4096 rows.
 func (c *Counter) FlushNow(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,7 +158,7 @@ func (c *Counter) apply(ctx context.Context) error {
 	for len(c.parts) > 0 {
 		err := c.applyFirst(ctx)
 		if errors.Is(err, ErrForgotten) {
-			err = c.applyFirst(ctx) // with a new writer
+			err = c.applyFirst(ctx) // as a new writer
 		}
 		if err != nil {
 			return err
@@ -169,8 +169,8 @@ func (c *Counter) apply(ctx context.Context) error {
 	return nil
 }
 
-// applyFirst stores the first part. After ErrForgotten, the counter is a new writer. If an earlier attempt may have stored
-// the part, applyFirst then drops it, because a visit counts at most once.
+// applyFirst stores the first part. After ErrForgotten, it gives the counter a new writer. If an earlier attempt may
+// have stored the part, applyFirst also drops the part, because a visit counts at most once.
 func (c *Counter) applyFirst(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
@@ -195,11 +195,11 @@ func (c *Counter) applyFirst(ctx context.Context) error {
 	return err
 }
 
-// renameWriter makes the counter a new writer.
+// renameWriter gives the counter a new writer, which the store does not know yet.
 func (c *Counter) renameWriter() { c.writer, c.registered, c.sequence = rand.Text(), false, 0 }
 
-// register registers the writer before its first part. Without this, the store could not distinguish a writer without
-// parts from a writer whose parts it has forgotten.
+// register registers the writer before its first part. Without a registration, the store could not distinguish a new
+// writer from a writer that it has forgotten.
 func (c *Counter) register(ctx context.Context) error {
 	if c.registered {
 		return nil
@@ -209,7 +209,7 @@ func (c *Counter) register(ctx context.Context) error {
 	return err
 }
 
-// drop counts the visits and the facets of a part as dropped.
+// drop adds the visits and the facets of a part to the metrics of dropped visits.
 func (c *Counter) drop(p *Part) {
 	for i := range p.Rows {
 		c.Metrics.dropped.Add(float64(p.Rows[i].Sum()))

@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// Past is the visits of an imported link before its import.
+// Past contains the number of visits of an imported link before its import.
 type Past struct {
 	Code  string
 	Owner int64
 	Count
 }
 
-// PastStatement returns a statement that stores the visits that links had before their import, and its argument. The
-// transaction that inserts the links must execute the statement, so that no link exists without these visits. They count in
-// [Store.Totals] and in a [Series] without a beginning, but in no hour. The statement does nothing for a link that has such visits already.
+// PastStatement returns a statement, and its argument, that stores the visits that links had before their import. The
+// transaction that inserts the links must execute the statement, so that no link exists without these visits. These visits
+// belong to no hour. [Store.Totals] includes them, and so does a [Series] whose range has no beginning. If a link already
+// has such visits, the statement does not change them.
 func (s Store) PastStatement(links []Past) (statement string, argument any, err error) {
 	sorted := slices.SortedFunc(slices.Values(links), func(a, b Past) int { return strings.Compare(a.Code, b.Code) })
 	text, err := array(sorted, func(p *Past) []any { return []any{p.Code, past, p.Owner, p.Human, p.Bot} })

@@ -11,14 +11,14 @@ import (
 // readTimeout is the time limit of one query whose result a person waits for.
 const readTimeout = 2 * time.Second
 
-// query calls do for each row of a query, as forEach does, within readTimeout.
+// query is forEach with the time limit readTimeout.
 func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return forEach(ctx, s.read, query, args, columns, do)
 }
 
-// Range is the time from From to To. A zero From means the beginning and a zero To the end of the record.
+// Range is the time from From to To. If From is zero, the range has no beginning. If To is zero, it has no end.
 type Range struct{ From, To time.Time }
 
 // hours returns the hours [first, end) that the range touches.
@@ -39,7 +39,7 @@ func (r Range) days() (first, end int64) {
 	return first / hoursPerDay, (end + hoursPerDay - 1) / hoursPerDay
 }
 
-// Step is the duration of a point of a Series.
+// Step is the duration that one point of a Series covers.
 type Step int64
 
 // The values of a Step, in hours.
@@ -49,20 +49,20 @@ const (
 	All  Step = 0 // the series has no points
 )
 
-// Series is the visits of a link.
+// Series contains the numbers of visits of a link.
 type Series struct {
 	Total  Count
 	Points []Point // in the order of time; an hour or a day without visits has no point
 }
 
-// Point is the visits from At to the next hour or day, in UTC.
+// Point contains the number of visits in the hour or the day (in UTC) that begins at At.
 type Point struct {
 	At time.Time
 	Count
 }
 
-// Series returns the visits of a link in the hours that a range touches. The cost depends on the number of
-// hours with visits. Without a beginning of the range, the total includes the visits that no hour contains.
+// Series returns the numbers of visits of a link in the hours that a range touches. If the range has no beginning, Total includes
+// the visits that belong to no hour. The cost depends on the number of hours with visits.
 func (s Store) Series(ctx context.Context, code string, r Range, step Step) (series Series, err error) {
 	first, end := r.hours()
 	var hour int64
@@ -88,20 +88,20 @@ func (s *Series) add(at time.Time, n Count) {
 	s.Points = append(s.Points, Point{at, n})
 }
 
-// Values is the visits of a link by the values of a facet.
+// Values contains the numbers of visits of a link by the values of a facet.
 type Values struct {
 	Items []Value // the values with the most visits, in descending order
-	Other int64   // visits with other values
+	Other int64   // number of visits with other values
 }
 
-// Value is the visits with a value of a facet.
+// Value is a value of a facet and its number of visits.
 type Value struct {
 	Value string
 	Count
 }
 
-// Facet returns up to limit values of a facet of a link on the days that a range touches. Visits without a value,
-// such as those without a referrer, are not included.
+// Facet returns up to limit values of a facet of a link, with their numbers of visits on the days that a range touches. It does
+// not include visits without a value, such as those without a referrer.
 func (s Store) Facet(ctx context.Context, code string, f Facet, r Range, limit int) (values Values, err error) {
 	first, end := r.days()
 	var v Value
@@ -120,14 +120,14 @@ func (s Store) Facet(ctx context.Context, code string, f Facet, r Range, limit i
 	return values, nil
 }
 
-// Link is the visits of a link.
+// Link is the code of a link and its number of visits.
 type Link struct {
 	Code string
 	Count
 }
 
-// Top returns up to limit links with the most visits in the hours that a range touches, in descending order. If owner is not 0, it
-// returns only links of this owner. The cost depends on the number of links and hours with visits in the range.
+// Top returns the links with the most visits in the hours that a range touches, up to limit links in descending order. If owner
+// is not 0, it returns only links of this owner. The cost depends on the number of links and hours with visits in the range.
 func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links []Link, err error) {
 	first, end := r.hours()
 	first = max(first, past+1)
@@ -138,7 +138,7 @@ func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links 
 	if wide, err := s.isWide(ctx, first, end); err != nil {
 		return nil, fmt.Errorf("read the hours with visits: %w", err)
 	} else if wide {
-		condition = strings.ReplaceAll(condition, "hour", "+hour") // without the indexes on hour
+		condition = strings.ReplaceAll(condition, "hour", "+hour") // with the operator +, SQLite does not use the indexes on hour
 	}
 	var l Link
 	err = s.query(ctx, `SELECT code, CAST(sum(human) AS bigint), CAST(sum(bot) AS bigint) FROM visits
@@ -150,12 +150,12 @@ func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links 
 	return links, nil
 }
 
-// wideRange decides between an index and a scan of the table. If there are at most wideRange recorded hours for each hour of a
-// range, the scan takes less time. With 1,000,000 rows in SQLite, a row takes 12 times as long with the index as with the scan.
+// wideRange decides between an index and a scan of the table. With 1,000,000 rows in SQLite, the index takes 12 times as long for
+// a row as the scan. So the scan is faster if the range has at least one twelfth of the recorded hours.
 const wideRange = 12
 
-// isWide reports whether the hours [first, end) are so large a part of the recorded hours that a scan of the table is faster than
-// an index, for an engine that does not find this out itself.
+// isWide reports whether the table should be scanned for the hours [first, end), because the scan is faster than an index. If the
+// engine makes this choice itself, isWide returns false.
 func (s Store) isWide(ctx context.Context, first, end int64) (wide bool, err error) {
 	if s.engine.counts {
 		return false, nil
@@ -168,8 +168,8 @@ func (s Store) isWide(ctx context.Context, first, end int64) (wide bool, err err
 	return wide, err
 }
 
-// Totals returns all visits of links since their creation, by code. A link without visits is absent. The cost depends on
-// the number of hours with visits of each link. Totals has no time limit apart from that of ctx, because it is for exports.
+// Totals returns the numbers of all visits of links since their creation, by code. A link without visits is absent. The cost
+// depends on the number of hours with visits of each link. Totals has no time limit of its own, because it is for exports.
 func (s Store) Totals(ctx context.Context, codes []string) (map[string]Count, error) {
 	text, err := array(codes, func(code *string) []any { return []any{*code} })
 	if err != nil {

@@ -24,7 +24,7 @@ func referrerHost(referrer string) string {
 	return strings.ToLower(host)
 }
 
-// isHost reports whether s contains only the characters of host names. Addresses of IPv6 are not counted.
+// isHost reports whether s contains only the characters of host names. It rejects IPv6 addresses.
 func isHost(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -36,8 +36,8 @@ func isHost(s string) bool {
 	return s != ""
 }
 
-// countryCode returns a code of a country in capital letters, or "" if s is not two letters. Some proxies send XX for an
-// unknown country.
+// countryCode returns the country code s in capital letters, or "" if s is not two letters. It also returns
+// "" for XX, which some proxies send for an unknown country.
 func countryCode(s string) string {
 	if len(s) != 2 || !isLetter(s[0]) || !isLetter(s[1]) || strings.EqualFold(s, "XX") {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Store keeps the counts in the database. Its methods may be called concurrently, and by several
+// Store keeps the counts of visits in the database. Its methods may be called concurrently, and by several
 // processes. They block until the engine answers or ctx ends.
 type Store struct {
 	read, write *sql.DB
@@ -18,9 +18,9 @@ type Store struct {
 
 // engine holds the SQL and the properties that differ between database engines.
 type engine struct {
-	elements string // the rows of the JSON array $1, each of which has one column: value
-	lock     string // waits for other transactions that execute the same statement; "" if the engine has one writer
-	counts   bool   // whether the engine estimates the rows of a range, and so chooses between an index and a scan of the table
+	elements string // SQL expression for the elements of the JSON array $1, as rows with one column: value
+	lock     string // statement that waits until no other transaction that executed it is in progress; "" if the engine has one writer
+	counts   bool   // whether the engine itself chooses between an index and a scan of the table by the size of a range
 }
 
 var _ Applier = Store{}
@@ -36,7 +36,8 @@ func Postgres(db *sql.DB) Store {
 	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}}
 }
 
-// exclude waits until no other transaction is between exclude and its end.
+// exclude waits until no other transaction that has called exclude is in progress. So only one
+// transaction at a time executes the statements that follow.
 func (s Store) exclude(ctx context.Context, tx *sql.Tx) error {
 	if s.engine.lock == "" {
 		return nil
@@ -86,8 +87,8 @@ func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// claim stores the number of a part. first is false if the part was applied before. If the transaction of an earlier
-// attempt is still running, claim waits for its end.
+// claim stores the number of a part. If the part was applied before, first is false. If the
+// transaction of an earlier attempt is still in progress, claim waits for its end.
 func claim(ctx context.Context, tx *sql.Tx, writer string, sequence int64) (first bool, err error) {
 	result, err := tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`,
 		writer, sequence, time.Now().Unix())
@@ -115,7 +116,7 @@ func array[T any](rows []T, columns func(*T) []any) (string, error) {
 	return string(text), err
 }
 
-// The condition in the SELECT ends it for SQLite, which would otherwise take ON for a part of a join.
+// SQLite needs the condition WHERE true. Without it, SQLite would parse ON as a part of a join.
 const upsertRows = `INSERT INTO visits AS v (code, hour, owner, human, bot)
 	SELECT value->>0, CAST(value->>1 AS bigint), CAST(value->>2 AS bigint), CAST(value->>3 AS bigint), CAST(value->>4 AS bigint)
 	FROM %s WHERE true ON CONFLICT (code, hour) DO `

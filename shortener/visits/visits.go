@@ -6,20 +6,20 @@
 //   - The class of a visit is human or bot. A prefetch counts as a bot.
 //   - A facet is a property by which visits are counted: the host of the referrer, the country or the
 //     device.
-//   - A flush moves counts from the memory of a server to the database. It is a sequence of parts, each of which
-//     is one transaction.
-//   - A writer is the name under which a server flushes. The server registers it in the database.
+//   - A flush moves counts from the memory of a server to the database. It consists of parts, each of which is
+//     one transaction.
+//   - A writer is the name under which a server flushes. The server registers the writer in the database.
 //
 // Invariants:
 //
-//   - A visit counts at most once. A part has a number, which its transaction stores for the writer, so
-//     that the repetition of a part whose reply was lost has no effect. A part of a writer that the store does
-//     not know has no effect either.
-//   - [Counter.Count] never waits for the database, and the memory of the counts has a limit.
-//   - Neither the address nor the user agent of a visitor, nor the path of a referrer, is stored.
+//   - A visit counts at most once. Each part has a number, which its transaction stores for the writer. If the
+//     reply of the database is lost, the server repeats the part, and the repetition has no effect if the
+//     number is stored already. A part of an unknown writer has no effect either.
+//   - [Counter.Count] never waits for the database, and the memory for the counts has a limit.
+//   - The database contains no address and no user agent of a visitor, and no path of a referrer.
 //
-// A visit passes through [Counter.Count], [Counter.Run] and [Store.Apply]. The methods of [Store] read
-// the counts.
+// [Counter.Count] counts a visit in memory. [Counter.Run] flushes the counts with [Store.Apply]. Other methods
+// of [Store] read them.
 package visits
 
 import "time"
@@ -36,7 +36,7 @@ func (c *Count) Add(other Count) {
 // Sum returns the number of visits of both classes.
 func (c Count) Sum() int64 { return c.Human + c.Bot }
 
-// Visit is what the counter needs to know about one visit.
+// Visit contains what [Counter.Count] needs to know about one visit.
 type Visit struct {
 	Code     string
 	Owner    int64  // owner of the link, 0 for an anonymous link
@@ -56,16 +56,16 @@ const (
 	Devices                    // desktop, phone, tablet or other
 )
 
-// MaxValues is the number of values of a facet that are stored for a link and a day. Further values
-// are counted together.
+// MaxValues is the maximum number of values of a facet that are stored for a link and a day. All further
+// values share one count.
 const MaxValues = 100
 
 // Hours and days are counted from 1970-01-01 00:00 UTC.
 const (
 	secondsPerHour = 3600
 	hoursPerDay    = 24
-	// past is the hour of the visits that the other rows of a link do not contain: those of an imported
-	// link, and those that are older than the retention time.
+	// past stands for an hour in the row of a link whose visits belong to no hour: those before the import of
+	// the link, and those that are older than the retention time.
 	past = 0
 )
 
