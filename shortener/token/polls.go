@@ -8,20 +8,22 @@ import (
 	"time"
 )
 
-// Freshness is the time within which every server refuses a revoked token, if the database answers the polls of the server in
-// time. Otherwise Notes.Poll gets an error, and Current returns the time up to which the server knows all changes of tokens.
+// Freshness is the time after which every server refuses a revoked token, if the database answers the polls of the server in
+// time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns the time up to which the server
+// knows all changes of tokens.
 const Freshness = time.Second
 
-// A revocation may follow directly after a poll has read the version. Then the rest of this poll, the time until the next poll
-// begins and the next poll itself must take less than Freshness.
+// These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then
+// three times add up: the rest of this poll, the time until the next poll begins, and the next poll. Their sum must be less
+// than Freshness.
 const (
 	// pollInterval is the time between two polls.
 	pollInterval = 400 * time.Millisecond
-	// pollPause is the shortest time between the end of a poll and the next poll, which a request with an
-	// unknown id or name may cause.
+	// pollPause is the minimum time between the end of a poll and the next poll. It matters because each request with an
+	// unknown id or name demands a poll.
 	pollPause = 200 * time.Millisecond
-	// pollTimeout is the time limit of a poll. After a poll that took longer, the next one has twice the time, up to
-	// maxPollTimeout. So a revocation reaches a server with a slow database late, but it does reach it.
+	// pollTimeout is the time limit of a poll. After a poll that ran out of time, the next poll has twice the limit, up to
+	// maxPollTimeout. So if the database is slow, a revocation reaches the server late, but it does reach the server.
 	pollTimeout    = 300 * time.Millisecond
 	maxPollTimeout = 8 * pollTimeout
 	// unknownWait is the time for which a request with an unknown id or name waits for a poll.
@@ -31,13 +33,13 @@ const (
 // errLate reports that changes of tokens reached this server later than Freshness.
 var errLate = fmt.Errorf("the database answers too slowly: this server may accept a revoked token for longer than %v", Freshness)
 
-// poll is a poll that requests wait for.
+// poll is the result of a poll that requests wait for.
 type poll struct {
 	done chan struct{}
 	err  error // readable after done is closed
 }
 
-// runPolls polls at each interval, and earlier if a request waits for a poll.
+// runPolls polls at each pollInterval. If a request waits for a poll, it polls earlier.
 func (r *Registry) runPolls(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -72,7 +74,7 @@ func nextLimit(limit, took time.Duration) time.Duration {
 	return limit
 }
 
-// pollOnce polls and answers the requests that waited when it began. It returns how long the poll took.
+// pollOnce polls, and then wakes the requests that waited when it began. It returns the duration of the poll.
 func (r *Registry) pollOnce(ctx context.Context, limit time.Duration) (took time.Duration) {
 	r.mu.Lock()
 	p := r.next
@@ -93,8 +95,8 @@ func (r *Registry) pollOnce(ctx context.Context, limit time.Duration) (took time
 	return time.Since(began)
 }
 
-// late returns nil if the tokens in memory are at most Freshness old when a poll ends. Otherwise it returns the error of the
-// poll, or errLate if the poll succeeded.
+// late returns nil if the tokens in memory are at most Freshness old when a poll ends. If they are older, it returns the error
+// of the poll, or errLate if the poll succeeded.
 func (r *Registry) late(err error) error {
 	if time.Since(r.Current()) <= Freshness {
 		return nil
@@ -108,8 +110,8 @@ func (r *Registry) reloadWithin(ctx context.Context, limit time.Duration) error 
 	return r.reload(ctx)
 }
 
-// reload reads the version, and all tokens if the version changed. It reads the version first: if a token changes
-// between the two queries, the next reload reads the tokens again.
+// reload reads the version. If the version has changed, reload then reads all tokens. If a token changes between the two
+// queries, the next reload finds another version and reads the tokens again.
 func (r *Registry) reload(ctx context.Context) error {
 	before := r.tokens.Load()
 	version, err := r.store.version(ctx)
@@ -138,8 +140,8 @@ func (r *Registry) reload(ctx context.Context) error {
 	return nil
 }
 
-// awaitPoll waits until a poll has ended that began after the call. If the poll runs out of time, awaitPoll waits for the next
-// one, which has more time. It fails with ErrUnavailable.
+// awaitPoll waits for the end of a poll that begins after the call. If the poll runs out of time, awaitPoll waits for the next
+// one, which has more time. After unknownWait, or if a poll fails for another reason, awaitPoll fails with ErrUnavailable.
 func (r *Registry) awaitPoll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unknownWait)
 	defer cancel()
@@ -171,7 +173,8 @@ func (r *Registry) awaitNext(ctx context.Context) error {
 	}
 }
 
-// signal sends to a channel that has room for one value. If a value waits there already, it suffices.
+// signal sends a value to a channel that has room for one. If the channel already contains a value, signal does nothing,
+// because one value suffices.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -32,21 +32,21 @@ type Registry struct {
 	now    func() time.Time
 	tokens atomic.Pointer[snapshot]
 	read   atomic.Pointer[time.Time] // when the last poll that succeeded began
-	wanted chan struct{}             // requests a poll; it has room for one request, because one poll answers all
-	used   chan struct{}             // reports a use that is not recorded; it has room for one report
+	wanted chan struct{}             // demands a poll; has room for one value, because one poll serves all requests
+	used   chan struct{}             // tells the recorder that a use is not recorded; has room for one value
 
 	mu   sync.Mutex
 	next *poll // the next poll to begin; nil if no request waits for it
 }
 
-// Notes are functions that get the result of each background task. They report outages. Each function is called by
-// one goroutine. Poll gets nil while the tokens in memory are at most Freshness old.
+// Notes are functions that get the results of background tasks, so that the caller can report outages. One goroutine calls
+// Poll, and another one calls Record. While the tokens in memory are at most Freshness old, Poll gets nil.
 type Notes struct {
 	Poll   func(error)
 	Record func(error)
 }
 
-// snapshot is the tokens of one version. It does not change.
+// snapshot contains all tokens as of one version. It is immutable.
 type snapshot struct {
 	version int64
 	byID    map[int64]*entry
@@ -60,8 +60,8 @@ type entry struct {
 	uses   *uses // shared by the entries of the token in successive snapshots
 }
 
-// NewRegistry reads all tokens. It blocks until the database answers or ctx ends. Run keeps the tokens up to date. If now is
-// nil, the clock is time.Now.
+// NewRegistry reads all tokens. It blocks until the database answers or ctx ends. The caller must call Run, which keeps the
+// tokens up to date. If now is nil, the clock is time.Now.
 func NewRegistry(ctx context.Context, store Store, notes Notes, now func() time.Time) (*Registry, error) {
 	if now == nil {
 		now = time.Now
@@ -86,9 +86,9 @@ func (r *Registry) Run(ctx context.Context) error {
 	return nil
 }
 
-// Authenticate returns the token of a bearer. It makes no query if the id of the bearer is in memory. For any
-// other id it waits for the next poll, which all such requests share. It fails with
-// ErrUnknown, ErrRevoked, ErrExpired or ErrUnavailable.
+// Authenticate returns the token of a bearer. If the id of the bearer is in memory, Authenticate makes no query. For any
+// other id it waits for the next poll, which all such requests share. It fails with ErrUnknown, ErrRevoked, ErrExpired or
+// ErrUnavailable.
 func (r *Registry) Authenticate(ctx context.Context, bearer string) (Token, error) {
 	id, secret, ok := parseBearer(bearer)
 	if !ok {
@@ -123,9 +123,9 @@ func (r *Registry) use(e *entry) (Token, error) {
 
 func (e *entry) expired(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
 
-// Named returns the token that has this name and is not revoked, for a caller that has authenticated the person by other means. It
-// makes no query if the name is in memory. For any other name it waits for the next poll, as Authenticate does. It fails with
-// ErrUnknown, ErrExpired or ErrUnavailable.
+// Named returns the token that has this name and is not revoked. It checks no secret, so the caller must have authenticated
+// the person by other means. If the name is in memory, Named makes no query. For any other name it waits for the next poll,
+// as Authenticate does. It fails with ErrUnknown, ErrExpired or ErrUnavailable.
 func (r *Registry) Named(ctx context.Context, name string) (Token, error) {
 	e := r.tokens.Load().byName[name]
 	if e == nil {
@@ -162,6 +162,6 @@ func (r *Registry) Name(owner int64) string {
 	return ""
 }
 
-// Current returns the time until which all changes of tokens are in memory. While the database answers in time, the result is
-// at most Freshness ago.
+// Current returns a time such that all changes of tokens before it are in memory. While the database answers in time, Current
+// is at most Freshness ago.
 func (r *Registry) Current() time.Time { return *r.read.Load() }

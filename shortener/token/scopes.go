@@ -40,7 +40,7 @@ func (s *Scopes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Has reports whether the set permits what scope permits. The scope admin implies every other scope.
+// Has reports whether the set contains scope. The scope admin implies every other scope.
 func (s Scopes) Has(scope Scopes) bool { return s&ScopeAdmin != 0 || s&scope == scope }
 
 // Names returns the names of the scopes in the set.

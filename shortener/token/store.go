@@ -20,7 +20,7 @@ var (
 // processes.
 type Store struct {
 	read, write *sql.DB
-	moment      func(time.Time) any // a time as a value of a column
+	moment      func(time.Time) any // converts a time to the value of a column
 }
 
 // SQLite returns a store in a database that has separate connections for reading and for writing.
@@ -28,13 +28,13 @@ func SQLite(read, write *sql.DB) Store {
 	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }}
 }
 
-// Postgres returns a store in a PostgreSQL database. read and write may be equal. If they differ, a write that waits for a
-// lock does not delay a poll.
+// Postgres returns a store in a PostgreSQL database. The parameters read and write may be equal. If they differ, a
+// write that waits for a lock cannot delay a poll.
 func Postgres(read, write *sql.DB) Store {
 	return Store{read, write, func(t time.Time) any { return t }}
 }
 
-// nullable returns a time as a value of a column. The zero time is NULL.
+// nullable converts a time to the value of a column. The zero time becomes NULL.
 func (s Store) nullable(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -42,9 +42,9 @@ func (s Store) nullable(t time.Time) any {
 	return s.moment(t)
 }
 
-// Create stores a token with the name, the scopes, the rate and the times CreatedAt and ExpiresAt of t. It returns
-// the token and its bearer, which cannot be read again. It fails with ErrNameTaken if the name is not
-// free.
+// Create stores a new token. It uses the Name, Scopes, Rate, CreatedAt and ExpiresAt of t. It returns the token
+// and its bearer, which the caller must show now, because it cannot be read again. If the name is not free, Create
+// fails with ErrNameTaken.
 func (s Store) Create(ctx context.Context, t Token) (created Token, bearer string, err error) {
 	if err := CheckName(t.Name); err != nil {
 		return Token{}, "", err
@@ -67,8 +67,8 @@ func (s Store) Create(ctx context.Context, t Token) (created Token, bearer strin
 	return t, formatBearer(t.ID, secret), nil
 }
 
-// Revoke ends the validity of a token at the given time. A token that is revoked already keeps its time.
-// Revoke fails with ErrNoToken if no token has the id.
+// Revoke ends the validity of a token at the given time. If the token is already revoked, it keeps its earlier
+// time. If no token has the id, Revoke fails with ErrNoToken.
 func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	err := s.change(ctx, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2`, s.moment(stamp(at)), id)
@@ -87,8 +87,8 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	return nil
 }
 
-// change calls do in a transaction that increments the version. The increment is the last statement,
-// because it locks a row that all changes share.
+// change calls do in a transaction, and increments the version in the same transaction. The increment is the last
+// statement, because it locks a row that all changes share.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s Store) version(ctx context.Context) (version int64, err error) {
 	return version, err
 }
 
-// recordUse stores that a token was used in the hour that begins at the given time. It changes nothing if
-// another server stored this hour or a later one.
+// recordUse stores that a token was used in the hour that begins at the given time. If a server has already stored
+// this hour or a later one, recordUse changes nothing.
 func (s Store) recordUse(ctx context.Context, id int64, hour time.Time) error {
 	_, err := s.write.ExecContext(ctx, `UPDATE tokens SET last_used_at = $1 WHERE id = $2 AND (last_used_at IS NULL OR last_used_at < $1)`,
 		s.moment(hour), id)
@@ -160,7 +160,8 @@ func (s Store) all(ctx context.Context) (all []row, err error) {
 	return all, rows.Err()
 }
 
-// moment scans a column with a time, which is a number of microseconds in SQLite. NULL is the zero time.
+// moment scans a column with a time. In SQLite, the column contains a number of microseconds. NULL becomes the
+// zero time.
 type moment time.Time
 
 // Scan implements [sql.Scanner].

@@ -1,4 +1,4 @@
-// Package token manages API tokens: who may create, read and change links over HTTP.
+// Package token manages API tokens, which decide who may create, read and change links over HTTP.
 //
 // Vocabulary:
 //
@@ -6,16 +6,16 @@
 //     kp_ID_SECRET.
 //   - A scope is a permission of a token.
 //   - A [Store] keeps the tokens in the database. A [Registry] keeps a copy in memory.
-//   - The version of the tokens is the number of their changes. A poll reads the version from the database, and the
-//     tokens if the version changed.
+//   - The version of the tokens is the number of their changes. A poll reads the version from the database. If the
+//     version has changed, the poll also reads all tokens.
 //   - A use is an authentication that succeeded.
 //
 // Invariants:
 //
-//   - The secret of a token is not stored and never logged. The database has its SHA-256 digest. The
-//     secret has 130 random bits, so the digest needs no salt.
+//   - The secret of a token is never stored or logged. The database contains its SHA-256 digest. The secret has 130
+//     random bits, so the digest needs no salt.
 //   - The row of a token is never deleted, because a link may refer to the token for ever.
-//   - The unique index of the database, and no look-up, decides whether a name is free.
+//   - Only the unique index of the database decides whether a name is free. A look-up never decides it.
 package token
 
 import (
@@ -32,7 +32,8 @@ import (
 	"keypool/internal/quota"
 )
 
-// Token describes an API token, without its secret. A time is zero if there is no such moment.
+// Token describes an API token without its secret. If an event has not happened or will never happen, its time is
+// zero.
 type Token struct {
 	ID         int64
 	Name       string
@@ -78,8 +79,8 @@ func newSecret() string { return rand.Text() }
 
 func formatBearer(id int64, secret string) string { return bearerPrefix + FormatID(id) + "_" + secret }
 
-// parseBearer splits a bearer into the id and the secret. It refuses an id in another form than that of FormatID. It does not
-// check the secret.
+// parseBearer splits a bearer into the id and the secret. It accepts an id only in the form that FormatID returns.
+// It does not check the secret.
 func parseBearer(bearer string) (id int64, secret string, ok bool) {
 	rest, ok := strings.CutPrefix(bearer, bearerPrefix)
 	if !ok {
@@ -98,7 +99,7 @@ func digestOf(secret string) [sha256.Size]byte { return sha256.Sum256([]byte(sec
 // errName reports that a text cannot be the name of a token.
 var errName = errors.New("not a name of a token")
 
-// CheckName returns an error unless name can be the name of a token.
+// CheckName returns an error if name cannot be the name of a token.
 func CheckName(name string) error {
 	n := utf8.RuneCountInString(name)
 	if n < 1 || n > maxName || !utf8.ValidString(name) || strings.TrimSpace(name) != name || strings.TrimFunc(name, unicode.IsPrint) != "" {

@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// useUnit is the precision of Token.LastUsedAt, so a token causes at most one write in this time.
+	// useUnit is the precision of Token.LastUsedAt. So each server writes at most once in this time for a
+	// token.
 	useUnit = time.Hour
 	// recordRetry is the time after which the recorder tries again to record uses.
 	recordRetry = time.Minute
@@ -15,7 +16,7 @@ const (
 	recordTimeout = 5 * time.Second
 )
 
-// uses is the last hour in which a token was used. An hour is the number of hours since 1970.
+// uses contains the last hour in which a token was used, as the number of hours since 1970.
 type uses struct {
 	last     atomic.Int64
 	recorded int64 // the last hour in the database; only the recorder uses it after newUses
@@ -32,8 +33,8 @@ func newUses(last time.Time) *uses {
 
 func hourOf(t time.Time) int64 { return t.Unix() / int64(useUnit/time.Second) }
 
-// noteUse notes a use of a token for the recorder. Only the first use in an hour does more than one read of
-// memory.
+// noteUse notes a use of a token for the recorder. It is cheap: only the first use in an hour needs more
+// than one atomic read.
 func (r *Registry) noteUse(e *entry, now time.Time) {
 	hour := hourOf(now)
 	if last := e.uses.last.Load(); last < hour && e.uses.last.CompareAndSwap(last, hour) {
@@ -41,7 +42,8 @@ func (r *Registry) noteUse(e *entry, now time.Time) {
 	}
 }
 
-// runRecorder records uses when they are noted. It repeats what failed.
+// runRecorder records uses soon after they are noted. After a failure, it tries again when recordRetry
+// has passed.
 func (r *Registry) runRecorder(ctx context.Context) {
 	retry := time.NewTicker(recordRetry)
 	defer retry.Stop()
@@ -58,8 +60,8 @@ func (r *Registry) runRecorder(ctx context.Context) {
 	}
 }
 
-// record stores the uses that are not in the database. It stops at the first error, because the next uses
-// would probably fail too.
+// record stores the uses that are not in the database yet. It stops at the first error, because the next
+// writes would probably fail too.
 func (r *Registry) record(ctx context.Context) error {
 	for id, e := range r.tokens.Load().byID {
 		hour := e.uses.last.Load()
