@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Host is a host name or an IP address. Two spellings lead to the same host exactly if their hosts are
-// equal. Of name and ip, one is the zero value.
+// Host is a host name or an IP address, whatever its spelling. Two spellings lead to the same host if, and only if,
+// their Hosts are equal. Either name or ip is the zero value.
 type Host struct {
 	name string // in lower case and in ASCII, without a dot at the end
 	ip   netip.Addr
 }
 
-// hostOf returns the host of one of its spellings. The spelling is valid and in ASCII, as parseAddress
-// returns it. hostOf allocates memory only for upper-case letters.
+// hostOf returns the host of a spelling. The spelling must be valid and in ASCII, as parseAddress returns it.
+// hostOf allocates memory only if the spelling has upper-case letters.
 func hostOf(spelling string) Host {
 	if inside, found := strings.CutPrefix(spelling, "["); found {
 		if ip, err := netip.ParseAddr(strings.TrimSuffix(inside, "]")); err == nil {
@@ -30,8 +30,8 @@ func hostOf(spelling string) Host {
 	return Host{name: strings.ToLower(name)}
 }
 
-// ParseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII
-// and an IPv6 address without brackets. The result ok is false if no link can lead to the host.
+// ParseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII, and an
+// IPv6 address without brackets. If no link can lead to the host, ok is false.
 func ParseHost(spelling string) (_ Host, ok bool) {
 	if ip, err := netip.ParseAddr(spelling); err == nil && ip.Is6() {
 		return Host{ip: ip.Unmap()}, ip.Zone() == ""
@@ -57,9 +57,8 @@ func HostOf(url string) Host {
 	return hostOf(spelling)
 }
 
-// endsInNumber reports whether the last label of a name is a number. Browsers parse such a name as an IPv4
-// address. If the name is not a valid IPv4 address, they do not follow the link. See the "ends in a number checker" of the
-// URL standard, https://url.spec.whatwg.org/#ends-in-a-number-checker.
+// endsInNumber reports whether the last label of a name is a number. Browsers parse such a name as an IPv4 address,
+// and do not follow the link if the address is invalid. See https://url.spec.whatwg.org/#ends-in-a-number-checker.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if last == "" || last[0] < '0' || last[0] > '9' {
@@ -71,9 +70,9 @@ func endsInNumber(name string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// parseIPv4 parses an IPv4 address in each form that browsers accept: one to four numbers, of which the last
-// one fills the rest of the address. See https://url.spec.whatwg.org/#concept-ipv4-parser. Browsers and the
-// C function inet_aton open 127.0.0.1 for 0x7f.1 and for 2130706433.
+// parseIPv4 parses an IPv4 address in each form that browsers accept: one to four numbers, of which the last one
+// fills the rest of the address. For example, 0x7f.1 and 2130706433 stand for 127.0.0.1. See
+// https://url.spec.whatwg.org/#concept-ipv4-parser.
 func parseIPv4(name string) (_ netip.Addr, ok bool) {
 	var address uint64
 	last := false
@@ -98,7 +97,7 @@ func parseIPv4(name string) (_ netip.Addr, ok bool) {
 	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}), true
 }
 
-// cutLabel splits a name after its first label. last is true if there is no further label.
+// cutLabel splits a name after its first label. If there is no further label, last is true.
 func cutLabel(name string) (label, rest string, last bool) {
 	label, rest, found := strings.Cut(name, ".")
 	return label, rest, !found
@@ -120,7 +119,7 @@ func parseIPv4Number(label string) (_ uint64, ok bool) {
 	return n, err == nil
 }
 
-// cutHex removes the prefix of a hexadecimal number. Digits need not follow it.
+// cutHex removes the prefix 0x of a hexadecimal number. The digits after the prefix may be missing.
 func cutHex(label string) (digits string, hex bool) {
 	if len(label) >= 2 && label[0] == '0' && (label[1] == 'x' || label[1] == 'X') {
 		return label[2:], true

@@ -2,18 +2,18 @@ package destination
 
 import "net/netip"
 
-// Hosts is a set of host names and IP addresses. All spellings of a host are one element: letter case, a dot
-// at the end of a name, internationalized and punycode names, and the forms of IP addresses that browsers accept. A nil *Hosts
-// has no elements. Methods other than Add may be called concurrently.
+// Hosts is a set of host names and IP addresses. All spellings of a host are one element. Spellings differ in
+// letter case, in a dot at the end of a name, in punycode, and in the forms of IP addresses that browsers
+// accept. A nil *Hosts is the empty set. Methods other than Add may be called concurrently.
 type Hosts struct {
 	names map[string]struct{}
 	ips   map[netip.Addr]struct{}
 }
 
-// TakesHost describes the argument of [Hosts.Add], for error texts.
+// TakesHost describes the argument of [Hosts.Add]. It is for error texts.
 const TakesHost = "a host name or an IP address, without a scheme, port or path"
 
-// Add adds a host. It reports false, and adds nothing, if no link can lead to the host. Add must not be called
+// Add adds a host. If no link can lead to the host, Add adds nothing and returns false. Add must not be called
 // after the set was passed to [Rules].
 func (s *Hosts) Add(spelling string) bool {
 	h, ok := ParseHost(spelling)

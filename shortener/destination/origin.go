@@ -1,16 +1,16 @@
 package destination
 
 // Origin is the scheme, host and port under which clients reach a service. The zero
-// Origin is unknown and matches no URL. An Origin is immutable.
+// Origin means that they are unknown, and matches no URL. An Origin is immutable.
 type Origin struct {
 	text    string // "" in the zero Origin
 	scheme  string
 	address address
-	host    Host // where the address leads
+	host    Host // host of the address
 }
 
-// ParseOrigin parses scheme://host[:port], without a path. The result ok is false if the
-// scheme is neither http nor https, or if the host or the port is not valid in a link.
+// ParseOrigin parses scheme://host[:port], without a path. If the scheme is not http or
+// https, or if the host or the port is not valid in a link, ok is false.
 func ParseOrigin(text string) (_ Origin, ok bool) {
 	scheme, authority, rest, ok := splitURL(text)
 	if !ok || rest != "" {
@@ -33,7 +33,8 @@ func (o Origin) String() string { return o.text }
 // IsZero reports whether the origin is unknown.
 func (o Origin) IsZero() bool { return o.text == "" }
 
-// SameHost reports whether two origins have the same host, whatever their schemes and ports are.
+// SameHost reports whether two origins have the same host. It ignores the schemes and the
+// ports.
 func (o Origin) SameHost(other Origin) bool { return o.host == other.host }
 
 // serves reports whether a URL with this scheme and address leads to the origin.

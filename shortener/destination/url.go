@@ -14,14 +14,13 @@ import (
 // maxURL is the longest URL that is stored, in bytes.
 const maxURL = 2048
 
-// normalize returns raw in the form that is stored and sent in a Location header, or
-// an *InvalidError. A URL that leads to self is invalid.
+// normalize returns raw in the form that links store and that the Location header contains, or an *InvalidError. A
+// URL that leads to self is invalid.
 //
-// Everything that a URL may contain (RFC 3986) stays byte for byte, because two spellings of
-// a URL may be two resources of the server. So normalize does not parse and rebuild the
-// URL as net/url does. It removes white space around the URL, converts a host that is not
-// ASCII to punycode, and percent-encodes bytes that a URL must not contain. It changes
-// nothing else. The result is printable ASCII, and normalizing it again changes nothing.
+// Bytes that a URL may contain (RFC 3986) stay as they are, because two spellings of a URL may name two resources
+// of the server. So normalize does not parse and rebuild the URL as net/url does. It makes only three changes: it
+// removes white space around the URL, converts a host that is not ASCII to punycode, and percent-encodes bytes
+// that a URL must not contain. The result is printable ASCII. A second call of normalize does not change it.
 func normalize(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {
@@ -53,8 +52,7 @@ func normalize(raw string, self Origin) (string, error) {
 	return stored, nil
 }
 
-// Normal returns a URL in the form in which links store it. The result ok is false if a link could not have this
-// URL.
+// Normal returns a URL in the form in which links store it. If the URL is invalid, ok is false.
 func Normal(raw string) (normal string, ok bool) {
 	normal, err := normalize(raw, Origin{})
 	return normal, err == nil
@@ -66,8 +64,8 @@ func invalidURL(reason string) error {
 
 func errLeadsBack() error { return invalidURL("must not lead back to this service") }
 
-// splitURL splits an http or https URL into the scheme as it is written, the authority
-// (the part between "//" and the path) and the rest.
+// splitURL splits an http or https URL into the scheme, the authority (the part between "//" and the path) and the
+// rest. It does not change the case of letters.
 func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	scheme, s, ok = strings.Cut(s, "://")
 	if !ok || !isScheme(scheme, "http") && !isScheme(scheme, "https") {
@@ -79,9 +77,9 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	return scheme, s, "", true
 }
 
-// isScheme reports whether s and want are equal without regard to ASCII case. The length
-// check excludes letters outside ASCII that EqualFold considers equal, such as U+017F (long
-// s) and s.
+// isScheme reports whether s and want are equal apart from the case of ASCII letters. EqualFold also considers
+// some other letters equal, such as U+017F (long s) and s. They have more bytes in UTF-8, so the comparison of the
+// lengths excludes them.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }
@@ -108,8 +106,8 @@ func isHex(c byte) bool {
 // and not on characters, so that text that is not UTF-8 (such as é in Latin-1) reaches the
 // server unchanged.
 //
-// RFC 3986 also does not allow brackets after the host or a second #. escape does not encode
-// them, because every browser sends them unencoded and servers depend on it.
+// RFC 3986 does not allow brackets after the host or a second # either. But escape does not encode them, because
+// every browser sends them unencoded and servers depend on it.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -134,7 +132,7 @@ const (
 	maxLabel = 63
 )
 
-// address is the host and port of a URL, as they are stored.
+// address contains the host and the port of a URL in the form in which links store them.
 type address struct {
 	host string // ASCII; an IPv6 address is in brackets
 	port string // with its colon; "" if there is no port, ":" if the port is empty
@@ -194,8 +192,8 @@ func asciiHost(host string) (string, error) {
 		return "", invalidURL("must have a host, as in https://example.com/page")
 	}
 	if !isASCII(host) {
-		// A label of n characters has at least n characters in punycode. The time for the conversion of a label is
-		// quadratic in its length, so a longer host must not reach it.
+		// Reject a long host before its conversion, because the conversion takes time quadratic in the length of a
+		// label. No valid host is rejected, because a label of n characters has at least n characters in punycode.
 		if utf8.RuneCountInString(host) > maxHost {
 			return "", invalidURL(fmt.Sprintf("must have a host of at most %d characters", maxHost))
 		}
@@ -215,9 +213,8 @@ func isASCII(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 })
 }
 
-// validHost reports whether an ASCII name may exist in DNS. It accepts one dot at the end.
-// It also accepts underscores, which RFC 1123 does not allow in host names but which are
-// common.
+// validHost reports whether an ASCII name may exist in DNS. It accepts one dot at the end. It also accepts
+// underscores, because they are common, although RFC 1123 does not allow them in host names.
 func validHost(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if len(host) > maxHost {
@@ -231,7 +228,8 @@ func validHost(host string) bool {
 	return true
 }
 
-// number returns the port number of the address under scheme.
+// number returns the port number of the address. If the address has no port, it returns the default port of the
+// scheme.
 func (a address) number(scheme string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimPrefix(a.port, ":"), 10, 16)
 	if err != nil { // there is no port, because parseAddress rejects an invalid port
@@ -247,9 +245,8 @@ func defaultPort(scheme string) uint64 {
 	return 80
 }
 
-// IsWord reports whether s contains only letters, digits, - and _. These are the characters of codes, of base62 and of
-// base64url (RFC 4648, section 5), and those that a label of a host name may have. IsWord does not use strings.Trim, which
-// would build a table for each call.
+// IsWord reports whether s contains only ASCII letters, digits, - and _. Codes and labels of host names consist of
+// these characters. IsWord does not use strings.Trim, which would build a table for each call.
 func IsWord(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
