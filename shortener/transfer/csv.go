@@ -10,7 +10,7 @@ import (
 	"keypool/shortener"
 )
 
-// csvTable returns the columns of an export, in their order.
+// csvTable returns the columns of an export in the format CSV, in their order.
 func csvTable() *table {
 	return &table{strict: true, columns: []column{
 		{name: "code", required: true, set: setExact(code)},
@@ -48,7 +48,7 @@ func csvTable() *table {
 	}}
 }
 
-// parseNumber parses a number. An empty field has the default.
+// parseNumber parses a number. An empty text stands for the default.
 func parseNumber(text string, byDefault int64) (int64, error) {
 	if text == "" {
 		return byDefault, nil
@@ -63,7 +63,8 @@ func parseNumber(text string, byDefault int64) (int64, error) {
 // csvWriter writes an export as CSV.
 type csvWriter struct{ *csv.Writer }
 
-// newCSVWriter writes the names of the columns.
+// newCSVWriter returns a writer of an export, and writes the first line, with the names
+// of the columns.
 func newCSVWriter(w io.Writer) (csvWriter, error) {
 	c := csvWriter{csv.NewWriter(w)}
 	var names []string

@@ -17,9 +17,9 @@ type AllLinks interface {
 	Oldest(ctx context.Context) iter.Seq2[shortener.Link, error]
 }
 
-// Visits reads how often links are visited. [visits.Store] implements it.
+// Visits reads the numbers of visits of links. [visits.Store] implements it.
 type Visits interface {
-	// Totals returns the visits of each code, with all visits that are in the database. A code without visits is absent. It
+	// Totals returns the numbers of all visits that are in the database, by code. A code without visits is absent. Totals
 	// blocks until the database answers or ctx ends.
 	Totals(ctx context.Context, codes []string) (map[string]visits.Count, error)
 }
@@ -27,14 +27,15 @@ type Visits interface {
 // Exporter exports all links.
 type Exporter struct {
 	Links AllLinks
-	// Owners returns all tokens. An export calls it once, after it has begun to read the links.
+	// Owners returns the names of all tokens. Run calls it once, after it has begun to read the links, so that the tokens
+	// of all links exist.
 	Owners   func(context.Context) (*Owners, error)
 	Visits   Visits
-	Progress func(links int64) // gets the number of links after each part
+	Progress func(links int64) // gets the number of links written so far, after each part
 }
 
-// totalsTimeout is the time limit for the visits of one part of an export. The links of a part may have millions of rows of
-// visits.
+// totalsTimeout is the time limit for reading the visits of one part. It is long, because the links of a part may have
+// millions of rows of visits.
 const totalsTimeout = 5 * time.Minute
 
 // recordWriter writes the records of an export.
@@ -43,7 +44,7 @@ type recordWriter interface {
 	flush() error
 }
 
-// newWriter returns a writer of an export in the format CSV or NDJSON.
+// newWriter returns a writer for an export in the format CSV or NDJSON.
 func newWriter(f Format, file io.Writer) (recordWriter, error) {
 	if f == CSV {
 		return newCSVWriter(file)
@@ -51,8 +52,8 @@ func newWriter(f Format, file io.Writer) (recordWriter, error) {
 	return jsonWriter{bufio.NewWriter(file)}, nil
 }
 
-// Run writes all links to file, from the oldest to the newest. The format is CSV or NDJSON. Links are as they were at the
-// beginning. Visits may be newer.
+// Run writes all links to file, from the oldest to the newest. The format must be CSV or NDJSON. The links are in the state
+// that they had when Run began. The visits may be newer.
 func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 	w, err := newWriter(f, file)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Format is how a file describes links.
+// Format is the format of a file that describes links.
 type Format string
 
 // The formats. CSV and NDJSON are those of this program, and the others are those of other services.
@@ -21,20 +21,20 @@ const (
 
 // Line is the result of reading one record.
 type Line struct {
-	Number  int // of the first line of the record in the file, from 1
+	Number  int // number of the first line of the record in the file, counted from 1
 	Record  Record
 	Refusal error // why the record cannot be read; nil if it can
 }
 
-// maxRecord is how many bytes a record may have. A reader does not keep the rest of a longer record in memory. The
-// longest record of an export has about 13 KiB.
+// maxRecord is the maximum number of bytes of a record. It limits the memory of a reader. The longest record of an
+// export has about 13 KiB.
 const maxRecord = 64 << 10
 
 // errTooLong is the refusal of a record that is longer than maxRecord.
 var errTooLong = errors.New("must be at most 64 KiB long; in a CSV file, a quotation mark may be missing")
 
-// Read yields the records of a file. It reads the file while the sequence is used. The sequence ends after the first error, for
-// example if the file is no CSV file with the columns of the format.
+// Read yields the records of a file. It reads the file while the caller iterates. The sequence ends after the
+// first error. For example, it is an error if a CSV file lacks a required column of the format.
 func Read(f Format, file io.Reader) iter.Seq2[Line, error] {
 	switch f {
 	case NDJSON:
@@ -60,7 +60,7 @@ func tableOf(f Format) *table {
 // exported reports whether this program writes files of the format.
 func (f Format) exported() bool { return f == CSV || f == NDJSON }
 
-// column returns the name that files of the format have for a member of a record.
+// column returns the name of a member of a record in files of the format.
 func (f Format) column(member string) string {
 	switch f {
 	case NDJSON, CSV:

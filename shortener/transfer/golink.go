@@ -7,7 +7,8 @@ import (
 	"keypool/shortener"
 )
 
-// golinkRecord is a line of the export of golink, which serves it at /.export. Only old releases of golink write Clicks.
+// golinkRecord is a line of an export of golink. A golink server serves its export at /.export. Only old releases of
+// golink write Clicks.
 type golinkRecord struct {
 	Short    string
 	Long     string
@@ -17,8 +18,8 @@ type golinkRecord struct {
 	Clicks   int64
 }
 
-// parseGolink parses a line of an export of golink. golink appends the rest of the path and the query of a request to
-// the URL, so the link forwards both. The owner of a golink may change its URL, so the link is editable if it has an owner.
+// parseGolink parses a line of an export of golink. The imported links behave as they do in golink: a redirect appends
+// the rest of the path and the query of the request to the URL, and the owner may change the URL.
 func parseGolink(text []byte) (Record, error) {
 	var g golinkRecord
 	if err := decode(text, &g); err != nil {
@@ -39,7 +40,7 @@ func parseGolink(text []byte) (Record, error) {
 	return r, nil
 }
 
-// golinkName returns the name that golink has for a member of a record.
+// golinkName returns the name of a member of a record in an export of golink.
 func golinkName(member string) string {
 	switch member {
 	case "code":

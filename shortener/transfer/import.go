@@ -19,12 +19,12 @@ type Importer struct {
 	Owners *Owners
 	Visits PastVisits
 	Rules  shortener.ImportRules
-	DryRun bool // whether to check the file and to import nothing
-	Pauses bool // whether other processes wait for the database during an insert, so that the import must pause
+	DryRun bool // whether only to check the file, and to import nothing
+	Pauses bool // whether to pause after each part, so that other processes can write to the database
 
-	// Refuse gets each refusal, in the order of the lines. An error ends the import.
+	// Refuse gets each refusal, in the order of the lines. If Refuse returns an error, the import ends.
 	Refuse func(Refusal) error
-	// Progress gets the counts so far after each transaction.
+	// Progress gets the counts so far after each part.
 	Progress func(Summary)
 }
 
@@ -42,11 +42,11 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("line %d, %.64q: %v", r.Line, r.Code, r.Reason)
 }
 
-// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. If a
-// code occurs twice in the file, a dry run may count it twice.
+// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. But if several
+// records have the same new code, an import inserts only the first one, and a dry run counts them all as Imported.
 type Summary struct {
 	Imported int64
-	Present  int64 // were in the database already
+	Present  int64 // records whose links were already in the database
 	Refused  int64
 }
 
@@ -54,18 +54,18 @@ type Summary struct {
 func (s Summary) Records() int64 { return s.Imported + s.Present + s.Refused }
 
 const (
-	// partSize is how many records one transaction inserts. With 1,000 records, commits take a small fraction of the time of an
-	// import. Another writer of a SQLite database waits for about a tenth of a second.
+	// partSize is the maximum number of records of a part. With 1,000 records, the commits take a small fraction of the time of
+	// an import, and another writer of a SQLite database waits for only about a tenth of a second.
 	partSize = 1000
-	// readAhead is how many parts are read and checked while one is inserted.
+	// readAhead is the number of parts that may be read and checked while another part is inserted.
 	readAhead = 2
-	// pauseShare is the time of a part, divided by the time of the pause after it. A process polls for the lock of a SQLite database,
-	// at intervals that grow with the time that it has waited. Without a pause, the import would nearly always take
-	// the lock again before the other process finds it free, and the server would refuse requests to create links.
+	// pauseShare is the time for which a part was inserted, divided by the time of the pause after the part. The pause lets a
+	// server on the same SQLite database create links. A process that waits for the lock of a SQLite database polls for it, at
+	// growing intervals. Without pauses, the import would nearly always take the lock again before the server finds it free.
 	pauseShare = 3
 )
 
-// candidate is a record after its check.
+// candidate is a record that check has checked.
 type candidate struct {
 	line    int
 	code    string
@@ -75,10 +75,10 @@ type candidate struct {
 	refusal error
 }
 
-// Run imports a file. If it fails, some of the records may be imported, and Run may be repeated with the same file. It
-// returns when ctx ends, unless a read of the file blocks.
+// Run imports a file. If it fails, some of the records may be imported, and Run may be repeated with the same file. It returns
+// soon after ctx ends, except while a read of the file blocks.
 //
-// The records are inserted in parts, one after the other. Of two records with the same code, the first one wins.
+// Run inserts the parts one after the other. If two records have the same code, Run inserts the first one.
 func (i *Importer) Run(ctx context.Context, f Format, file io.Reader) (Summary, error) {
 	i.Rules.Exported = f.exported()
 	parts := make(chan []candidate, readAhead)
@@ -103,7 +103,7 @@ func (i *Importer) Run(ctx context.Context, f Format, file io.Reader) (Summary, 
 	return s, err
 }
 
-// pause waits after a transaction for a share of the time that the transaction took, if other processes wait for the database.
+// pause waits after a part for a share of the time that the insert of the part took (see pauseShare).
 func (i *Importer) pause(ctx context.Context, took time.Duration) {
 	if !i.Pauses || i.DryRun {
 		return
@@ -139,7 +139,8 @@ func (i *Importer) read(ctx context.Context, f Format, file io.Reader, parts cha
 	return send()
 }
 
-// check returns the link that a line describes, or its refusal. The result shares no memory with the record, which may be long.
+// check returns the link that a line describes, or the refusal of the line. The result shares no memory with the record, which
+// may be long.
 func (i *Importer) check(f Format, line *Line) candidate {
 	r := &line.Record
 	c := candidate{line: line.Number, code: clipped(r.Code), dated: !r.CreatedAt.IsZero(), visits: r.Visits, refusal: line.Refusal}
@@ -165,7 +166,8 @@ func (i *Importer) check(f Format, line *Line) candidate {
 	return c
 }
 
-// maxShown is the maximum number of bytes of a code that a candidate keeps. Each code that can be imported is shorter.
+// maxShown is the maximum number of bytes of a code that a candidate keeps, for the text of a refusal. A code that can be
+// imported is shorter.
 const maxShown = 256
 
 func clipped(code string) string { return strings.Clone(code[:min(len(code), maxShown)]) }

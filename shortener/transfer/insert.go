@@ -14,9 +14,9 @@ import (
 
 // Links is the part of a store of links that an import needs.
 type Links interface {
-	// InsertWith inserts links, as Insert of a [shortener.Store] does. The links have no idempotency keys. Before the commit,
-	// InsertWith calls more with the outcomes, and executes the statement that more returns, unless the statement is "". If
-	// more or the statement fails, InsertWith writes nothing.
+	// InsertWith is like the Insert of a [shortener.Store], but executes one more statement in the same transaction. Before
+	// the commit, it calls more with the outcomes, which returns the statement, or "" for none. If more or the statement
+	// fails, InsertWith writes nothing. The links must not have idempotency keys.
 	InsertWith(ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
 	Lookup(ctx context.Context, code string) (shortener.Link, error)
 }
@@ -52,8 +52,9 @@ func (i *Importer) insert(ctx context.Context, f Format, part []candidate, s *Su
 	return nil
 }
 
-// outcomes inserts the links of a part with their visits, and returns an outcome for each record. A refused record has the
-// outcome 0. In a dry run, which inserts nothing, each other record has the outcome Conflict.
+// outcomes inserts the links of a part and their visits, and returns an outcome for each record. The outcome of a refused
+// record is 0. A dry run inserts nothing, and the outcome of every other record is Conflict, so that resolve looks its code
+// up.
 func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.Outcome, error) {
 	outcomes := make([]shortener.Outcome, len(part))
 	var links []shortener.Link
@@ -79,8 +80,9 @@ func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.
 	return outcomes, nil
 }
 
-// pastVisits returns the statement that stores the visits of the links that are inserted. The k-th outcome belongs to the
-// record at[k]. A link that was in the database before keeps the visits that it has, because they may contain those of the file.
+// pastVisits returns the statement that stores the visits of the inserted links. The k-th outcome belongs to the record
+// part[at[k]]. If a link was already in the database, pastVisits omits its visits, because the database may already include
+// the visits of the file.
 func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.Outcome) (statement string, argument any, err error) {
 	var past []visits.Past
 	for k, j := range at {
@@ -94,11 +96,11 @@ func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.O
 	return i.Visits.PastStatement(past)
 }
 
-// lookups is how many links of a part are looked up at the same time.
+// lookups is the maximum number of links that resolve looks up at the same time.
 const lookups = 16
 
-// resolve decides about the records with the outcome Conflict. The database may already have the same link although the store
-// reports a conflict: the stored link may have another Source, or the record may lack the time of the creation.
+// resolve compares the records with the outcome Conflict with the stored links. In spite of the conflict, the stored link may
+// be the link of the record: the stored link may have another Source, or the record may lack the creation time.
 func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
@@ -114,7 +116,7 @@ func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outc
 	return g.Wait()
 }
 
-// compare compares a record with the link in the database. It refuses the record if they differ.
+// compare compares a record with the stored link. If they differ, it refuses the record.
 func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shortener.Outcome, error) {
 	stored, err := i.Links.Lookup(ctx, c.code)
 	if errors.Is(err, shortener.ErrNotFound) && i.DryRun {

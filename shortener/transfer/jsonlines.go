@@ -40,8 +40,8 @@ func readJSON(file io.Reader, parse func(text []byte) (Record, error)) iter.Seq2
 	}
 }
 
-// nextLine returns the next line, which is valid until the next read. It discards a line that is longer than the buffer.
-// It returns io.EOF with the last line.
+// nextLine returns the next line. The text is valid until the next read. If the line is longer
+// than the buffer, nextLine discards it. It returns io.EOF together with the last line.
 func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	text, err = in.ReadSlice('\n')
 	for errors.Is(err, bufio.ErrBufferFull) {
@@ -51,7 +51,7 @@ func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	return text, tooLong, err
 }
 
-// parseRecord parses a line of an export.
+// parseRecord parses a line of an export in the format NDJSON.
 func parseRecord(text []byte) (r Record, refusal error) {
 	r = newRecord()
 	if refusal := decode(text, &r, json.RejectUnknownMembers(true)); refusal != nil {
@@ -63,7 +63,7 @@ func parseRecord(text []byte) (r Record, refusal error) {
 	return r, nil
 }
 
-// decode decodes a JSON object. Its error says which member is invalid.
+// decode decodes a JSON object. If a member is invalid, the error names it.
 func decode(text []byte, object any, options ...json.Options) error {
 	err := json.Unmarshal(text, object, options...)
 	if err == nil && text[0] != '{' { // null
@@ -93,7 +93,7 @@ func syntaxRefusal(err error) error {
 	return fmt.Errorf("must be a JSON object: %w after byte %d", syntactic.Err, syntactic.ByteOffset)
 }
 
-// accepted returns what a member with this JSON pointer must be.
+// accepted describes the valid values of the member with this JSON pointer.
 func accepted(pointer string) string {
 	switch pointer {
 	case "/created_at", "/expires_at", "/changed_at", "/url_changed_at", "/deleted_at", "/Created", "/LastEdit":

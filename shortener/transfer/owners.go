@@ -13,8 +13,9 @@ type Owners struct {
 	ids   map[string]int64
 }
 
-// NewOwners returns the owners with these tokens, in the order of their creation. If several tokens have one name, an import
-// uses the token that is not revoked, and otherwise the newest one.
+// NewOwners returns the owners for all tokens. The tokens must be in the order of their creation. If
+// several tokens have the same name, an import uses the one that is not revoked. If all of them are
+// revoked, it uses the newest one.
 func NewOwners(tokens []token.Token) *Owners {
 	o := &Owners{names: make(map[int64]string), ids: make(map[string]int64)}
 	valid := make(map[string]bool)

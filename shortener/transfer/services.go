@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// yourlsTable returns the columns of the export of YOURLS, which are those of its table yourls_url. The address of the
-// person who created a link is not imported. Times are in UTC.
+// yourlsTable returns the columns of an export of YOURLS, which are those of its table yourls_url. Times are in UTC. An
+// import ignores the address of the person who created a link (ip).
 func yourlsTable() *table {
 	return &table{columns: []column{
 		{name: "keyword", member: "code", required: true, set: setExact(code)},
@@ -18,8 +18,8 @@ func yourlsTable() *table {
 	}}
 }
 
-// shlinkTable returns the columns of the export of the web client of shlink. The export of an older release has no column
-// shortCode. Then the code is the path of the short URL.
+// shlinkTable returns the columns of an export of the web client of shlink. If the export of an older release has no
+// column shortCode, the code is the path of the short URL.
 func shlinkTable() *table {
 	return &table{columns: []column{
 		{name: "createdAt", member: "created_at", set: setPlainTime(createdAt)},
@@ -49,8 +49,8 @@ func pathOf(url string) string {
 	return path
 }
 
-// kuttTable returns the columns of the table links of Kutt. A link that is banned or has a password would become public, so it
-// is refused. The ids and the time of the last change mean nothing here.
+// kuttTable returns the columns of the table links of Kutt. An import refuses a link that is banned or has a password,
+// because the link would become public. It ignores the ids and the time of the last change.
 func kuttTable() *table {
 	return &table{columns: []column{
 		{name: "address", member: "code", required: true, set: setExact(code)},

@@ -14,23 +14,25 @@ import (
 	"keypool/shortener"
 )
 
-// table is the columns of a CSV file (RFC 4180), whose first line has their names.
+// table describes the columns of a CSV file (RFC 4180). The first line of the file contains their names.
 type table struct {
 	columns []column
-	// strict refuses files with other columns. Files of other services have columns that mean nothing here.
+	// strict means that a file with unknown columns is an error. If strict is false, unknown columns are ignored,
+	// because files of other services have columns that this program does not need.
 	strict bool
 }
 
 // column is a column of a CSV file.
 type column struct {
 	name     string
-	member   string // name of the member of the record, if an invalid member must be reported under the name of the column
+	member   string // member of the record whose errors must name this column; "" if the names of the member and the column are equal
 	required bool
-	// set sets a member of the record. It returns what is accepted if the text is invalid.
+	// set sets a member of the record. If the text is invalid, it returns an error that describes the valid texts. If
+	// set is nil, the column is ignored.
 	set func(r *Record, text string) error
 }
 
-// name returns the name of the column of a member.
+// name returns the name of the column for a member.
 func (t *table) name(member string) string {
 	for _, c := range t.columns {
 		if c.member == member {
@@ -43,7 +45,7 @@ func (t *table) name(member string) string {
 // errHeader reports that the first line of a file does not have the names of the columns.
 var errHeader = errors.New("the first line must have the names of the columns")
 
-// header returns the columns of a file in their order. An unknown column is nil.
+// header returns the columns of a file in their order. For an unknown column, the result contains nil.
 func (t *table) header(names []string) ([]*column, error) {
 	found := make([]*column, len(names))
 	for i, name := range names {
@@ -124,8 +126,9 @@ func parseRow(columns []*column, fields []string) (r Record, refusal error) {
 	return r, refusal
 }
 
-// rows reads the records of a CSV file one by one. Package csv would keep a record of any length in memory, so rows gives it a
-// bounded reader. After a record that is too long, rows continues with the next line.
+// rows reads the records of a CSV file one by one. Package csv keeps a whole record in memory, whatever its length. To
+// limit the memory, rows gives package csv a bounded reader. After a record that is too long, rows continues with the
+// next line.
 type rows struct {
 	in    bounded
 	csv   *csv.Reader
@@ -147,8 +150,8 @@ func (r *rows) restart() {
 	r.csv.ReuseRecord = true
 }
 
-// next returns the fields of the next record, which are valid until the next call, and the number of its first line. It
-// returns io.EOF after the last record.
+// next returns the fields of the next record and the number of its first line. The fields are valid until the next
+// call. After the last record, next returns io.EOF.
 func (r *rows) next() (fields []string, number int, refusal, err error) {
 	r.in.left, r.in.exceeded = maxRecord, false
 	fields, err = r.csv.Read()
@@ -175,13 +178,13 @@ func (r *rows) next() (fields []string, number int, refusal, err error) {
 	return fields, number, nil, nil
 }
 
-// bounded is a reader that ends after left bytes.
+// bounded is a reader that fails with errTooLong after left bytes.
 type bounded struct {
 	r        *bufio.Reader
 	left     int
-	exceeded bool // whether a read ended because left was 0
+	exceeded bool // whether a read failed because left was 0
 	lines    int  // number of line ends that were read
-	inLine   bool // whether the last byte that was read is not a line end
+	inLine   bool // whether the reader is within a line
 }
 
 // Read implements [io.Reader].
@@ -204,14 +207,14 @@ func (b *bounded) note(read []byte) {
 	b.inLine = read[len(read)-1] != '\n'
 }
 
-// skipLine discards the rest of a line.
+// skipLine discards the rest of the present line.
 func (b *bounded) skipLine() error {
 	for b.inLine {
 		part, err := b.r.ReadSlice('\n')
 		b.note(part)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil // the next read returns it again
+			return nil // the next read returns io.EOF again
 		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return err
 		}

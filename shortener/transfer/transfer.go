@@ -3,20 +3,21 @@
 // Vocabulary:
 //
 //   - A [Format] is how a file describes links.
-//   - A [Record] is one link in a file. It names the owner, where the database has the id of a token.
+//   - A [Record] is one link in a file. It contains the name of the owner. The database contains the id of the owner instead.
 //   - A [Line] is the result of reading one record: the record, or the reason why it cannot be read.
-//   - A refusal is the reason why a record is not imported. It is about one record. An error is about the
-//     whole file or about the database.
-//   - A part is consecutive records that an import inserts in one transaction, or whose visits an export reads
-//     in one query.
+//   - A refusal is the reason why a record is not imported. A refusal concerns one record. An error concerns the whole file
+//     or the database.
+//   - A part is a group of consecutive records. An import inserts a part in one transaction. An export reads the visits of a
+//     part in one query.
 //
 // Invariants:
 //
-//   - Each record of a file is imported, is in the database already, or is refused with the number of its line.
-//   - An import that ended early, or was killed, may be repeated. The links are then the same as after one import.
-//     So are their visits of the past, because a transaction inserts both.
+//   - Each record of a file is imported, is already in the database, or is refused with the number of its line.
+//   - An import that ended early may be repeated. Afterwards the links and their visits are the same as after one complete
+//     import, because one transaction inserts links and their visits.
 //   - The memory that an import or an export needs does not depend on the number of records or on their length.
-//   - The order of an export depends only on the links. The export of imported links equals the file, if the file is an export.
+//   - The order of an export depends only on the links. If a database contains only the links of an imported export, its
+//     export equals the imported file.
 package transfer
 
 import (
@@ -27,8 +28,8 @@ import (
 	"keypool/shortener"
 )
 
-// Record is a link in a file. A member with its zero value is absent. The JSON members and the columns of a CSV file have the
-// names of the members in the HTTP API.
+// Record is a link in a file. A zero value means that the file does not contain the member. The JSON members and the columns
+// of a CSV file have the names of the members in the HTTP API.
 type Record struct {
 	Code         string            `json:"code"`
 	URL          string            `json:"url"`
@@ -43,18 +44,18 @@ type Record struct {
 	Redirect     int               `json:"redirect"`
 	Forward      shortener.Forward `json:"forward"`
 	DeletedAt    time.Time         `json:"deleted_at,omitzero"`
-	FirstURL     string            `json:"first_url,omitzero"`      // the URL as created, if it was changed
+	FirstURL     string            `json:"first_url,omitzero"`      // the URL at the creation, if the URL was changed
 	URLChangedAt time.Time         `json:"url_changed_at,omitzero"` // time of the last change of the URL
 	Visits       Total             `json:"visits,omitzero"`
 }
 
-// Total is how often a link was followed.
+// Total contains the number of visits of a link.
 type Total struct {
 	Human int64 `json:"human"`
 	Bot   int64 `json:"bot"`
 }
 
-// newRecord returns a record with the defaults of the members that a file need not have.
+// newRecord returns a record with the default values of the members that a file may omit.
 func newRecord() Record {
 	return Record{Version: 1, Redirect: shortener.DefaultRedirect, Forward: shortener.ForwardNone}
 }
@@ -73,7 +74,7 @@ func recordOf(l *shortener.Link, owners *Owners) Record {
 	return r
 }
 
-// link returns the link that r describes, before its check.
+// link returns the link that r describes. The link is not validated yet.
 func (r *Record) link(owner int64) shortener.Link {
 	return shortener.Link{
 		Code: r.Code, URL: r.URL, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, DeletedAt: r.DeletedAt,
@@ -84,8 +85,8 @@ func (r *Record) link(owner int64) shortener.Link {
 	}
 }
 
-// date sets the time of the creation of a record that has none. It is the time of the import, or an earlier time at which the
-// link existed already.
+// date sets the creation time of a record that has none. The creation time becomes the time of the import, or the earliest
+// other time of the record if that is earlier.
 func (r *Record) date(now time.Time) {
 	if !r.CreatedAt.IsZero() {
 		return
@@ -98,7 +99,8 @@ func (r *Record) date(now time.Time) {
 	}
 }
 
-// check checks the members whose zero value means a default in a [shortener.Link].
+// check rejects zero values of members that have another default in a file. In a [shortener.Link], these zero values would
+// mean the default.
 func (r *Record) check() error {
 	if r.Redirect == 0 {
 		return &shortener.InvalidError{Field: "redirect", Reason: "must be 301, 302, 307 or 308"}
@@ -137,7 +139,7 @@ func differences(a, b *Record) (names []string) {
 	return names
 }
 
-// byteOrderMark begins the text files of some programs, in UTF-8.
+// byteOrderMark returns the bytes with which some programs begin a text file in UTF-8.
 func byteOrderMark() []byte { return []byte("\ufeff") }
 
 // skipMark discards the byte order mark at the beginning of a file.
@@ -152,7 +154,8 @@ type peeker interface {
 	Discard(n int) (int, error)
 }
 
-// peek returns the next n bytes, or fewer at the end of the file. A later read reports an error.
+// peek returns the next n bytes, or fewer at the end of the file. It ignores a read error, because a later read returns the
+// error again.
 func peek(r peeker, n int) []byte {
 	b, _ := r.Peek(n)
 	return b

@@ -9,14 +9,15 @@ import (
 	"keypool/shortener"
 )
 
-// Texts that describe what a field accepts.
+// Texts that describe the valid values of a field.
 const (
 	takesTime      = "must be a time in RFC 3339, such as 2026-01-02T15:04:05Z"
 	takesPlainTime = "must be a time such as 2026-01-02 15:04:05, in UTC unless it has an offset such as +01"
 	takesCount     = "must be a whole number from 0 to 2^53"
 )
 
-// maxVisits is the largest number of visits of a record. The visits of all links then fit in an int64.
+// maxVisits is the maximum number of visits of a record. It ensures that the sum of the visits of many links fits in
+// an int64.
 const maxVisits = 1 << 53
 
 var (
@@ -27,7 +28,7 @@ var (
 	errSwitch    = errors.New("must be true or false")
 )
 
-// setTime sets a time in RFC 3339. An empty field is no time.
+// setTime returns a function that sets a time from a text in RFC 3339. The function ignores an empty text.
 func setTime(at func(*Record) *time.Time) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		if text == "" {
@@ -42,7 +43,8 @@ func setTime(at func(*Record) *time.Time) func(*Record, string) error {
 	}
 }
 
-// setPlainTime sets a time as databases and other services write it. A time without an offset is in UTC.
+// setPlainTime returns a function that sets a time from a text as databases and other services write it. A time
+// without an offset is in UTC.
 func setPlainTime(at func(*Record) *time.Time) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		if isNull(text) {
@@ -76,11 +78,11 @@ func parsePlainTime(text string) (time.Time, bool) {
 	return time.UnixMilli(n), err == nil && len(text) == digits && n > 0
 }
 
-// isNull reports whether a field of another service has no value. CSV does not distinguish NULL from an empty text, so
-// exports of databases write one of these texts.
+// isNull reports whether a field of another service has no value. CSV has no representation of NULL, so exports of
+// databases write one of these texts for it.
 func isNull(text string) bool { return text == "" || text == "NULL" || text == `\N` }
 
-// setText sets a text. A field without a value is empty.
+// setText returns a function that sets a text. It sets "" if the field has no value.
 func setText(member func(*Record) *string) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		if isNull(text) {
@@ -91,7 +93,7 @@ func setText(member func(*Record) *string) func(*Record, string) error {
 	}
 }
 
-// setExact sets a text as it is.
+// setExact returns a function that sets a text without a change.
 func setExact(member func(*Record) *string) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		*member(r) = text
@@ -99,7 +101,7 @@ func setExact(member func(*Record) *string) func(*Record, string) error {
 	}
 }
 
-// setCount sets a number of visits.
+// setCount returns a function that sets a number of visits.
 func setCount(member func(*Record) *int64) func(*Record, string) error {
 	return func(r *Record, text string) error {
 		if isNull(text) {
@@ -116,7 +118,7 @@ func setCount(member func(*Record) *int64) func(*Record, string) error {
 
 func isCount(n int64) bool { return n >= 0 && n <= maxVisits }
 
-// parseSwitch parses true or false, t or f, 1 or 0. An empty field is false.
+// parseSwitch parses a boolean value, such as true, t or 1. A field without a value is false.
 func parseSwitch(text string) (bool, error) {
 	if isNull(text) {
 		return false, nil
@@ -136,7 +138,7 @@ func setTags(r *Record, text string) error {
 	return nil
 }
 
-// The members of a record, for the functions above.
+// These functions return the members of a record, for setTime, setPlainTime, setText, setExact and setCount.
 func code(r *Record) *string            { return &r.Code }
 func url(r *Record) *string             { return &r.URL }
 func title(r *Record) *string           { return &r.Title }
