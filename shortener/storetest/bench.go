@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-// BenchClients is the number of callers in a concurrent benchmark on two processors.
+// BenchClients is the number of goroutines of a concurrent benchmark on two processors.
 const BenchClients = 64
 
 // BenchLink returns link number n of a series. The ranks of the series increase in the order [Plain],
@@ -22,8 +22,8 @@ func BenchLink(n int64) shortener.Link {
 	return l
 }
 
-// BenchInsert measures Inserts of groups of several sizes, each size in a new store. The rate is
-// the upper limit for the group commit.
+// BenchInsert measures Inserts of groups of several sizes, each size in a new store. The
+// measured rate is an upper limit for the group commit of package commit.
 func BenchInsert(b *testing.B, open func(testing.TB) shortener.Store) {
 	for _, rows := range []int{1, BenchClients / 2, BenchClients, 512} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchInsert(b *testing.B, open func(testing.TB) shortener.Store) {
 	}
 }
 
-// BenchLookup reads random codes of a table of 100,000 rows.
+// BenchLookup looks up random codes in a table of 100,000 rows.
 func BenchLookup(b *testing.B, s shortener.Store) {
 	const size = 100_000
 	codes := make([]string, 0, size)

@@ -14,7 +14,7 @@ import (
 	"keypool/shortener"
 )
 
-// testKinds stores links with codes of every length, with and without a rank, in one Insert.
+// testKinds inserts links with codes of every length, with and without a rank, in one call.
 func testKinds(t *testing.T, s shortener.Store) {
 	var links []shortener.Link
 	for length := 1; length <= 64; length++ {
@@ -34,7 +34,7 @@ func testKinds(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testAliasAndKey gives an alias and a key the same code, in both orders. The first link keeps the
+// testAliasAndKey inserts an alias and a key with the same code. Whichever comes first keeps the
 // code.
 func testAliasAndKey(t *testing.T, s shortener.Store) {
 	for _, code := range []string{"abc", "AbC123", "zzzzzzzzzz"} {
@@ -51,8 +51,8 @@ func testAliasAndKey(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testConcurrentLookups looks up links and unknown codes with many callers. Some look-ups end early with their
-// contexts. Every other look-up gets the link of its code.
+// testConcurrentLookups looks up links and unknown codes from many goroutines. The contexts of
+// some look-ups end early. All other look-ups must return the right link.
 func testConcurrentLookups(t *testing.T, s shortener.Store) {
 	const callers, each = 32, 40
 	var links []shortener.Link

@@ -36,8 +36,8 @@ func testIdenticalLinks(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
 }
 
-// testRepeatedInsert inserts links that differ from a stored link in one field. Then it inserts
-// the stored link again.
+// testRepeatedInsert inserts links that differ from a stored link in one field: conflicts. Then it inserts the
+// stored link again: present, until the stored link is deleted.
 func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	base := Link("base")
 	base.ExpiresAt = Moment().UTC().Add(time.Hour)
@@ -62,8 +62,8 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	WantLink(t, s, Deleted(base, Moment()))
 }
 
-// testModel compares the store with a map. The links have few codes and few URLs, so that outcomes other
-// than Inserted are frequent.
+// testModel compares the outcomes of the store with those of a map. The links have few different codes and URLs, so
+// that outcomes other than Inserted are frequent.
 func testModel(t *testing.T, s shortener.Store) {
 	model := make(map[string]shortener.Link)
 	run := 0
@@ -96,8 +96,8 @@ func testModel(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testOverlappingCodes inserts the same codes concurrently in different orders. Exactly one
-// link is inserted for each code, and no Insert fails because of a deadlock.
+// testOverlappingCodes inserts the same codes concurrently in different orders. Exactly one link must be inserted
+// for each code, and no Insert may fail because of a deadlock.
 func testOverlappingCodes(t *testing.T, s shortener.Store) {
 	const codes = 400
 	got := insertConcurrently(t, s, func(w int) []shortener.Link {
@@ -113,8 +113,8 @@ func testOverlappingCodes(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testInsertOfTombstones inserts links that were changed or deleted elsewhere, together with others. The rows equal
-// the links.
+// testInsertOfTombstones inserts links that were changed or deleted before, as an import does, together with other
+// links. The rows must equal the links.
 func testInsertOfTombstones(t *testing.T, s shortener.Store) {
 	var links []shortener.Link
 	for _, code := range []string{"rank", "no-rank"} {
@@ -139,8 +139,8 @@ func testInsertOfTombstones(t *testing.T, s shortener.Store) {
 
 const concurrentWriters = 8
 
-// insertConcurrently inserts the links of each writer in one call, all calls at the same time. It returns how many links
-// were inserted.
+// insertConcurrently inserts the links of each writer in one call. All writers insert at the same time. It returns
+// the number of inserted links.
 func insertConcurrently(t *testing.T, s shortener.Store, links func(writer int) []shortener.Link) int {
 	t.Helper()
 	var inserted atomic.Int32

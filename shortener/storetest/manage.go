@@ -16,7 +16,7 @@ import (
 	"keypool/shortener"
 )
 
-// Owned returns a link with the given code and owner, and with a value of each detail that an owner chooses.
+// Owned returns a link with the given code and owner. It has a value for each detail that an owner chooses.
 func Owned(code string, owner int64) shortener.Link {
 	l := Link(code)
 	l.Details = &shortener.Details{
@@ -26,8 +26,8 @@ func Owned(code string, owner int64) shortener.Link {
 	return l
 }
 
-// testChange changes a link of each table, and checks that a change of a link that has another version, that is
-// deleted or that does not exist has no effect.
+// testChange changes a link of each table. It also checks that Change fails with ErrChanged if the link has another
+// version, is deleted or does not exist.
 func testChange(t *testing.T, s shortener.Store) {
 	for _, old := range []shortener.Link{Link("ranked"), Link("un-ranked"), Owned("owned", 7), Owned("own-ed", 7)} {
 		Insert(t, s, old, Link(old.Code+"2"))
@@ -59,7 +59,8 @@ func wantUnchanged(t *testing.T, s shortener.Store, old, changed shortener.Link)
 	}
 }
 
-// testConcurrentChanges changes each version of a link twice at the same time. One of the two changes succeeds.
+// testConcurrentChanges makes two changes of the same version of a link at the same time. Exactly one of them must
+// succeed.
 func testConcurrentChanges(t *testing.T, s shortener.Store) {
 	const versions = 20
 	old := Owned("contested", 7)
@@ -90,7 +91,8 @@ func testConcurrentChanges(t *testing.T, s shortener.Store) {
 	}
 }
 
-// listed returns the codes that Newest returns page by page.
+// listed returns the codes of all pages of Newest. It also checks the length of each page, and that Lookup returns
+// the same links.
 func listed(t *testing.T, s shortener.Store, selection shortener.Selection) (codes []string) {
 	t.Helper()
 	for {
@@ -123,7 +125,7 @@ func lookup(t *testing.T, s shortener.Store, code string) shortener.Link {
 	return l
 }
 
-// testNewest lists links of both tables with pages of each length. Many of the links were created at the same time.
+// testNewest lists links of both tables in pages of each length. Many of the links have the same creation time.
 func testNewest(t *testing.T, s shortener.Store) {
 	var links []shortener.Link
 	for i, code := range []string{"aaa", "zzz", "a-b", "y_z", "bbb", "c-c", "ccc", "ddd", "d-d", "eee"} {
@@ -131,7 +133,7 @@ func testNewest(t *testing.T, s shortener.Store) {
 		l.CreatedAt = l.CreatedAt.Add(time.Duration(i/4) * time.Microsecond)
 		links = append(links, l)
 	}
-	for _, code := range []string{"zzy", "z_y"} { // an import may bring links that were created at the last moment
+	for _, code := range []string{"zzy", "z_y"} { // an import accepts links with the last possible creation time
 		l := Link(code)
 		l.CreatedAt = time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 		links = append(links, l)
@@ -167,7 +169,7 @@ func testNewestOfOwner(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testNewestWithoutLinks lists an empty store. It also uses malformed positions.
+// testNewestWithoutLinks lists an empty store, also from malformed positions.
 func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
 	if got := listed(t, s, shortener.Selection{Limit: 10}); len(got) > 0 {
 		t.Errorf("the links of an empty store are %v", got)
@@ -185,8 +187,8 @@ func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testOldest inserts links of both tables in several transactions and in no order. Oldest yields them by their times and
-// codes, and does not yield a link that was inserted after it began.
+// testOldest inserts links of both tables in several transactions, in a mixed order. Oldest must yield them in the
+// order of their times and codes. It must not yield a link that was inserted after it began.
 func testOldest(t *testing.T, s shortener.Store) {
 	var want []shortener.Link
 	for i, code := range []string{"zzz", "A", "Zz", "a-a", "aaa", "000000", "_"} {

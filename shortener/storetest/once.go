@@ -47,7 +47,7 @@ func testOnce(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, other), shortener.Inserted)
 }
 
-// testOnceIsForgotten uses a key again after OnceMemory.
+// testOnceIsForgotten checks that a key can be used again after OnceMemory, and that ForgetKeys removes old keys.
 func testOnceIsForgotten(t *testing.T, s shortener.Store) {
 	Insert(t, s, Once("aaa", "1", 1), Once("bbb", "2", 1))
 	late := func(code, key string, after time.Duration) shortener.Link {
@@ -68,8 +68,8 @@ func testOnceIsForgotten(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testConcurrentOnce inserts links with the same idempotency keys concurrently and in different orders. One link is inserted for
-// each key.
+// testConcurrentOnce inserts links with the same idempotency keys concurrently and in
+// different orders. Exactly one link must be inserted for each key.
 func testConcurrentOnce(t *testing.T, s shortener.Store) {
 	const keys = 40
 	got := insertConcurrently(t, s, func(w int) (links []shortener.Link) {

@@ -14,10 +14,12 @@ type order struct {
 	reversed bool
 }
 
-// Plain returns an order by length, then by the value of the code as a number.
+// Plain returns an order by the length of the code, and then by the value of the code as a number
+// in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain]. Every code has another rank, as under another secret.
+// Reversed returns the reverse of [Plain]. Almost every code has another rank, as it has if the
+// secret of a real order changes.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 
 const (
@@ -60,12 +62,12 @@ func codesShorterThan(length int) (n int64) {
 	return n
 }
 
-// RefusesOtherOrder checks that a store whose order is not the order of the links never returns the
-// link of another code. right has the order [Plain], wrong has the order [Reversed], and both use the
-// same database.
+// RefusesOtherOrder checks that a store with another order than that of the links never returns the
+// link of another code. The stores right and wrong use the same database. The order of right is
+// [Plain], and that of wrong is [Reversed].
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // the rank of first in the order of wrong is the rank of last in the order of right
+	const last, first = "zzzzzzzzzz", "000" // wrong computes the rank for first that right computes for last
 	Insert(t, right, Link(last))
 	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)

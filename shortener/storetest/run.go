@@ -11,8 +11,8 @@ import (
 	"keypool/shortener"
 )
 
-// Run checks the contract of [shortener.Store] on the stores that open returns. Each
-// subtest opens a new, empty store with a given order.
+// Run checks that the stores that open returns keep the contract of [shortener.Store].
+// Each subtest calls open, which must return a new, empty store with the given order.
 func Run(t *testing.T, open func(t *testing.T, order shortener.Order) shortener.Store) {
 	for _, order := range []shortener.Order{Plain(), Reversed()} {
 		t.Run(order.Fingerprint(), func(t *testing.T) {

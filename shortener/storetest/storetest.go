@@ -1,8 +1,8 @@
 // Package storetest checks that the implementations of [shortener.Store] follow its contract.
 //
-// The tests of an engine call [Run]. The other functions are helpers for the tests and
-// benchmarks of the engines, and of all packages that need a real database. Only tests may
-// import this package.
+// The tests of each implementation call [Run]. The other functions are helpers for tests and
+// benchmarks of the implementations, and of other packages that need a real database. Only
+// tests may import this package.
 package storetest
 
 import (
@@ -21,14 +21,14 @@ import (
 	"keypool/shortener"
 )
 
-// SQLite returns a new database with all tables. It is closed when the test ends.
+// SQLite returns a new database with all tables. The database is closed when the test ends.
 func SQLite(t testing.TB) *sqlite.DB {
 	t.Helper()
 	return OpenSQLite(t, filepath.Join(t.TempDir(), "links.db"))
 }
 
-// OpenSQLite opens the database at path and creates the tables that it lacks. The
-// database is closed when the test ends.
+// OpenSQLite opens the database at path and creates the missing tables. The database is
+// closed when the test ends.
 func OpenSQLite(t testing.TB, path string) *sqlite.DB {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
@@ -69,20 +69,22 @@ func Moment() time.Time {
 	return time.Date(2026, 3, 4, 5, 6, 7, 891234000, time.FixedZone("", 3600))
 }
 
-// Link returns a link with the given code, created at [Moment]. Two links with one code
-// are equal.
+// Link returns a link with the given code, created at [Moment]. Two calls with the same code
+// return equal links.
 func Link(code string) shortener.Link {
 	return shortener.Link{Code: code, URL: "https://example.com/" + code, Source: "pool", CreatedAt: Moment().UTC()}
 }
 
-// Deleted returns the link after its deletion at the given time.
+// Deleted returns the link after its deletion at the given time. The only details of the
+// result are Version and ChangedAt.
 func Deleted(l shortener.Link, at time.Time) shortener.Link {
 	l.DeletedAt = at.UTC()
 	l.Details = &shortener.Details{Version: l.Version() + 1, ChangedAt: at.UTC()}
 	return l
 }
 
-// Delete turns a link of s into [Deleted] of the link. An error ends the test.
+// Delete replaces the stored link l by the result of [Deleted] at [Moment]. An error ends the
+// test.
 func Delete(t testing.TB, s shortener.Store, l shortener.Link) {
 	t.Helper()
 	if err := s.Change(t.Context(), l, Deleted(l, Moment())); err != nil {
@@ -100,7 +102,7 @@ func Insert(t testing.TB, s shortener.Store, links ...shortener.Link) []shortene
 	return outcomes
 }
 
-// WantOutcomes ends the test unless got equals want.
+// WantOutcomes ends the test if got differs from want.
 func WantOutcomes(t testing.TB, got []shortener.Outcome, want ...shortener.Outcome) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -108,7 +110,7 @@ func WantOutcomes(t testing.TB, got []shortener.Outcome, want ...shortener.Outco
 	}
 }
 
-// WantLink ends the test unless s holds the link want.
+// WantLink ends the test if s does not contain the link want.
 func WantLink(t testing.TB, s shortener.Store, want shortener.Link) {
 	t.Helper()
 	got, err := s.Lookup(t.Context(), want.Code)
