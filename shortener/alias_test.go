@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestCheckAlias(t *testing.T) {
+func TestCheckAliasRefusesInvalidAndReservedAliases(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		alias  string

@@ -14,7 +14,7 @@ import (
 // testNow has nanoseconds, like a real clock.
 var testNow = time.Date(2026, time.March, 1, 12, 0, 0, 123_456_789, time.UTC)
 
-func TestParseExpiry(t *testing.T) {
+func TestParseExpiryAcceptsTimesAndDurations(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) time.Time { return testNow.Add(d).Truncate(time.Microsecond) }
 	for _, test := range []struct {
@@ -134,8 +134,8 @@ func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
 	})
 }
 
-// given returns a field of a request. The empty string stands for a field that the user did not
-// send.
+// given returns the field of a request to which the user gave the value s. "" means that
+// the user did not send the field.
 func given(s string) *string {
 	if s == "" {
 		return nil
@@ -143,7 +143,8 @@ func given(s string) *string {
 	return &s
 }
 
-// MaxAge bounds the expiry, and is the expiry of a link without one.
+// MaxAge is the maximum time until the expiry, and also the time until the expiry if the
+// request has none.
 func TestMaxAgeBoundsExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
@@ -176,7 +177,7 @@ func TestMaxAgeBoundsExpiry(t *testing.T) {
 	}
 }
 
-func TestShortDuration(t *testing.T) {
+func TestShortDurationOmitsTrailingZeroUnits(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		720 * time.Hour: "720h", 36*time.Hour + 30*time.Minute: "36h30m", 10 * time.Second: "10s",

@@ -13,7 +13,7 @@ import (
 
 func importTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func TestImportRules(t *testing.T) {
+func TestImportRulesRefuseInvalidMembers(t *testing.T) {
 	t.Parallel()
 	self, ok := destination.ParseOrigin("https://go.example")
 	if !ok {
@@ -72,8 +72,8 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// A key may equal a reserved name, unless it is a path of this service.
-func TestImportRulesOfExportedKeys(t *testing.T) {
+// An exported key may equal a reserved name. It must not equal a path of this service.
+func TestImportRulesAllowReservedNamesForExportedKeys(t *testing.T) {
 	t.Parallel()
 	rules := ImportRules{Exported: true, Now: importTime()}
 	for code, want := range map[string]bool{"static": true, "Status": true, "shorten": false, "healthz": false} {
@@ -84,7 +84,7 @@ func TestImportRulesOfExportedKeys(t *testing.T) {
 	}
 }
 
-// An expired or deleted link with all details stays as it is.
+// Check does not change a link that is expired and deleted and has all details.
 func TestImportRulesKeepEverything(t *testing.T) {
 	t.Parallel()
 	moment := time.Date(2020, 1, 2, 3, 4, 5, 6000, time.UTC)
@@ -101,7 +101,7 @@ func TestImportRulesKeepEverything(t *testing.T) {
 	}
 }
 
-// The clocks of servers may differ by a day, and an expiry may lie in any future.
+// The clocks of servers may differ by a day. An expiry may lie far in the future.
 func TestImportRulesAllowSkew(t *testing.T) {
 	t.Parallel()
 	rules := ImportRules{Now: importTime()}

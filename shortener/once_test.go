@@ -15,7 +15,8 @@ func digest(r Request) string {
 	return hex.EncodeToString(once.Payload[:])
 }
 
-// A client may repeat a request during an upgrade, at a server of another release. So the digest of a request never changes.
+// During an upgrade, a client may repeat a request at a server of another release. So the digest of a request must never
+// change.
 func TestDigestOfARequestIsStable(t *testing.T) {
 	t.Parallel()
 	all := Request{
@@ -32,7 +33,7 @@ func TestDigestOfARequestIsStable(t *testing.T) {
 	}
 }
 
-// A member that a client sends changes the digest. What the server adds does not.
+// The digest depends on the members that a client sends, and not on those that the server adds.
 func TestDigestCoversWhatTheClientSent(t *testing.T) {
 	t.Parallel()
 	self, _ := destination.ParseOrigin("https://go.dev")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// numbered returns a function that reads rows with the codes "0" to n-1 in pages of size rows, and then
-// fails with err if err is not nil.
+// numbered returns a read function for Pages. It returns rows with the codes "0" to n-1 in pages of size
+// rows. If err is not nil, it then fails with err.
 func numbered(n, size int, err error) func(context.Context) ([]Row, error) {
 	next := 0
 	return func(context.Context) (page []Row, _ error) {
@@ -39,7 +39,8 @@ func TestPagesYieldsEachRowOnce(t *testing.T) {
 	}
 }
 
-// The goroutine of Pages ends even if the caller stops early. TestMain checks that no goroutine remains.
+// If the caller stops early, the sequence must end. It waits for its goroutine, so the goroutine must
+// end too.
 func TestPagesEndsWithTheCaller(t *testing.T) {
 	t.Parallel()
 	for range Pages(t.Context(), 2, numbered(1000, 2, nil)) {

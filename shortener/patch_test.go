@@ -7,7 +7,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-// changed returns l after p. An error ends the test.
+// changed returns the result of p.Apply. An error ends the test.
 func changed(t *testing.T, l Link, p Patch, now time.Time) Link {
 	t.Helper()
 	l, err := p.Apply(l, now, new(destination.Rules))
@@ -17,8 +17,8 @@ func changed(t *testing.T, l Link, p Patch, now time.Time) Link {
 	return l
 }
 
-// The time of the last change of the URL stays when another member changes.
-func TestURLChangedAt(t *testing.T) {
+// A change of another member does not change URLChangedAt.
+func TestURLChangedAtIgnoresChangesOfOtherMembers(t *testing.T) {
 	t.Parallel()
 	created := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	at := func(hours int) time.Time { return created.Add(time.Duration(hours) * time.Hour) }
@@ -44,9 +44,9 @@ func TestURLChangedAt(t *testing.T) {
 	}
 }
 
-// An older release changed the URL and stored only the time of the last change. A later change of another member keeps this time
-// as the time of the last change of the URL.
-func TestURLChangedAtOfAnOlderRelease(t *testing.T) {
+// After an older release changed the URL, the details have no URLChangedAt, and ChangedAt takes its place. A later change of
+// another member must keep this time.
+func TestURLChangedAtOfAnOlderReleaseIsKept(t *testing.T) {
 	t.Parallel()
 	text := `{"owner":1,"editable":true,"version":3,"changed_at":"2026-01-02T03:04:05Z","first_url":"https://one.example/"}`
 	details, err := ParseDetails(&text)

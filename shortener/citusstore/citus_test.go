@@ -28,7 +28,8 @@ import (
 // shardsOfTest is the number of shards of each table in these tests.
 const shardsOfTest = 8
 
-// distributed returns connections to the coordinator of a cluster, with a schema whose tables of links are distributed.
+// distributed creates a schema in which the tables of links are distributed. It returns connections to the coordinator with
+// this schema in their search path.
 func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), cluster.Schema(t))
@@ -55,7 +56,7 @@ func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	return pool
 }
 
-// schemas are schemas with distributed tables, which tests use one after the other, because their creation takes long.
+// schemas are schemas with distributed tables. Tests use them one after the other, because it takes long to create a schema.
 type schemas chan *pgxpool.Pool
 
 func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {
@@ -77,7 +78,7 @@ func (s schemas) get(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// spread opens a store that knows where the links in the search path of coordinator live. Its Watch runs until the test ends.
+// spread opens a store on the distributed tables in the search path of coordinator. Its Watch runs until the test ends.
 func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Store {
 	t.Helper()
 	open := func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
@@ -102,7 +103,8 @@ func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Sto
 	return s
 }
 
-// patient makes s wait for slow nodes, because each subtest begins with new connections. Nodes that the store finds later keep their limit.
+// patient raises the time limit of statements on the nodes that s knows now. The first statements of each subtest are slow,
+// because their connections are new.
 func (s *Store) patient() {
 	for _, n := range s.placement.Load().nodes {
 		n.limit = 20 * time.Second
@@ -162,7 +164,7 @@ func hostPort(t *testing.T, server *testenv.Server) (string, uint16) {
 	return host, uint16(port)
 }
 
-// partAt returns the part of a server.
+// partAt returns the number of the part that lives on a server.
 func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 	t.Helper()
 	host, port := hostPort(t, server)
@@ -174,7 +176,7 @@ func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 	return -1
 }
 
-// The store computes hash values and places as Citus does.
+// The store computes the same hash values and the same parts as Citus.
 func TestCitusAgreesOnParts(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
@@ -212,7 +214,7 @@ func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, of T, want 
 	}
 }
 
-// An Insert of links of one node does not concern another node, neither when all links are new nor when all are in conflict.
+// An Insert of links of one node needs no other node, whether the codes are new or in use.
 func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
@@ -221,7 +223,7 @@ func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 		for _, worker := range cluster.Workers {
 			if s.partAt(t, worker) != part {
 				worker.Pause() // an Insert that needs this worker fails
-				for range 2 {  // the second time, all links are in conflict
+				for range 2 {  // the second time, all codes are in use
 					if _, err := s.Insert(t.Context(), links); err != nil {
 						t.Errorf("Insert while the other worker hangs: %v", err)
 					}
@@ -233,8 +235,8 @@ func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 	}
 }
 
-// While a worker is down, only its links are unavailable. When it is back, they are available.
-func TestCitusWorkerDown(t *testing.T) {
+// While a worker is down, only its links are unavailable. After the worker answers again, its links are available.
+func TestCitusWorkerDownAffectsOnlyItsLinks(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -271,8 +273,8 @@ func TestCitusWorkerDown(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, during[down][0]), shortener.Inserted)
 }
 
-// Without the coordinator, links are created, changed and found.
-func TestCitusCoordinatorDown(t *testing.T) {
+// While the coordinator is down, links can be created, changed and found.
+func TestCitusLinksAreAvailableWithoutTheCoordinator(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -288,7 +290,7 @@ func TestCitusCoordinatorDown(t *testing.T) {
 	cluster.Coordinator.Restart()
 }
 
-// After shards have moved to a new worker, the store sends statements to it.
+// After shards have moved to a new worker, the store finds their links, and uses the new worker directly.
 func TestCitusRebalancedShardsAreFound(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 1, "fsync=off")

@@ -11,7 +11,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// Close closes the connections to all nodes. A node that joins the cluster later gets none.
+// Close closes the connections to all nodes. After Close, the store opens no connections to
+// a new node.
 func TestClosedStoreHasNoConnections(t *testing.T) {
 	t.Parallel()
 	var pools []*pgxpool.Pool

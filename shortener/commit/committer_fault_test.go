@@ -80,8 +80,9 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// TestCommitOutcomeStaysUnknown lets the first Insert fail with an unknown outcome and all later
-// Inserts with ErrNotWritten. The error of the commit must not be ErrNotWritten.
+// TestCommitOutcomeStaysUnknown uses a store whose first Insert fails with an unknown outcome.
+// All later Inserts fail with ErrNotWritten. The error of the commit must not wrap ErrNotWritten,
+// because the first Insert may have written the link.
 func TestCommitOutcomeStaysUnknown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,8 @@ func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
 	})
 }
 
-// TestCommitMetricsOfFailedInserts checks that a failed Insert counts its duration and no rows.
+// TestCommitMetricsOfFailedInserts checks that the metrics contain the duration of a failed
+// Insert, and no rows of it.
 func TestCommitMetricsOfFailedInserts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -179,7 +181,8 @@ func TestCommitMetricsOfFailedInserts(t *testing.T) {
 	})
 }
 
-// wantOneFailed checks that the link with the index failed fails with want, and that the other links are inserted.
+// wantOneFailed checks that the commit with the index failed fails with want, and that the other
+// links are inserted.
 func wantOneFailed(t *testing.T, answers []<-chan answer, failed int, want error) {
 	t.Helper()
 	for i, a := range answers {

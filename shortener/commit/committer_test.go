@@ -32,7 +32,7 @@ func startCommitter(t testing.TB, s shortener.Store, queueSize int) *committer {
 	return c
 }
 
-// fakeStore is a Store whose Insert is defined by the test. If writers is 0, it has two writers.
+// fakeStore is a Store whose Insert the test defines. If writers is 0, it has two writers.
 type fakeStore struct {
 	shortener.Store
 	insert  func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error)
@@ -58,7 +58,7 @@ func allInserted(_ context.Context, links []shortener.Link) ([]shortener.Outcome
 	return outcomes, nil
 }
 
-// gate is an Insert that blocks until open is closed or its context ends.
+// gate supplies an Insert that blocks until open is closed or its context ends.
 type gate struct {
 	open chan struct{}
 	rows []int // number of rows of each Insert
@@ -85,7 +85,7 @@ type answer struct {
 	err     error
 }
 
-// commitAsync starts a commit and returns when the commit blocks or is done.
+// commitAsync starts a commit on a goroutine. It returns after the commit blocks or is done.
 func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
@@ -128,7 +128,8 @@ func TestCommitLinksShareInserts(t *testing.T) {
 	})
 }
 
-// A store with one writer gets one Insert at a time, so that later links share the next Insert.
+// A store with one writer gets only one Insert at a time. The links that arrive during this
+// Insert share the next one.
 func TestCommitRunsOneInsertForOneWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,9 +167,9 @@ func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
 	})
 }
 
-// TestCommitEndsWithContext ends the context of a caller whose link is in the queue and of a
-// caller whose link is in an Insert. The first link must be withdrawn. The Insert must continue
-// for the other links.
+// TestCommitEndsWithContext ends the contexts of two callers: the link of one is in the queue,
+// and the link of the other is in an Insert. The link in the queue must be withdrawn. The Insert
+// must continue for the other links.
 func TestCommitEndsWithContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +219,9 @@ func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 	})
 }
 
-// TestCommitterCloseInterruptsAStoreThatHangs checks that the outcome is unknown for links in an
-// Insert and ErrNotWritten for the other links. It also checks that no goroutine remains.
+// TestCommitterCloseInterruptsAStoreThatHangs checks the errors of the callers: the outcome of
+// links in an Insert is unknown, and the other links get ErrNotWritten. It also checks that no
+// goroutine remains.
 func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,16 +16,17 @@ import (
 	"keypool/shortener"
 )
 
-// halves is a store in memory with two parts, one for codes with an even last digit and one for the others.
+// halves is a store in memory with two parts. Part 0 has the codes with an even last digit, and part 1 has the others.
 type halves struct {
 	shortener.Store
-	off [2]atomic.Bool // the part does not answer, and the store knows it
-	// insert is called before each Insert with its links, which belong to one part. If it returns an outcome, the first link has it.
+	off [2]atomic.Bool // whether PartOf reports that the part does not answer
+	// insert is called at the beginning of each Insert with the links, which belong to one part. If it returns an outcome, this is
+	// the outcome of the first link.
 	insert func(ctx context.Context, part int, links []shortener.Link) (shortener.Outcome, error)
 
 	mu      sync.Mutex
 	links   map[string]shortener.Link
-	inserts [2]int // by part
+	inserts [2]int // number of Inserts, by part
 }
 
 func half(code string) int { return int(code[len(code)-1]) % 2 }
@@ -76,10 +77,10 @@ func (h *halves) Insert(ctx context.Context, links []shortener.Link) ([]shortene
 	return outcomes, nil
 }
 
-// counted supplies the codes n00001, n00002 and so on, step by step, and records what happened to them.
+// counted supplies keys with the codes n00001, n00002 and so on, in steps of step. It counts what happened to them.
 type counted struct {
 	step      int
-	batchless bool // the keys belong to no batch, as those of a hash
+	batchless bool // whether the keys have no batch, like those of the key source hash
 
 	mu                   sync.Mutex
 	drawn                int
@@ -104,7 +105,7 @@ func (c *counted) Used()           { c.count(&c.used) }
 func (c *counted) Returned(string) { c.count(&c.returned) }
 func (c *counted) Lost(string)     { c.count(&c.lost) }
 
-// want checks how many keys were drawn, used, returned and lost.
+// want checks the numbers of keys that were drawn, used, returned and lost.
 func (c *counted) want(t *testing.T, drawn, used, returned, lost int) {
 	t.Helper()
 	c.mu.Lock()
@@ -127,7 +128,7 @@ func startHalves(t *testing.T) (*Parts, *halves, *counted) {
 	return p, h, keys
 }
 
-// create creates a link with a key and returns its code. The number makes the link different from others.
+// create creates a link with a key and returns its code. Links with different numbers have different URLs.
 func create(t *testing.T, p *Parts, number int, once *shortener.Once) (code string, err error) {
 	t.Helper()
 	link := shortener.Link{URL: fmt.Sprintf("https://example.com/%d", number), Once: once}
@@ -147,7 +148,7 @@ func mustCreate(t *testing.T, p *Parts, from, to int) (codes []string) {
 	return codes
 }
 
-// wantTaken checks the counter of keys.
+// wantTaken checks the metric of the keys taken.
 func wantTaken(t *testing.T, p *Parts, want float64) {
 	t.Helper()
 	if got := p.Metrics.KeysTaken()["pool"]; got != want {
@@ -155,8 +156,8 @@ func wantTaken(t *testing.T, p *Parts, want float64) {
 	}
 }
 
-// While a part does not answer, every creation succeeds with keys of the other part. The keys of the part are used when it answers
-// again, and those that are left are returned.
+// While a part does not answer, every creation succeeds with a key of the other part. The keys of the part that does not answer are
+// set aside. After the part answers again, creations use these keys. Close returns the rest.
 func TestKeysOfAPartThatDoesNotAnswerAreSetAside(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
@@ -177,8 +178,8 @@ func TestKeysOfAPartThatDoesNotAnswerAreSetAside(t *testing.T) {
 	keys.want(t, 99, 70, 29, 0)
 }
 
-// A creation whose link was not written uses a key of another part, although the store does not yet know that the part is down. Each
-// key counts once.
+// If a part is down and the store does not know it yet, a creation whose link was not written uses a key of another part. The
+// metrics count each key once.
 func TestCreationMovesToAnotherPart(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
@@ -201,8 +202,8 @@ func TestCreationMovesToAnotherPart(t *testing.T) {
 	}
 }
 
-// A creation that waited for two parts does not wait for a third one.
-func TestCreationMovesOnlyInTime(t *testing.T) {
+// After moveTimeout, a creation fails instead of moving to another part.
+func TestCreationFailsInsteadOfMovingAfterMoveTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, _ := startHalves(t)
@@ -220,10 +221,11 @@ func TestCreationMovesOnlyInTime(t *testing.T) {
 	})
 }
 
-// If a commit failed for a reason that holds in each part, or if the link may be stored, no other part gets the link.
-func TestCreationDoesNotMove(t *testing.T) {
+// No other part gets the link if the commit would fail in each part, if the idempotency key belongs to the part, or if the link may
+// be stored.
+func TestCreationStaysInItsPartIfAMoveCannotHelp(t *testing.T) {
 	t.Parallel()
-	once := &shortener.Once{Owner: 1, Key: "key1"} // in the part of the first key
+	once := &shortener.Once{Owner: 1, Key: "key1"} // belongs to the same part as the first key
 	unknown := errors.New("connection reset")
 	for name, test := range map[string]struct {
 		once     *shortener.Once
@@ -265,7 +267,7 @@ func TestCreationDoesNotMove(t *testing.T) {
 	}
 }
 
-// A repetition of an Insert with an unknown outcome has the same code.
+// If the outcome of an Insert is unknown, the group commit repeats the Insert with the same code.
 func TestRepeatedInsertStaysInItsPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +288,7 @@ func TestRepeatedInsertStaysInItsPart(t *testing.T) {
 	})
 }
 
-// After Close, a creation does not draw further keys.
+// After Close, a creation fails with its first key. It does not draw another one.
 func TestCreationDoesNotMoveAfterClose(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)
@@ -299,7 +301,7 @@ func TestCreationDoesNotMoveAfterClose(t *testing.T) {
 	keys.want(t, 1, 0, 1, 0)
 }
 
-// A creation with an idempotency key uses a code of the part of this key, if it finds one.
+// A creation with an idempotency key uses a code of the part of this key. If it finds none, it uses another code.
 func TestIdempotencyKeyAndCodeAreInOnePart(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)
@@ -318,8 +320,8 @@ func TestIdempotencyKeyAndCodeAreInOnePart(t *testing.T) {
 	keys.want(t, 20+maxUnfit+1, 21, 0, 0)
 }
 
-// If all keys belong to a part that does not answer, a creation sets a limited number of them aside.
-func TestDrawsAreLimited(t *testing.T) {
+// If all keys belong to a part that does not answer, a creation sets aside a limited number of them, and then fails.
+func TestCreationSetsAsideALimitedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	h.off[0].Store(true)
@@ -330,7 +332,8 @@ func TestDrawsAreLimited(t *testing.T) {
 	keys.want(t, maxSetAside, 0, 0, 0)
 }
 
-// Each key of a hash has another attempt, whether the previous key was set aside or in conflict.
+// For each key without a batch, the attempt is one higher, whether the previous key was in conflict or belonged to a part that does
+// not answer.
 func TestAttemptsOfAHashIncrease(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
@@ -347,7 +350,7 @@ func TestAttemptsOfAHashIncrease(t *testing.T) {
 	}
 }
 
-// While Close waits for one part, no part accepts links.
+// After Close began, no part accepts links, even while Close still waits for commits.
 func TestCloseClosesAllPartsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -381,7 +384,7 @@ func TestCloseClosesAllPartsAtOnce(t *testing.T) {
 	})
 }
 
-// A key is settled if it cannot be set aside.
+// If there is no room to set a key aside, the key is settled as lost. After close, a key is settled as returned.
 func TestKeyThatCannotBeSetAsideIsSettled(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)

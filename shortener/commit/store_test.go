@@ -35,8 +35,9 @@ func start(t testing.TB, store shortener.Store) *commit.Parts {
 	return p
 }
 
-// TestCommitReturnsOutcomePerLink concurrently commits several links with the same code, for
-// each of 40 codes. A caller must get Inserted if and only if the row has its URL.
+// TestCommitReturnsOutcomePerLink commits, for each of 40 codes, several links with this
+// code concurrently. A caller must get Inserted if and only if the row has the URL of its
+// link.
 func TestCommitReturnsOutcomePerLink(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Creations that begin within the duration sharing have one context, which ends in time for the first one.
+// Creations that begin within the duration sharing have the same context. It ends createTimeout after the
+// first of them began.
 func TestTimeoutsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// All spellings in a row lead to the same host. The rows have different hosts.
+// All spellings in one row of the table lead to the same host. Spellings in different rows lead to different hosts.
 func TestSpellingsOfOneHostAreEqual(t *testing.T) {
 	t.Parallel()
 	seen := make(map[Host]string)
@@ -54,8 +54,7 @@ func TestHostsThatNoLinkLeadsToAreRefused(t *testing.T) {
 	}
 }
 
-// TestHostsMatchURLStandard compares the hosts of spellings with those of another implementation of the URL standard, which
-// browsers follow.
+// TestHostsMatchURLStandard compares this package with another implementation of the URL standard, which browsers follow.
 func TestHostsMatchURLStandard(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{
@@ -105,7 +104,7 @@ func TestHostOfStoredURL(t *testing.T) {
 	}
 }
 
-// A row that another program wrote may have any URL.
+// HostOf must not panic, because a row that another program wrote may have any URL.
 func TestStoredHostAcceptsAnyText(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"http", "://", "[", "]", ":", "/", ".", "0x", "1", "@", "#", "é", ""})

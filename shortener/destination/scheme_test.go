@@ -24,7 +24,7 @@ func TestWithSchemeAddsOnlyTheScheme(t *testing.T) {
 		"mailto:someone@example.com": "",
 		"javascript:alert(1.5)":      "",
 		"ftp://example.com":          "",
-		"https://example.com":        "", // not the scheme is missing
+		"https://example.com":        "", // the scheme is not missing
 		"go .dev":                    "",
 		`go.dev\x`:                   "",
 		"go.dev/%zz":                 "",

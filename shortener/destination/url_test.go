@@ -225,7 +225,8 @@ func TestNormalizeRefusesThisService(t *testing.T) {
 	}
 }
 
-// The conversion of 5,000 different Chinese characters to punycode would take 0.2 s of processor time.
+// A long host must be refused before its conversion. The conversion of 5,000 different Chinese
+// characters to punycode would take 0.2 s of processor time.
 func TestNormalizeRefusesLongHostBeforePunycode(t *testing.T) {
 	t.Parallel()
 	var host strings.Builder
@@ -241,7 +242,7 @@ func TestNormalizeRefusesLongHostBeforePunycode(t *testing.T) {
 
 func TestNormalizeProperties(t *testing.T) {
 	t.Parallel()
-	// Each piece matters to a rule of normalize. Together, the pieces often form valid URLs.
+	// Each piece triggers a rule of normalize. Combinations of the pieces are often valid URLs.
 	piece := rapid.SampledFrom([]string{
 		"http://", "https://", "HTTP://", "go.dev", "bücher.example", "[::1]", ":", "8080", "/", "?", "#", "%", "%2f", "é", " ",
 		"\"", "[", "]", "@", "\\", "..", "a", "Z", "\x80", "\u0085", "\n", "=", "&", "。", "xn--", "{", "\x7f", "\u200d", "-",
@@ -297,7 +298,7 @@ func assertInvalid(t *testing.T, err error, reason string) {
 	}
 }
 
-func TestParseOrigin(t *testing.T) {
+func TestParseOriginRefusesInvalidOrigins(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ text, want string }{ // want "" for an invalid origin
 		{"https://s.example", "https://s.example"},

@@ -12,8 +12,8 @@ import (
 	"keypool/shortener"
 )
 
-// slow returns lookups whose statements take up to a millisecond, and a function that returns the size
-// of the largest group.
+// slow returns a lookups whose statements take up to a millisecond, and a function that returns the
+// size of the largest group.
 func slow() (g *lookups, largest func() int) {
 	var mu sync.Mutex
 	most := 0
@@ -37,9 +37,9 @@ func slow() (g *lookups, largest func() int) {
 	return g, func() int { mu.Lock(); defer mu.Unlock(); return most }
 }
 
-// Callers leave at every moment: while they wait, while they lead, and while another caller leads.
-// Every other caller gets its own row, and the next look-up starts a statement. A look-up that nothing
-// ends fails after an hour of the test's clock.
+// Half of the callers leave at a random moment: while they wait, while they lead, or while another
+// caller leads. Every caller that stays must get its own row. At the end, no leader and no look-up may
+// be left. A look-up that never gets an answer fails after an hour of the test's clock.
 func TestLookupsServeEveryCallerThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -72,8 +72,8 @@ func TestLookupsServeEveryCallerThatStays(t *testing.T) {
 	})
 }
 
-// The statement of a group ends with the context of its leader, so the leader is the look-up with the most
-// time left.
+// The statement of a group ends with the context of its leader. So the leader must be the newest
+// look-up, which has the most time left.
 func TestNewestLookupLeads(t *testing.T) {
 	t.Parallel()
 	g := &lookups{running: maxStatements}

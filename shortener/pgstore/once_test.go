@@ -10,7 +10,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// A transaction uses an old key again while ForgetKeys runs. ForgetKeys must not remove the key.
+// While ForgetKeys runs, a transaction uses an old key for a new creation. ForgetKeys must not
+// remove the key.
 func TestForgetKeysKeepsAKeyThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -39,7 +40,8 @@ func TestForgetKeysKeepsAKeyThatIsUsedAgain(t *testing.T) {
 	}
 }
 
-// takeKey begins a transaction that inserts the idempotency key of link. pid is the process id of its connection at the server.
+// takeKey begins a transaction that inserts the idempotency key of link. The result pid is the
+// process id of the connection at the server.
 func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32) {
 	t.Helper()
 	tx, err := s.pool.Begin(t.Context())
@@ -53,7 +55,8 @@ func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32
 	return tx, tx.Conn().PgConn().PID()
 }
 
-// waitForBlocked waits until a statement waits for a lock of the connection with this process id.
+// waitForBlocked waits until a statement waits for a lock that the connection with this process
+// id holds.
 func waitForBlocked(t *testing.T, s *Store, pid uint32) {
 	t.Helper()
 	for blocked := false; !blocked; {

@@ -34,7 +34,8 @@ func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
 }
 
-// A row that has the code of another link fails only its own look-up, although look-ups share a statement.
+// If the row of a code has another code, only the look-up of this code fails, although look-ups
+// share a statement.
 func TestWrongRowFailsOnlyItsOwnLookup(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -52,7 +53,8 @@ func TestWrongRowFailsOnlyItsOwnLookup(t *testing.T) {
 	}
 }
 
-// After a conflict, Insert ignores conflicts for some time instead of rolling back.
+// After a conflict, the next Inserts use ON CONFLICT, so that a further conflict does not roll
+// back.
 func TestInsertExpectsConflictsAfterAConflict(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -78,8 +80,8 @@ func TestInsertExpectsConflictsAfterAConflict(t *testing.T) {
 	storetest.WantLink(t, s, taken)
 }
 
-// TestInsertErrors uses a trigger that fails with the code of the link as the SQLSTATE.
-func TestInsertErrors(t *testing.T) {
+// TestInsertErrorSaysWhetherRowsMayBeWritten uses a trigger that fails with the code of the link as the SQLSTATE.
+func TestInsertErrorSaysWhetherRowsMayBeWritten(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	_, err := s.pool.Exec(t.Context(), `
@@ -97,7 +99,7 @@ func TestInsertErrors(t *testing.T) {
 		"22021": {shortener.ErrNotWritten, shortener.ErrRefused},
 		"23514": {shortener.ErrNotWritten, shortener.ErrRefused},
 		"54000": {shortener.ErrNotWritten, shortener.ErrRefused},
-		"57014": {}, // cancelled, possibly after the commit
+		"57014": {}, // the statement was cancelled, possibly after the commit
 		"08006": {}, // an error of another server, possibly after the commit
 		"40003": {},
 	} {

@@ -17,13 +17,13 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// cluster is a primary with one link, and a replica that is measured.
+// cluster is a primary that has one link, and a replica whose lag is measured.
 type cluster struct {
 	primary, standby *testenv.Server
 	store            *Store
 	replicas         *Replicas
 	old              shortener.Link
-	notes            chan error // the results of the measurements; only the latest one waits
+	notes            chan error // the result of the latest measurement
 }
 
 // newCluster starts a primary and a standby with the given settings, and begins to measure the lag.
@@ -39,12 +39,13 @@ func newCluster(t *testing.T, maxLag time.Duration, settings ...string) *cluster
 	return c
 }
 
-// watch measures the lag of the replica at url.
+// watch begins to measure the lag of the replica at url. Afterwards, c.replicas and c.notes belong to this
+// replica.
 func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 	t.Helper()
 	replicas := NewReplicas(c.store, []*pgxpool.Pool{open(t, url)}, maxLag, NewReplicaMetrics(prometheus.NewRegistry()))
 	notes := make(chan error, 1)
-	c.replicas, c.notes = replicas, notes // a later call replaces them, and this Watch goes on
+	c.replicas, c.notes = replicas, notes
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -62,7 +63,7 @@ func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 	t.Cleanup(func() { cancel(); watch.Wait() })
 }
 
-// await waits for a measurement with this error.
+// await waits for a measurement whose error is want.
 func (c *cluster) await(t *testing.T, want error) {
 	t.Helper()
 	timeout := time.After(30 * time.Second)
@@ -82,7 +83,7 @@ func (c *cluster) await(t *testing.T, want error) {
 	}
 }
 
-// wantAnswers looks the link up until the number of look-ups with one result has changed.
+// wantAnswers looks the link want up. The look-up must increase the counter result by 1.
 func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shortener.Link) {
 	t.Helper()
 	before := testutil.ToFloat64(result)
@@ -105,7 +106,7 @@ func open(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-func TestReplicaAnswersWhatItHas(t *testing.T) {
+func TestReplicaAnswersLookupsOfLinksThatItHas(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Second)
 	c.await(t, nil)
@@ -115,8 +116,9 @@ func TestReplicaAnswersWhatItHas(t *testing.T) {
 	}
 }
 
-// A replica that lags by an hour, and may, lacks the new link.
-func TestPrimaryAnswersWhatAReplicaLacks(t *testing.T) {
+// The replica lags by an hour, which is less than the maximum lag. So look-ups ask the replica, and it lacks
+// the new link.
+func TestPrimaryAnswersLookupsOfLinksThatTheReplicaLacks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2*time.Hour, "recovery_min_apply_delay=1h")
 	c.await(t, nil)
@@ -147,7 +149,7 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 	c := newCluster(t, time.Second)
 	c.await(t, nil)
 	c.primary.Kill()
-	for range 30 { // measurements; the maximum lag takes ten
+	for range 30 { // 30 measurements take three times the maximum lag
 		c.await(t, nil)
 	}
 	c.wantAnswers(t, c.replicas.metrics.found, c.old)
@@ -191,8 +193,8 @@ func TestFrozenReplicaDelaysOneLookup(t *testing.T) {
 	t.Error("the replica that was frozen is not asked again")
 }
 
-// A server that is no replica of the primary may have other links under the same codes.
-func TestOtherServersAreNotAsked(t *testing.T) {
+// A server that is not a replica of the primary may have other links with the same codes.
+func TestServerThatDoesNotFollowThePrimaryIsNotAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)
@@ -207,8 +209,8 @@ func TestOtherServersAreNotAsked(t *testing.T) {
 	}
 }
 
-// A standby is promoted. Another one has more of the former timeline, so its position is later than that of the new primary, but
-// it has no change of the new primary.
+// A standby is promoted. Another standby has applied more of the former timeline. So its position is later than
+// that of the new primary, but it lacks the changes of the new primary.
 func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)

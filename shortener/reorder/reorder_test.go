@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 type engine struct {
 	Database
 	store  func(shortener.Order) shortener.Store
-	moment func(time.Time) any // a time as a value of a column
+	moment func(time.Time) any // converts a time to the value of a column
 }
 
 // onEngines runs test on an empty database of each engine.
@@ -51,8 +51,9 @@ func (e engine) exec(t *testing.T, statement string, args ...any) {
 	}
 }
 
-// plant stores links as a program before version 7 did. It returns these links.
-func (e engine) plant(t *testing.T, rows int) []shortener.Link {
+// plantEarlier inserts links into links_earlier, as the migration to version 7 leaves them. It returns
+// these links.
+func (e engine) plantEarlier(t *testing.T, rows int) []shortener.Link {
 	t.Helper()
 	links := make([]shortener.Link, rows)
 	tx, err := e.db.BeginTx(t.Context(), nil)
@@ -101,11 +102,11 @@ func wantPending(t *testing.T, e engine, want bool) {
 	}
 }
 
-// Every link is the same before and after the move, although the move is interrupted after each
-// transaction.
+// Every link is the same before and after Move, although each call of Move is interrupted after its
+// first transaction.
 func TestMoveKeepsEveryLink(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 2*pageRows+1)
+		links := e.plantEarlier(t, 2*pageRows+1)
 		order := storetest.Reversed()
 		record(t, e, order)
 		wantPending(t, e, true)
@@ -159,10 +160,10 @@ func (e engine) pending(t *testing.T) bool {
 	return pending
 }
 
-// A move under another order than the recorded one would make links unreachable.
+// If Move moved links into another order than the order on record, no look-up would find them.
 func TestMoveRefusesAnotherOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		e.plant(t, 10)
+		e.plantEarlier(t, 10)
 		record(t, e, storetest.Plain())
 		if recorded, err := e.Record(t.Context(), storetest.Reversed().Fingerprint()); err != nil || recorded != "plain" {
 			t.Errorf("Record of a second order: %q, %v; want the first order", recorded, err)
@@ -177,7 +178,7 @@ func TestMoveRefusesAnotherOrder(t *testing.T) {
 	})
 }
 
-// Without links, Move needs no order. It drops the table of the older schema.
+// Without links, Move needs no order. It only drops the table links_earlier.
 func TestMoveDropsEmptyTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		wantPending(t, e, false)
@@ -195,7 +196,7 @@ func TestMoveDropsEmptyTable(t *testing.T) {
 	})
 }
 
-// begin changes the order of a database that no program uses.
+// begin calls Begin for a database that no program uses.
 func (e engine) begin(t *testing.T, order shortener.Order) {
 	t.Helper()
 	unused := func(context.Context, *sql.Tx) error { return nil }
@@ -204,10 +205,11 @@ func (e engine) begin(t *testing.T, order shortener.Order) {
 	}
 }
 
-// A large part of the table may be empty, because a page of PostgreSQL is a number of blocks.
+// A page without rows does not end Move. In PostgreSQL, a page is a number of blocks, and all of them
+// may be empty.
 func TestMoveSkipsEmptyPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 2*pageRows)
+		links := e.plantEarlier(t, 2*pageRows)
 		e.exec(t, `DELETE FROM links_earlier WHERE code NOT IN ($1, $2)`, links[0].Code, links[2*pageRows-1].Code)
 		record(t, e, storetest.Plain())
 		if err := e.Move(t.Context(), storetest.Plain(), func(int64, int64) {}); err != nil {
@@ -234,10 +236,10 @@ func TestBeginRefusesWhileInUse(t *testing.T) {
 	})
 }
 
-// Disown marks the links of a ledger that is replaced, in every table.
-func TestDisown(t *testing.T) {
+// Disown changes the Source of links in links_earlier and in the new tables.
+func TestDisownMarksLinksInEveryTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 10)
+		links := e.plantEarlier(t, 10)
 		record(t, e, storetest.Plain())
 		made := storetest.Link("made00")
 		storetest.Insert(t, e.store(storetest.Plain()), made)
@@ -260,11 +262,11 @@ func TestDisown(t *testing.T) {
 	})
 }
 
-// Begin and Move change the order. Every link stays the same. An interrupted change can be started again
-// with a third order.
+// Begin and Move change the order, and every link stays the same. After an interrupted Move, Begin can
+// begin again, also with another order.
 func TestBeginChangesTheOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, pageRows+10)
+		links := e.plantEarlier(t, pageRows+10)
 		record(t, e, storetest.Plain())
 		move := func(order shortener.Order) error {
 			return e.Move(t.Context(), order, func(int64, int64) {})
@@ -319,7 +321,7 @@ func countListed(t *testing.T, s shortener.Store) (n int) {
 	}
 }
 
-// Begin keeps all links if the table of the older schema still exists and is empty.
+// If links_earlier exists and is empty, Begin keeps all links.
 func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
@@ -332,10 +334,10 @@ func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
 	})
 }
 
-// If a row is removed during the move, Move fails and keeps the table.
+// If a row is removed from links_earlier during Move, Move fails and keeps the table.
 func TestMoveFailsIfRowsDisappear(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 2*pageRows)
+		links := e.plantEarlier(t, 2*pageRows)
 		record(t, e, storetest.Plain())
 		err := e.Move(t.Context(), storetest.Plain(), func(moved, total int64) {
 			if moved < total {
@@ -349,7 +351,8 @@ func TestMoveFailsIfRowsDisappear(t *testing.T) {
 	})
 }
 
-// A program before version 7 that still runs must fail, because its links would be lost.
+// The statements of a program for an older schema, if it still runs, must fail. If they succeeded, its
+// links would be lost.
 func TestStatementsOfOlderProgramsFail(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		for _, statement := range []string{
@@ -364,8 +367,8 @@ func TestStatementsOfOlderProgramsFail(t *testing.T) {
 	})
 }
 
-// A program may ask for links to move while another program drops the empty table.
-func TestPendingWhileTableIsDropped(t *testing.T) {
+// While a program calls Pending, another program may drop the empty table.
+func TestPendingIsFalseWhileTheTableIsDropped(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)
 		for range 100 {
@@ -385,11 +388,11 @@ func TestPendingWhileTableIsDropped(t *testing.T) {
 	})
 }
 
-// The ledger may be replaced while a move is interrupted. An UPDATE changes the positions of the rows in
-// PostgreSQL, so the move begins again.
-func TestDisownDuringMove(t *testing.T) {
+// The ledger may be replaced after an interrupted Move. The UPDATE of Disown changes the positions of
+// the rows in PostgreSQL, so the next Move must begin again.
+func TestMoveBeginsAgainAfterDisown(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
-		links := e.plant(t, 2*pageRows)
+		links := e.plantEarlier(t, 2*pageRows)
 		record(t, e, storetest.Plain())
 		ctx, interrupt := context.WithCancel(t.Context())
 		err := e.Move(ctx, storetest.Plain(), func(int64, int64) { interrupt() })
@@ -416,8 +419,8 @@ func TestDisownDuringMove(t *testing.T) {
 	})
 }
 
-// A store that was opened before the order changed inserts nothing, because no look-up would find its rows. A code could
-// then be given to two links.
+// A store that was opened before the order changed inserts nothing. No look-up would find its rows, so
+// that a second link could get the same code.
 func TestStoreOfFormerOrderInsertsNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
@@ -432,7 +435,7 @@ func TestStoreOfFormerOrderInsertsNothing(t *testing.T) {
 			"new codes":   {storetest.Link("new0000"), storetest.Link("no-rank"), storetest.Owned("owned01", 7)},
 			"key":         {once},
 		} {
-			for range 2 { // the second attempt of pgstore is after a conflict
+			for range 2 { // after the first attempt, pgstore expects a conflict and uses other statements
 				if outcomes, err := former.Insert(t.Context(), links); !errors.Is(err, shortener.ErrOtherOrder) {
 					t.Errorf("Insert of %s during the move: outcomes %v, error %v; want ErrOtherOrder", name, outcomes, err)
 				}
@@ -457,7 +460,7 @@ func TestStoreOfFormerOrderInsertsNothing(t *testing.T) {
 	})
 }
 
-// Without the record of the order, no program can find the links. Only a change of the order repairs it.
+// Without the record of the order, no program can find the links. Begin and Move repair the database.
 func TestMissingRecordIsAnErrorIfThereAreLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())

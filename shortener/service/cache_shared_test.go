@@ -73,8 +73,8 @@ func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
 	})
 }
 
-// A caller that arrives after the creation of a link does not get the result of an earlier
-// look-up.
+// A caller that arrives after the creation of a link must not get the result of a look-up
+// that began before the creation.
 func TestCacheSharesNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

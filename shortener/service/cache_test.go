@@ -15,8 +15,8 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// rows is a store that only has look-ups. Most of its tests run in synctest bubbles. There, a sleep
-// takes no real time, and the clock shows exactly how long a call blocked.
+// rows is a store that only has look-ups. Most tests that use it run in synctest bubbles. There, a
+// sleep takes no real time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
 	links map[string]shortener.Link
@@ -114,7 +114,8 @@ func TestCacheLooksUpOnceASecond(t *testing.T) {
 	})
 }
 
-// If another process creates a link, the cache finds it at once, even if the code had no link before.
+// The cache finds a link that another process created at once, even if an earlier look-up of the code
+// found no link.
 func TestCacheKeepsNoMiss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
 	})
 }
 
-// The goroutine of an earlier change may reach the cache after that of a later change.
+// If two changes of a link end at the same time, the first one may reach the cache last.
 func TestCacheKeepsTheLaterOfTwoChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"keypool/shortener/service"
 )
 
-func TestCreateAlias(t *testing.T) {
+func TestCreateAliasReturnsOnlyALinkThatSatisfiesTheRequest(t *testing.T) {
 	t.Parallel()
 	const home = "https://go.dev/"
 	in2100, in2101 := given("2100-01-01T00:00:00Z"), given("2101-01-01T00:00:00Z")

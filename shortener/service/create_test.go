@@ -107,7 +107,8 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// A retry cannot succeed when the store rejects the data of the link. Other links can be created.
+// If the store rejects the data of a link, a retry cannot succeed, so the error must not advise
+// one. The service stays ready, because other links can be created.
 func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)

@@ -15,7 +15,7 @@ import (
 	"keypool/shortener"
 )
 
-// TestEntryKeepsALink checks that a link from the cache equals the link from the store, byte for byte, apart from what only Find
+// TestEntryKeepsALink checks that a link from the cache equals the link from the store, apart from the members that only Find
 // and List return.
 func TestEntryKeepsALink(t *testing.T) {
 	t.Parallel()
@@ -53,8 +53,8 @@ func TestEntryKeepsALink(t *testing.T) {
 	})
 }
 
-// TestEntrySize checks that an entry still fits into a size class of the allocator, of 80 bytes.
-func TestEntrySize(t *testing.T) {
+// An entry must not need more than 80 bytes, which is a size class of the allocator.
+func TestEntryNeedsAtMost80Bytes(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(entry{}); got > 80 {
 		t.Errorf("an entry has %d bytes, want at most 80", got)

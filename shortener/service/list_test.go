@@ -26,8 +26,8 @@ func (s *countingStore) Newest(ctx context.Context, selection shortener.Selectio
 	return s.Store.Newest(ctx, selection)
 }
 
-// The pages of a list have the links that the filter selects, in the order of the whole list. If few links match, a page needs
-// few queries.
+// The pages of a list contain the links that the filter selects, in the order of the whole
+// list. If few links match, List nevertheless needs few queries.
 func TestListFindsFewLinksAmongMany(t *testing.T) {
 	t.Parallel()
 	const links, every = 3000, 700
@@ -81,11 +81,11 @@ func TestListFindsFewLinksAmongMany(t *testing.T) {
 	}
 }
 
-// idleStore is a store without links whose lists take a time.
+// idleStore is a store whose method Newest takes some time and returns no links.
 type idleStore struct {
 	shortener.Store
 	running atomic.Int64
-	most    atomic.Int64 // lists at the same time
+	most    atomic.Int64 // maximum number of calls of Newest at the same time
 	take    time.Duration
 }
 
@@ -96,8 +96,9 @@ func (s *idleStore) Newest(context.Context, shortener.Selection) ([]shortener.Li
 	return nil, "", nil
 }
 
-// The lists and streams of a token, and its queries for visits, do not stop those of others.
-func TestReadsAreLimited(t *testing.T) {
+// One token cannot occupy all slots for reads with its lists, streams and queries for
+// visits.
+func TestReadsOfOneTokenLeaveSlotsForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &idleStore{Store: newStore(t), take: 1500 * time.Millisecond}

@@ -50,7 +50,7 @@ func startService(t testing.TB, cfg service.Config) *service.Service {
 	return s
 }
 
-// faultyStore is a Store. A test may replace some of its methods.
+// faultyStore is a Store of which a test may replace some methods.
 type faultyStore struct {
 	shortener.Store
 	insert func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error)
@@ -87,7 +87,7 @@ func (f keysFunc) Next(ctx context.Context, url string, attempt int) (shortener.
 	return f(ctx, url, attempt)
 }
 
-// sequence yields source00, source01 and so on.
+// sequence returns keys with the codes source00, source01 and so on.
 func sequence(source string) keysFunc {
 	var n atomic.Int64
 	return func(context.Context, string, int) (shortener.Key, error) {
@@ -95,7 +95,7 @@ func sequence(source string) keysFunc {
 	}
 }
 
-// listed yields the given keys in order, then ErrKeysExhausted.
+// listed returns the given keys in order, and then ErrKeysExhausted.
 func listed(keys ...shortener.Key) keysFunc {
 	return func(_ context.Context, _ string, attempt int) (shortener.Key, error) {
 		if attempt >= len(keys) {
@@ -130,7 +130,7 @@ func (b *recordedBatch) assert(t *testing.T, want ...string) {
 	}
 }
 
-// given returns a field of a request that has the value s.
+// given returns the field of a request to which the user gave the value s.
 func given(s string) *string { return &s }
 
 func mustCreate(t *testing.T, s *service.Service, r shortener.Request) shortener.Link {

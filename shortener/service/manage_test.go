@@ -11,8 +11,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// While a change without an effect reads a link, another server deletes the link. The link that was read must not enter the
-// cache.
+// While Change reads a link, another server deletes the link. If Change has no effect, the link that it read must not enter
+// the cache.
 func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	t.Parallel()
 	store := &faultyStore{Store: newStore(t)}
@@ -36,7 +36,7 @@ func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	}
 }
 
-func TestDelete(t *testing.T) {
+func TestDeleteMakesATombstoneOnce(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	link := storetest.Link("link")

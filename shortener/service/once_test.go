@@ -12,7 +12,7 @@ import (
 	"keypool/shortener/service"
 )
 
-// keyStore is a store whose method ForgetKeys returns the given results.
+// keyStore is a store whose method ForgetKeys returns the given results, one after the other.
 type keyStore struct {
 	shortener.Store
 	results []any // an int or an error
@@ -29,7 +29,8 @@ func (s *keyStore) ForgetKeys(_ context.Context, before time.Time, _ int) (int, 
 	return result.(int), nil
 }
 
-// A server may restart more often than every ten minutes, so the first removal does not wait.
+// ForgetKeys must not wait before the first removal, because a server may restart more often
+// than every ten minutes.
 func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,12 +55,13 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 	})
 }
 
-// A creation whose idempotency key is busy returns its code. If an earlier Insert of the creation has an unknown outcome, this
-// Insert may be what keeps the key busy, and the code is lost.
-func TestCreateOnceWithABusyKey(t *testing.T) {
+// If the idempotency key of a creation is busy, its code is settled as returned. But if the
+// outcome of an earlier Insert of the creation is unknown, this Insert may hold the
+// idempotency key. Then the code is settled as lost.
+func TestCreateOnceSettlesTheCodeIfItsKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		replies []error // errors of the first Inserts; in later ones, the key is busy
+		replies []error // errors of the first Inserts; the outcome of later Inserts is Busy
 		want    error
 		batch   string
 	}{
@@ -87,7 +89,8 @@ func TestCreateOnceWithABusyKey(t *testing.T) {
 	}
 }
 
-// A repetition gets its link even if the request is no longer valid.
+// A repeated request gets the link of the first request, even if the request is not valid any
+// more.
 func TestCreateOnceRepeatsInvalidRequests(t *testing.T) {
 	t.Parallel()
 	now := testNow

@@ -11,10 +11,11 @@ import (
 	"keypool/shortener/service"
 )
 
-// halves is a store with two parts, one for codes with an even last digit and one for the others.
+// halves is a store with two parts. Part 0 has the codes with an even last digit, and part 1 has
+// the others.
 type halves struct {
 	shortener.Store
-	off [2]atomic.Bool // the part does not answer
+	off [2]atomic.Bool // whether the part does not answer
 }
 
 func (h *halves) PartOf(code string) (part int, answers bool) {
@@ -35,8 +36,9 @@ func (h *halves) Lookup(ctx context.Context, code string) (shortener.Link, error
 	return h.Store.Lookup(ctx, code)
 }
 
-// An alias of a part that does not answer is refused, and does not make the service unready. Without any part, no key is drawn.
-func TestUnavailableParts(t *testing.T) {
+// If the part of an alias does not answer, the creation fails, but the service stays ready. If no
+// part answers, a creation fails without drawing a key.
+func TestCreationFailsAtOnceIfItsPartDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	h := &halves{Store: newStore(t)}
 	var drawn int
@@ -59,7 +61,7 @@ func TestUnavailableParts(t *testing.T) {
 	}
 }
 
-// After a failed look-up in one part, the cache still asks the other part.
+// After a look-up in one part has failed, the cache still asks the other part.
 func TestCacheKnowsTheFailuresOfEachPart(t *testing.T) {
 	t.Parallel()
 	now := testNow

@@ -39,7 +39,7 @@ func TestServiceResolvesOwnLinksWithoutALookup(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: &faultyStore{Store: newStore(t), lookup: func(context.Context, string) (shortener.Link, error) {
-			return shortener.Link{}, shortener.ErrNotFound // like a replica that lags
+			return shortener.Link{}, shortener.ErrNotFound // as a store that lacks the newest links would
 		}},
 		Keys: sequence("pool"),
 	})
@@ -127,7 +127,8 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 	})
 }
 
-// A URL whose codes are all in use does not prevent the creation of other links.
+// If all codes of one URL are in use, the service stays ready, because other links can be
+// created.
 func TestReadyIgnoresOneURLWithoutCodes(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{

@@ -19,7 +19,8 @@ func begin(t *testing.T, s *service.Slots, token int64) (end func()) {
 	return end
 }
 
-// A token gets half of the slots, and a request waits for a slot for a limited time.
+// One token gets at most half of the slots. A request waits for a slot only for the given
+// time.
 func TestSlotsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestSlotsAreFair(t *testing.T) {
 	})
 }
 
-// The smallest number of slots is one.
-func TestOneSlot(t *testing.T) {
+// NewSlots(0) returns one slot, which every token may use.
+func TestNewSlotsReturnsAtLeastOneSlot(t *testing.T) {
 	t.Parallel()
 	s := service.NewSlots(0)
 	begin(t, s, 1)()

@@ -45,7 +45,7 @@ func TestSuggestReturnsFreeVariants(t *testing.T) {
 	}
 }
 
-// When all variants are taken, the number of look-ups is limited.
+// Suggest makes a limited number of look-ups, even if all variants are taken.
 func TestSuggestLimitsLookups(t *testing.T) {
 	t.Parallel()
 	var asked []string
@@ -62,7 +62,8 @@ func TestSuggestLimitsLookups(t *testing.T) {
 	}
 }
 
-// When the store does not answer, Suggest returns what it found until then.
+// If the store stops answering, Suggest returns in time with the aliases that it has
+// found.
 func TestSuggestLimitsItsTime(t *testing.T) {
 	t.Parallel()
 	plain := newStore(t) // opens files, so it belongs outside of the bubble

@@ -31,8 +31,8 @@ func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
 	storetest.RefusesOtherOrder(t, New(db, storetest.Plain()), New(db, storetest.Reversed()))
 }
 
-// TestInsertFailsWhenDiskIsFull limits a database to its current size. After the test removes the
-// limit, the Insert must succeed.
+// TestInsertFailsWhenDiskIsFull limits a database to its current size. Insert must fail, and must
+// succeed after the test removes the limit.
 func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
@@ -58,7 +58,7 @@ func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, large), shortener.Inserted)
 }
 
-// TestRefusedLinkWritesNothing uses a trigger to refuse a link, because the table accepts every URL
+// TestRefusedLinkWritesNothing needs a trigger that refuses a link, because the table accepts every URL
 // that the service accepts.
 func TestRefusedLinkWritesNothing(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestLookupDoesNotWaitForLists looks a link up while lists wait for all connections that they may use.
+// TestLookupDoesNotWaitForLists looks a link up while lists occupy all connections that they may use.
 func TestLookupDoesNotWaitForLists(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
@@ -152,7 +152,7 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 	lists.Wait()
 }
 
-// A list fails if a row is missing or belongs to another code.
+// Newest fails if the row of a code is missing or has another code.
 func TestListRefusesWrongRows(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{
@@ -170,8 +170,8 @@ func TestListRefusesWrongRows(t *testing.T) {
 	}
 }
 
-// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do.
-// The first two handles serve 32 writers, while the third takes backups.
+// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do. While
+// 32 writers use the first two handles, the third one takes backups.
 func TestConcurrentWritesDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16

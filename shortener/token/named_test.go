@@ -8,7 +8,7 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// A name finds the token that is valid, although a revoked token had the same name.
+// Named returns the valid token, although a revoked token has the same name.
 func TestNamedFindsValidToken(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		former, _ := create(t, s, ordinary("alice"))

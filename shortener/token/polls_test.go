@@ -10,7 +10,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// A revocation may follow directly after a poll has read the version. All limits together must be below Freshness.
+// In the worst case, a token is revoked directly after a poll has read the version, and the next poll takes its
+// full time. Even then, the sum of the limits must be below Freshness.
 func TestPollsAreFrequentEnough(t *testing.T) {
 	t.Parallel()
 	next := max(pollInterval, pollTimeout+pollPause) // the next poll begins this long after the poll at the latest
@@ -19,8 +20,9 @@ func TestPollsAreFrequentEnough(t *testing.T) {
 	}
 }
 
-// slowly calls test in a synctest bubble with a database. slow makes each query take the given time until it is called
-// again: it occupies the only connection that reads.
+// slowly calls test in a synctest bubble with a database and a function slow. After a call of slow, each query
+// takes the given time, until the next call of slow. To achieve this, slow occupies the only connection for
+// reading.
 func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Duration))) {
 	t.Helper()
 	t.Parallel()
@@ -55,7 +57,8 @@ func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Durati
 	})
 }
 
-// The start of a server has a time limit of its own.
+// NewRegistry has no time limit apart from that of its context, because the start of a server has a separate time
+// limit.
 func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		_, bearer := create(t, s, ordinary("ci"))
@@ -66,7 +69,8 @@ func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {
 	})
 }
 
-// A revocation reaches a server whose polls all exceed their first limit, and the server reports that it is late.
+// The database is so slow that all polls exceed pollTimeout. A revocation nevertheless reaches the server, and the
+// server reports errLate.
 func TestRevocationReachesServerWithSlowDatabase(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		created, bearer := create(t, s, ordinary("ci"))
@@ -89,7 +93,7 @@ func TestRevocationReachesServerWithSlowDatabase(t *testing.T) {
 	})
 }
 
-// A request with an unknown id waits while a poll runs out of time.
+// If a poll runs out of time, a request with an unknown id waits for the next poll.
 func TestNewTokenIsValidWithSlowDatabase(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		w := watch(t, s)

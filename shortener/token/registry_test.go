@@ -13,12 +13,12 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// watched is a registry under test.
+// watched is a registry whose polls and passes of the recorder a test can await.
 type watched struct {
 	*Registry
 	t        *testing.T
 	clock    atomic.Int64 // nanoseconds since 1970
-	polls    chan error   // gets the result of each poll while the test receives
+	polls    chan error   // gets the result of a poll if the test waits for it
 	recorded chan error   // gets the result of each pass of the recorder
 	count    atomic.Int64 // number of polls
 	stop     func()       // ends Run
@@ -85,7 +85,7 @@ func receive(t *testing.T, from chan error) error {
 	}
 }
 
-func TestAuthenticate(t *testing.T) {
+func TestAuthenticateChecksIDSecretAndExpiry(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		first, bearer := create(t, s, ordinary("first"))
 		limited := ordinary("limited")
@@ -113,8 +113,8 @@ func TestAuthenticate(t *testing.T) {
 	})
 }
 
-// A revocation through another connection reaches the registry with the next poll. A revoked token keeps
-// its name.
+// After the next poll, the registry refuses a token that was revoked through another connection.
+// Name still returns the name of the revoked token.
 func TestRevocationReachesRegistry(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		created, bearer := create(t, s, ordinary("ci"))
@@ -131,7 +131,7 @@ func TestRevocationReachesRegistry(t *testing.T) {
 	})
 }
 
-// A token that was created a moment ago is valid at once.
+// A token is valid as soon as Create has returned.
 func TestNewTokenIsValidAtOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		w := watch(t, s)
@@ -142,7 +142,7 @@ func TestNewTokenIsValidAtOnce(t *testing.T) {
 	})
 }
 
-// Requests with unknown ids share polls, and the polls have a limited rate.
+// Many requests with unknown ids share few polls, because the rate of polls is limited.
 func TestUnknownIDsSharePolls(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		w := watch(t, s)
@@ -163,8 +163,8 @@ func TestUnknownIDsSharePolls(t *testing.T) {
 	})
 }
 
-// A known token needs no query, so it stays valid during an outage. An unknown token is not refused,
-// because it may be valid.
+// A known token needs no query, so it stays valid during an outage. For an unknown token, the error
+// is ErrUnavailable and not ErrUnknown, because the token may be valid.
 func TestOutageKeepsTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
@@ -200,7 +200,7 @@ func TestNewRegistryFailsWithoutDatabase(t *testing.T) {
 	}
 }
 
-// The recorder writes the first use in an hour and no other.
+// The recorder writes only the first use of a token in an hour.
 func TestUsesAreRecordedOncePerHour(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
@@ -228,7 +228,7 @@ func TestUsesAreRecordedOncePerHour(t *testing.T) {
 	})
 }
 
-// A use that could not be recorded is recorded later.
+// If a use cannot be recorded, the recorder tries again later.
 func TestFailedRecordIsRepeated(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)

@@ -34,7 +34,7 @@ func onEngines(t *testing.T, test func(*testing.T, Store)) {
 	})
 }
 
-// ordinary returns a token to create.
+// ordinary returns an argument for Create, with usual scopes and a usual rate.
 func ordinary(name string) Token {
 	return Token{Name: name, Scopes: ScopeCreate | ScopeRead, Rate: 100, CreatedAt: storetest.Moment()}
 }
@@ -95,7 +95,7 @@ func TestStoreKeepsTokens(t *testing.T) {
 	})
 }
 
-// The database has the digest of the secret and not the secret.
+// The database contains the digest of the secret, and not the secret.
 func TestStoreKeepsNoSecret(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
@@ -121,7 +121,8 @@ func TestStoreKeepsNoSecret(t *testing.T) {
 	})
 }
 
-// The index decides which of several concurrent creations gets a name.
+// Exactly one of several concurrent creations gets a name, because the index of the
+// database decides.
 func TestNamesOfValidTokensAreUnique(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		var wg sync.WaitGroup
@@ -158,7 +159,8 @@ func TestCreateRefusesBadName(t *testing.T) {
 	})
 }
 
-// The database refuses a row that a server could not use, even if a person changes it.
+// The database refuses a row that a server could not use, even if a person writes the
+// row.
 func TestDatabaseRefusesBadRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		create(t, s, ordinary("ci"))
@@ -170,7 +172,7 @@ func TestDatabaseRefusesBadRows(t *testing.T) {
 	})
 }
 
-// A change that does not take place leaves the version unchanged.
+// A call of Create or Revoke that fails does not increment the version.
 func TestVersionCountsChanges(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		want := func(want int64) {
@@ -193,7 +195,7 @@ func TestVersionCountsChanges(t *testing.T) {
 	})
 }
 
-// A server whose clock is slow does not move the last use back.
+// A server whose clock is slow cannot set the last use to an earlier hour.
 func TestRecordUseKeepsLatestHour(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		created, _ := create(t, s, ordinary("ci"))

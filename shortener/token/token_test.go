@@ -39,7 +39,7 @@ func TestParseBearerRefusesOtherTexts(t *testing.T) {
 	}
 }
 
-func TestParseID(t *testing.T) {
+func TestParseIDAcceptsOnlyPositiveNumbers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"7", "00000007"} {
 		if id, err := ParseID(text); id != 7 || err != nil {
@@ -53,7 +53,7 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-func TestCheckName(t *testing.T) {
+func TestCheckNameRefusesInvalidNames(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"c", "ci pipeline", "Müller", strings.Repeat("ü", 64)} {
 		if err := CheckName(name); err != nil {
@@ -67,7 +67,7 @@ func TestCheckName(t *testing.T) {
 	}
 }
 
-func TestScopes(t *testing.T) {
+func TestScopesAreParsedAndFormatted(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"create": "create", "read, create": "create,read", "edit,edit": "edit", "admin,read": "read,admin",
@@ -85,7 +85,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-func TestHasScope(t *testing.T) {
+func TestAdminImpliesEveryScope(t *testing.T) {
 	t.Parallel()
 	all := []Scopes{ScopeCreate, ScopeRead, ScopeEdit, ScopeAdmin}
 	for _, tt := range []struct {

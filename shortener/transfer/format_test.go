@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// testOwners has the owners of the files in testdata.
+// testOwners returns the owners whose names occur in the files in testdata.
 func testOwners() *Owners {
 	return NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 2, Name: "amelie@example.com"}, {ID: 3, Name: "foo@example.com"}})
 }
@@ -33,7 +33,7 @@ func testImporter() *Importer {
 	return &Importer{Owners: testOwners(), Rules: shortener.ImportRules{Self: self, Now: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)}}
 }
 
-// checked returns what an import makes of each record of a file.
+// checked returns a text with the link or the refusal for each record of a file.
 func checked(t *testing.T, f Format, file io.Reader) string {
 	t.Helper()
 	var out strings.Builder
@@ -60,7 +60,7 @@ func checked(t *testing.T, f Format, file io.Reader) string {
 	return out.String()
 }
 
-func TestGoldenFiles(t *testing.T) {
+func TestFilesOfEveryFormatAreRead(t *testing.T) {
 	t.Parallel()
 	for f, name := range map[Format]string{
 		CSV: "csv.csv", NDJSON: "ndjson.jsonl", Shlink: "shlink.csv", YOURLS: "yourls.csv", Kutt: "kutt.csv", Golink: "golink.jsonl",
@@ -105,18 +105,18 @@ func TestWrongHeaderIsAnError(t *testing.T) {
 	}
 }
 
-// endless is a file with a beginning, many equal bytes and an end.
+// endless returns a file that consists of begin, n equal bytes and end.
 func endless(begin string, n int64, end string) io.Reader {
 	return io.MultiReader(strings.NewReader(begin), io.LimitReader(same(strings.Repeat("x", 64<<10)), n), strings.NewReader(end))
 }
 
-// same reads as its text, repeated without an end.
+// same is a reader that never ends, and returns equal bytes.
 type same string
 
 func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
-// A record of any length is refused without keeping it in memory, and the next line is read. The test is not parallel,
-// because it measures the memory of the process.
+// A record of any length must be refused without the whole record in memory, and the next line must be read. The test
+// is not parallel, because it measures the memory of the process.
 func TestLongRecordsAreRefused(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`
@@ -154,7 +154,7 @@ func TestLongRecordsAreRefused(t *testing.T) {
 	}
 }
 
-// The records that wait for their insert need little memory, whatever else their lines contain. The test is not parallel,
+// Records that wait for their insert must need little memory, even if their lines are long. The test is not parallel,
 // because it measures the memory of the process.
 func TestCheckedRecordsAreSmall(t *testing.T) {
 	const lines = 200
@@ -186,7 +186,7 @@ func TestCheckedRecordsAreSmall(t *testing.T) {
 	}
 }
 
-// An unclosed quotation mark does not hide the records after it for long.
+// An unclosed quotation mark hides only the records in about the next 64 KiB. The later ones are read.
 func TestRecordsAfterAnUnclosedQuotationMark(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fuzz reads files of a format. Each record that passes the check is the same after an export in both formats.
+// fuzz reads files of a format. If a record passes the check, it must be the same after an export and an
+// import, in CSV and in NDJSON.
 func fuzz(f *testing.F, format Format, seed string) {
 	file, err := os.ReadFile(filepath.Join("testdata", seed))
 	if err != nil {
@@ -57,7 +58,7 @@ func readAll(t *testing.T, format Format, text []byte) {
 	}
 }
 
-// again returns a record that was written and read.
+// again writes a record in a format, and returns the record that a reader then reads.
 func again(t *testing.T, i *Importer, f Format, r *Record) (got Record) {
 	t.Helper()
 	var file bytes.Buffer

@@ -69,7 +69,7 @@ func (d database) execute(t *testing.T, statement string) {
 	}
 }
 
-// visit counts visits in the present hour. Each call needs another writer.
+// visit stores visits in the present hour. Each call needs another writer.
 func (d database) visit(t *testing.T, writer string, totals map[string]visits.Count) {
 	t.Helper()
 	p := visits.Part{Writer: writer, Sequence: 1}
@@ -89,7 +89,7 @@ func (d database) wantTotals(t *testing.T, want map[string]visits.Count, codes .
 	}
 }
 
-// imported imports a file and returns the figures and the refusals.
+// imported imports a file. It returns the Summary and the texts of the refusals.
 func imported(t *testing.T, i *Importer, f Format, file string) (Summary, []string) {
 	t.Helper()
 	var refusals []string
@@ -116,7 +116,7 @@ func importer(d database) *Importer {
 	return i
 }
 
-// exported exports a database.
+// exported returns an export of a database.
 func exported(t *testing.T, d database, owners *Owners, f Format) string {
 	t.Helper()
 	var file bytes.Buffer
@@ -138,7 +138,7 @@ func exported(t *testing.T, d database, owners *Owners, f Format) string {
 	return file.String()
 }
 
-// fill inserts links of every kind, in several parts of an export, and visits.
+// fill inserts links of every kind and their visits. There are more links than in one part of an export.
 func fill(t *testing.T, d database) {
 	t.Helper()
 	totals := make(map[string]visits.Count)
@@ -172,8 +172,8 @@ func fill(t *testing.T, d database) {
 	d.visit(t, "w", totals)
 }
 
-// The export of a database that imported an export equals this export byte by byte, even if the import goes to the other engine. A
-// repeated import changes nothing, and neither does an import into the database of the export.
+// An export is imported into an empty database, also of the other engine. The export of this database equals the first export
+// byte by byte. A repeated import changes nothing. An import into the exported database changes nothing either.
 func TestExportOfImportEqualsExport(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
@@ -251,8 +251,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	})
 }
 
-// A link and its visits are imported in one transaction. So an import that ended early may be repeated, even if its links were
-// visited in between.
+// A link and its visits are imported in one transaction. So an import that ended early may be repeated, even if there were
+// visits after it.
 func TestLinkIsImportedWithItsVisits(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		const file = "code,url,created_at,human_visits,bot_visits\na,https://example.com/a,2020-01-02T03:04:05Z,5,1\nb,https://example.com/b,2020-01-02T03:04:05Z,,\n"
@@ -282,7 +282,7 @@ func TestLinkIsImportedWithItsVisits(t *testing.T) {
 	})
 }
 
-// A link that is in the database already keeps its visits.
+// A link that is already in the database keeps its visits.
 func TestPresentLinksKeepTheirVisits(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		d := open()
@@ -362,10 +362,10 @@ func TestImportEndsWithAnError(t *testing.T) {
 	}
 }
 
-// slowLinks inserts links in a second each.
+// slowLinks takes a second for each InsertWith.
 type slowLinks struct {
 	brokenLinks
-	free []time.Duration // times between two inserts
+	free []time.Duration // times from the end of an InsertWith to the next one
 	last time.Time
 }
 
@@ -379,7 +379,7 @@ func (s *slowLinks) InsertWith(_ context.Context, links []shortener.Link, _ func
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// Between two parts, an import leaves the database to other processes that poll for its lock.
+// Between two parts, an import pauses, so that other processes that poll for the lock of the database can take it.
 func TestImportPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, pauses := range []bool{false, true} {

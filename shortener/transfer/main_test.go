@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// allocated returns the number of bytes that the test allocated so far.
+// allocated returns the number of bytes that the process has allocated so far.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

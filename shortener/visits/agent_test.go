@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestUserAgentsAreClassified has user agents of programs, and of browsers with the device of each.
+// TestUserAgentsAreClassified checks user agents of programs, which must be bots, and those of
+// browsers, with their devices.
 func TestUserAgentsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, robot := range []string{
@@ -81,7 +82,7 @@ func TestAgentsClassifiesAgainAfterReplacement(t *testing.T) {
 	}
 }
 
-func TestReferrerHost(t *testing.T) {
+func TestReferrerHostKeepsOnlyTheHost(t *testing.T) {
 	t.Parallel()
 	for referrer, want := range map[string]string{
 		"":                                     "",

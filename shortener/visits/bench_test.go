@@ -9,8 +9,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// BenchmarkApply measures parts of 4,096 rows, each of another link, and BenchmarkTop reads the links with the most visits
-// among 40,960 rows.
+// BenchmarkApply measures parts of 4,096 rows, each of a different link. BenchmarkTop measures how long it takes to find
+// the links with the most visits among 40,960 rows.
 func BenchmarkApply(b *testing.B) {
 	benchEngines(b, func(b *testing.B, s Store) {
 		n := 0

@@ -17,10 +17,10 @@ const (
 	robot   = "Mozilla/5.0 (compatible; Examplebot/1.0; +https://example.com/bot)"
 )
 
-// memory is an Applier that adds the rows of all parts.
+// memory is an Applier that adds up the counts of all parts.
 type memory struct {
 	rows   map[string]Count
-	facets map[FacetRow]Count // by rows without a count
+	facets map[FacetRow]Count // the keys are rows whose Count is zero
 	last   Part
 	fail   error // returned by the next Apply
 	lose   bool  // whether the next Apply applies the part before it fails
@@ -93,7 +93,8 @@ func TestCounterCountsFacets(t *testing.T) {
 	})
 }
 
-// A flush whose reply was lost is repeated with the same content. Visits that arrive in between are in the next one.
+// A flush whose reply was lost is repeated with the same content. Visits that arrive after the first attempt are
+// in the next flush.
 func TestFlushIsRepeatedUnchanged(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		m := newMemory()
@@ -119,7 +120,8 @@ func TestFlushIsRepeatedUnchanged(t *testing.T) {
 	}
 }
 
-// A part that the database may have stored under a number that it forgot is dropped, because it might count twice.
+// The database may have stored a part and then forgotten the writer. The counter drops such a part, because a
+// repetition could count it twice.
 func TestForgottenRepetitionIsDropped(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, Detail: true})
@@ -198,7 +200,7 @@ func TestRunReportsLostVisits(t *testing.T) {
 	})
 }
 
-// Count runs on many goroutines during flushes that fail at times, and no visit is lost or doubled.
+// Many goroutines call Count during flushes, some of which fail. No visit may be lost or counted twice.
 func TestConcurrentCountsAndFlushes(t *testing.T) {
 	m := newMemory()
 	var n int
@@ -224,7 +226,7 @@ func TestConcurrentCountsAndFlushes(t *testing.T) {
 		case <-counted:
 			running = false
 		default:
-			_ = c.FlushNow(t.Context()) // every third one fails on purpose
+			_ = c.FlushNow(t.Context()) // every third Apply fails on purpose
 		}
 	}
 	for c.unstored() > 0 {

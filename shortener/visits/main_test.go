@@ -38,7 +38,7 @@ func noon() time.Time { return time.Date(2026, 3, 4, 12, 30, 0, 0, time.UTC) }
 // at returns the hour of noon plus a number of hours.
 func at(hours int64) int64 { return hourOf(noon()) + hours }
 
-// apply applies a part. It registers the writer, which may be registered already.
+// apply registers the writer of a part and applies the part.
 func apply(t *testing.T, s Store, p Part) {
 	t.Helper()
 	if err := errors.Join(s.Register(t.Context(), p.Writer), s.Apply(t.Context(), p)); err != nil {

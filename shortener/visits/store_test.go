@@ -50,9 +50,9 @@ func TestApplyRefusesPartWithoutItsPredecessor(t *testing.T) {
 	})
 }
 
-// Several writers add to the same rows and repeat each part at the same time. The sums are exact, no transaction
-// fails because of a deadlock, and no group exceeds MaxValues.
-func TestConcurrentWriters(t *testing.T) {
+// Several writers add to the same rows at the same time, and repeat each part. The sums must be exact, no
+// transaction may fail because of a deadlock, and no group may exceed MaxValues.
+func TestConcurrentWritersCountEachPartOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		const writers, parts, codes = 4, 5, 20
 		day := at(0) / hoursPerDay
@@ -90,7 +90,7 @@ func TestConcurrentWriters(t *testing.T) {
 	})
 }
 
-// After a group is full, each of its stored values is still counted separately. Another day has another group.
+// After a group is full, each of its stored values is still counted separately. The limit applies to each day.
 func TestFullGroupKeepsItsValues(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
@@ -119,7 +119,7 @@ func TestFullGroupKeepsItsValues(t *testing.T) {
 	})
 }
 
-func TestSeries(t *testing.T) {
+func TestSeriesContainsTheHoursOfTheRange(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"a", at(-24), 0, Count{1, 0}}, {"a", at(0), 0, Count{2, 1}}, {"a", at(1), 0, Count{4, 0}}, {"b", at(0), 0, Count{9, 9}},
@@ -147,7 +147,7 @@ func TestSeries(t *testing.T) {
 	})
 }
 
-func TestTop(t *testing.T) {
+func TestTopSortsLinksOfTheRangeByVisits(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"anon", at(0), 0, Count{3, 0}}, {"five", at(-1), 5, Count{1, 1}}, {"five", at(0), 5, Count{2, 0}}, {"six", at(0), 6, Count{0, 9}},
@@ -187,7 +187,8 @@ func TestPastStatementMayBeRepeated(t *testing.T) {
 	})
 }
 
-// While the database is busy, a query for a person fails after a short time, and Totals waits.
+// While the database is busy, Series and Facet fail after readTimeout, because a person waits for their results.
+// Totals waits.
 func TestTotalsWaitsForBusyDatabase(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}})
@@ -254,7 +255,8 @@ func TestExpireKeepsTotals(t *testing.T) {
 	})
 }
 
-// A writer whose number was removed begins again with another name.
+// After the number of an idle writer was removed, the counter continues as a new writer, and counts each visit
+// once.
 func TestExpireForgetsIdleWriters(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		c := New(Config{Store: s, Now: noon})
@@ -271,8 +273,8 @@ func TestExpireForgetsIdleWriters(t *testing.T) {
 	})
 }
 
-// A writer repeats a part after the database has forgotten the writer. The part counts once, even if it is the first one of
-// the writer, and the next part is stored.
+// A counter repeats a part after the database has forgotten its writer. The visits of the part must count once,
+// even if the part is the first one of the writer. The next part must be stored.
 func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		lose := false
@@ -295,7 +297,7 @@ func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
 				wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
 				wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), float64(n+1))
 			}
-			c.Count(Visit{Code: "a", Agent: browser}) // the first part of the new writer; the next round loses its second part
+			c.Count(Visit{Code: "a", Agent: browser}) // the first part of the new writer; in the next round, the reply to its second part is lost
 			if err := c.FlushNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
