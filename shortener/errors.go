@@ -12,8 +12,8 @@ var (
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
-	// ErrGone, so clients get the same answer as for a deleted link. But the link resolves again
-	// after the host is removed from the list.
+	// ErrGone, because the link does not resolve, as if it were deleted. But it resolves again after
+	// the host is removed from the list.
 	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
 	ErrAliasTaken = errors.New("the alias belongs to another link")

@@ -11,8 +11,8 @@ import (
 )
 
 // ImportRules check links that are imported from another service or from another database. Times in the past, long codes
-// and links without an expiry are valid, because such links exist already. The block list does not apply, because a link
-// to a blocked host may exist in the store. Such a link does not resolve.
+// and links without an expiry are valid, because such links exist already. The block list does not apply: a link to a
+// blocked host may be imported, but it does not resolve.
 type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
@@ -63,8 +63,8 @@ func (r *ImportRules) checkCode(code string) error {
 
 const reasonFixed = "must be absent for a fixed link, whose URL never changes"
 
-// maxVersion is the greatest version that an import accepts. After it, an int64 has room for more changes than a link can
-// have.
+// maxVersion is the greatest version that an import accepts. The version still fits in an int64 after every further
+// change.
 const maxVersion = 1 << 53
 
 // checkDetails returns a copy of d, or nil if d has only default values.

@@ -31,8 +31,8 @@ const (
 	lookupTimeout = 900 * time.Millisecond
 	// createdSize is the maximum number of created links that the cache keeps for their first look-up. It is a power of two.
 	createdSize = 4096
-	// entryUnit is a number of bytes. For each entryUnit of its code, its URL and its details, a link counts as one more
-	// link.
+	// entryUnit is a number of bytes. A link counts as one more link for each entryUnit bytes of its code, its URL and its
+	// details together.
 	entryUnit = 256
 )
 

@@ -32,8 +32,8 @@ import (
 	"keypool/internal/quota"
 )
 
-// Token describes an API token without its secret. If an event has not happened or will never happen, its time is
-// zero.
+// Token describes an API token without its secret. A time is zero if its event has not happened or will never
+// happen.
 type Token struct {
 	ID         int64
 	Name       string

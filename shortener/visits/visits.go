@@ -64,7 +64,7 @@ const MaxValues = 100
 const (
 	secondsPerHour = 3600
 	hoursPerDay    = 24
-	// past stands for an hour in the row of a link whose visits belong to no hour: those before the import of
+	// past is the Hour of the row with the visits of a link that belong to no hour: those before the import of
 	// the link, and those that are older than the retention time.
 	past = 0
 )
