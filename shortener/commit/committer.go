@@ -107,8 +107,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // If the program crashes before the transaction of the store commits, the store has no row.
 // If the program crashes after this commit and before the answer, the store has a row. In
 // both cases the creation was not acknowledged, and all keys of the batch are abandoned: they
-// are never handed out again. An audit recognises the used keys of the batch by the rows of
-// the store.
+// are never handed out again. The rows of the store show an audit which keys of the batch are
+// used.
 func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
