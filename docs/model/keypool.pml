@@ -1,7 +1,9 @@
 /*
- * A spin model of the protocol that supplies Keypool with keys. Two workers and two servers share
- * one ledger and one Redis pool. Workers, servers and Redis may fail. The model proves two
- * invariants of docs/guarantees.md for every order of the steps:
+ * A spin model of the protocol that supplies Keypool with keys. A worker reserves numbers in the
+ * ledger and pushes their codes to the pool in Redis. A server takes batches of codes from the
+ * pool, gives the codes to creations and then settles the batch. In the model, two workers and two
+ * servers share one ledger and one pool. Workers, servers and Redis may fail. spin tries every
+ * order of the steps and proves two guarantees of docs/guarantees.md:
  *
  *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
  *       another key. No number is available in two places (`waitsTwice` stays empty).
@@ -19,9 +21,9 @@
  * The model includes the following:
  *   - A ledger transaction or a Lua script is one atomic step.
  *   - A process may stop between any two steps, permanently (killed) or for a long time (frozen).
- *     In the same way, a command may arrive late.
+ *   - A command may arrive late.
  *   - Any process may be declared dead at any time, even if it is alive. Then another worker adopts
- *     its range, and its batches are withdrawn. The process may continue later.
+ *     its range, and its batches are withdrawn. The process that was declared dead may continue.
  *   - Any reply may be lost, any number of times.
  *   - A late Take may arrive after the repeated Take, even in another epoch.
  *   - The pool may be flushed within a run of Redis.
@@ -35,7 +37,7 @@
  *   - The second batch of a Source, because the accounts of each batch are separate.
  *   - A Take from an empty pool.
  *   - Aliases and the fallback.
- *   - The memory pool, and therefore ledger rows in the states reserved and batch.
+ *   - The memory pool. Therefore no ledger row is in the state reserved or batch.
  *   - A rollback of the ledger, after which the ledger skips ahead.
  *
  * One search cannot visit all faults together. docs/model/check (`make model`) runs several
@@ -55,20 +57,22 @@
  *   spin -a -DNO_mark keypool.pml && cc -O2 -DSAFETY -o pan pan.c && ./pan -m10000
  *   spin -t -p -g -DNO_mark keypool.pml
  *
- * The protections follow. The comment of each protection describes the counter-example that spin
- * finds without the protection. If a fault row has a control of the same name, that control shows
- * the error on real servers.
+ * The macros below are the protections. With the macro NO_lock, the model has no protection lock,
+ * and so on. The comment of each protection describes the error that spin then finds. If a fault
+ * row (docs/testing.md) has a control of the same name, that control shows the error on real
+ * servers.
  */
 
-/* lock: two workers call Reserve and read the same counter. The same numbers are pushed under two
- * range ids. */
+/* lock: without it, two workers call Reserve and read the same counter. The same numbers are then
+ * pushed under two range ids. */
 #ifdef NO_lock
 #define LOCK
 #else
 #define LOCK atomic
 #endif
 
-/* mark: the reply of a Push is lost. The repeated Push pushes the same numbers again. */
+/* mark: the reply of a Push is lost. Without the mark of the range, the repeated Push pushes the same
+ * numbers again. */
 #ifdef NO_mark
 #define MARK(id) next
 #else
@@ -76,23 +80,24 @@
 #endif
 
 /* floor: a worker freezes before its first Push. Another worker adopts its range, delivers it and
- * deletes its mark. The first worker continues and pushes the range from the beginning. */
+ * deletes its mark. Without the floor, the first worker continues and pushes the range from the
+ * beginning. */
 #ifdef NO_floor
 #define FLOOR 0
 #else
 #define FLOOR pool.floor
 #endif
 
-/* guard: the data is copied, a Take pops codes, and Redis restarts from the copy. Another Take pops
- * the same codes. */
+/* guard: the data is copied, a Take pops codes, and Redis restarts from the copy. Without the
+ * comparison of the runs of Redis, another Take pops the same codes. */
 #ifdef NO_guard
 #define GUARD (pool.opened != 0)
 #else
 #define GUARD (pool.opened == redis)
 #endif
 
-/* takeid: the reply of a Take is lost. The repeated Take pops other codes. Their record overwrites
- * the record of the first codes, which are then in no account. */
+/* takeid: the reply of a Take is lost. Without the batch id, the repeated Take pops other codes, and
+ * their record overwrites the record of the first codes. The first codes are then in no account. */
 #ifdef NO_takeid
 #define TAKES(s) 0
 #else
@@ -100,15 +105,16 @@
 #endif
 
 /* lastid: a holder is declared dead or released, and its last batch id is deleted. A late Take of
- * this holder pops codes under an id that was used before. It overwrites the recorded or withdrawn
- * batch that has this id. The codes of the overwritten batch are then in no account. */
+ * this holder pops codes under an id that was used before. Their record overwrites the recorded or
+ * withdrawn batch that has this id. The codes of the overwritten batch are then in no account. */
 #ifdef NO_lastid
 #define LASTID 0
 #else
 #define LASTID 255
 #endif
 
-/* record: the reply of a Settle is lost. The repeated Settle returns the unused codes again.
+/* record: the reply of a Settle is lost. If Settle did not require a record of the batch, the
+ * repeated Settle would return the unused codes again.
  * same: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins.
  * The pool of the new epoch has no batch ids. The late Take pops codes from this pool under the id
  * of the old batch. When the server settles the old batch, the script deletes the record of the new
