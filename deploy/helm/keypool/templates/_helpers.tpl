@@ -27,7 +27,8 @@ KGS_PAGE_BELOW: {{ .Values.pool.pageBelow | toString | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The parts of a pod that both programs share. component is shortener or kgs, and of its values. */}}
+{{/* The objects of one program. Arguments: root is the root context, component is shortener or kgs, of is the
+     values of the component, port is its port, and env is a list of further environment variables. */}}
 {{- define "keypool.deployment" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -48,7 +49,7 @@ spec:
     spec:
       automountServiceAccountToken: false
       enableServiceLinks: false
-      terminationGracePeriodSeconds: 30 # preStop, and 15 s for the program
+      terminationGracePeriodSeconds: 30 # 5 s for preStop, 15 s for the program, and a reserve
       {{- with .root.Values.imagePullSecrets }}
       imagePullSecrets: {{- toYaml . | nindent 8 }}
       {{- end }}
@@ -77,12 +78,12 @@ spec:
           {{- with .env }}
           env: {{- toYaml . | nindent 12 }}
           {{- end }}
-          # /livez answers while the process runs. /readyz answers while the program can do its work, so an outage
-          # of the database takes a pod out of the Service and does not restart it.
+          # /livez has status 200 while the process runs, and /readyz while the program can do its work. So an outage of
+          # the database takes a pod out of the Service, but does not restart it.
           startupProbe:
             httpGet: {path: /livez, port: admin}
             periodSeconds: 2
-            failureThreshold: 30 # a start fails by itself after 30 s
+            failureThreshold: 30 # a program whose start fails ends by itself within 30 s
           livenessProbe:
             httpGet: {path: /livez, port: admin}
             timeoutSeconds: 5
@@ -92,7 +93,7 @@ spec:
             timeoutSeconds: 5
           lifecycle:
             preStop:
-              sleep: {seconds: 5} # until the Service no longer sends connections here
+              sleep: {seconds: 5} # in this time the Service stops sending connections to the pod
           resources: {{- toYaml .of.resources | nindent 12 }}
           securityContext:
             allowPrivilegeEscalation: false
