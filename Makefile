@@ -1,17 +1,18 @@
-# docs/testing.md describes the suites. CONTRIBUTING.md describes each target.
+# CONTRIBUTING.md describes each target. docs/testing.md describes experiments, claims, controls and suites.
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # The fuzz targets, each with its package.
 FUZZ     ?= shortener/destination/FuzzURL,shortener/FuzzAlias,web/FuzzCreateBody,web/api/FuzzLinkJSON,web/FuzzPatch,web/FuzzBulk,web/FuzzIdempotencyKey,kgs/codespace/FuzzRank,shortener/transfer/FuzzImportCSV,shortener/transfer/FuzzImportNDJSON,shortener/transfer/FuzzImportShlink,shortener/transfer/FuzzImportYOURLS,shortener/transfer/FuzzImportKutt,shortener/transfer/FuzzImportGolink
-# The size of each fault row. Size 1 means, for example, 200 kills or a minute of load.
+# The size of each fault row of `make drill`. Size 1 is the full size, for example 200 kills or a minute of load.
 SCALE    ?= 1
 # More flags for `loadtest all`, such as --full, --only=drain or --controls.
 LOADTEST ?=
-# More flags for the comparison.
+# More flags for `make compare`, such as --controls.
 COMPARE  ?=
-# The key sources and fault rows to run, such as SOURCE=ticket and ROW=10. Empty means all.
+# The key sources that `make conformance` tests, and the fault rows that `make drill` runs, such as SOURCE=ticket
+# and ROW=10. If they are empty, all run.
 SOURCE   ?=
 ROW      ?=
 # With 1/2, `make drill`, `make loadtest`, `make compare` and `make bench` run every second experiment, beginning
@@ -19,15 +20,16 @@ ROW      ?=
 SHARE    ?=
 # With --strict, a failed speed claim fails the run. `make nightly` sets it.
 STRICT   ?=
-# FULL=1 measures the bars at full size. ONLY=redirect,keys runs only bars/redirect and bars/keys.
+# A bar is an aim of the project. FULL=1 measures the bars at full size. ONLY=redirect,keys runs only
+# bars/redirect and bars/keys.
 FULL     ?=
 ONLY     ?=
 
 golangci-lint := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.13.2
 buf := go run github.com/bufbuild/buf/cmd/buf@v1.75.0
 helm := go run helm.sh/helm/v3/cmd/helm@v3.19.5
-# The keeper finds or starts the databases that tests use, and stops those that it started. `keeper need`
-# installs programs.
+# The keeper finds or starts the databases that tests use. At the end it stops those that it started.
+# `keeper need` installs programs.
 keeper := bin/keeper
 share := $(addprefix --share=,$(SHARE))
 experiments := bin/loadtest experiments $(share)
@@ -35,18 +37,19 @@ comma := ,
 
 .PHONY: build run test lint generate rules helm model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus citus-test citus-drill ways smoke nightly keeper
 
-# The linker sets the version, because Go's own version stamp fails in a tree that git does not trust.
+# The linker sets the version. Go could read it from git (-buildvcs), but a build then fails in a directory
+# that git does not trust.
 build:
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
-# On a terminal the server runs as a separate job. Therefore Ctrl-C reaches only the server, and make
-# ends with the server's exit status. If make is killed, the server gets SIGTERM.
+# On a terminal, bash runs the server as a job of its own (-m). So Ctrl-C reaches only the server, and make
+# ends with the exit status of the server. If make is killed, the server gets SIGTERM.
 run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
-# The race detector checks this project's code and the code that it calls, except SQLite. SQLite is C
-# code translated to Go. It starts no goroutines, and checking it took most of the time.
+# The race detector checks all code except SQLite, which is C code translated to Go. SQLite starts no
+# goroutines, and to check it takes most of the time.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze promtool
 	$(keeper) run go test -race -timeout 20m -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
@@ -59,7 +62,7 @@ lint:
 	go vet -tags drill,compose,citus,helm ./...
 	$(golangci-lint) run
 
-# Generates the code of the key service from its definition. The code is up to date if nothing changes.
+# Generates the Go code of the key service from its .proto file. `.ci/run` fails if this changes the code.
 generate:
 	cd kgs/keyserver && $(buf) generate
 
@@ -74,13 +77,14 @@ helm:
 	$(helm) lint --strict --set image.tag=v1,secretName=keypool deploy/helm/keypool
 	HELM="$(helm)" go test -tags helm -count 1 -run TestChart ./deploy
 
-# Searches the model of the protocol between workers, servers, ledger and pool: with all
-# protections, and without each protection.
+# Proves the model of the protocol between workers, servers, ledger and pool (docs/model/keypool.pml). It also
+# shows that the proof fails without each protection.
 model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
 
-# Removes some protections from the product, one at a time, and runs unit tests, which must then fail.
+# Removes some protections from the product, one at a time, and runs the unit tests of each. These tests must
+# then fail.
 controls: keeper
 	$(keeper) need redis-server postgres
 	go test -tags drill -count 1 -timeout 20m ./loadtest/controls
@@ -103,18 +107,19 @@ fuzz:
 		set -x; go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) ./$${target%/*} || exit 1; { set +x; } 2>/dev/null; \
 	done
 
-# Kills, freezes and starves running programs under load, with and without each protection.
+# Runs the fault rows: they kill, freeze and overload running programs, with and without each protection.
 drill: build keeper
 	$(keeper) need redis-server postgres pgbouncer iptables
 	$(experiments) $(if $(ROW),$(addprefix fault/,$(subst $(comma), ,$(ROW))),fault) $(STRICT) --controls --scale $(SCALE) --report loadtest/report/drill --markdown bin/drill.md
 
-# Checks on real processes the rules that every key source must keep. Key sources that are broken on
-# purpose must break a rule.
+# Checks the rules of key sources on real processes. As controls, it runs programs that are broken on purpose,
+# which must break a rule.
 conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
 
-# Runs the tests of links on Citus, and its fault rows with and without each protection. They need Citus or a Docker engine.
+# Runs the tests of links on Citus, and the fault rows of Citus with and without each protection. They need Citus
+# or a Docker engine.
 citus: citus-test citus-drill
 
 citus-test: keeper
@@ -145,7 +150,7 @@ smoke: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) --suite change --controls --scale 0.1 --report loadtest/report/smoke
 
-# Tests the four ways in which tests get databases.
+# Tests the four ways in which tests get databases: servers that variables name, Docker, installed programs, apt.
 ways: keeper
 	TEST_SERVERS=apt go test -count 1 -run TestWay ./internal/testenv/keeper
 	TEST_SERVERS=machine go test -count 1 -run TestWay ./internal/testenv/keeper

@@ -27,8 +27,8 @@ const (
 	downTimeout  = 2 * time.Minute
 )
 
-// project is one instance of the services in docker-compose.yml and perhaps a second file, with its own project
-// name and ports.
+// project is one instance of the services in docker-compose.yml, with its own project name and ports. A further file of
+// deploy/compose may change the services.
 type project struct {
 	t       *testing.T
 	ctx     context.Context
@@ -39,7 +39,6 @@ type project struct {
 	server1, server2, prometheus string // base URLs
 }
 
-// TestComposeServicesWorkTogether creates all services, uses them and removes them.
 func TestComposeServicesWorkTogether(t *testing.T) {
 	p := newProject(t)
 	p.up()
@@ -53,8 +52,8 @@ func TestComposeServicesWorkTogether(t *testing.T) {
 	p.await("the pool is full in Prometheus", p.poolFilled)
 }
 
-// TestComposeRedisCluster also kills the master of a part of the pool.
-func TestComposeRedisCluster(t *testing.T) {
+// The pool has three lists. The test kills the master of one list.
+func TestComposeServersCreateLinksWithoutAMasterOfTheCluster(t *testing.T) {
 	p := newProject(t, "deploy/compose/redis-cluster.yml")
 	p.up()
 	p.sharesLinks()
@@ -66,8 +65,7 @@ func TestComposeRedisCluster(t *testing.T) {
 	p.sharesLinks()
 }
 
-// TestComposeCitus creates and follows links that are distributed over two workers.
-func TestComposeCitus(t *testing.T) {
+func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p := newProject(t, "deploy/compose/citus.yml")
 	p.up()
 	p.sharesLinks()
@@ -84,11 +82,10 @@ func (p *project) sharesLinks() {
 	}
 }
 
-// newProject returns a project with the services of docker-compose.yml. A further file adds services to them.
+// newProject returns a project with the services of docker-compose.yml. Each further file adds or changes services.
 func newProject(t *testing.T, further ...string) *project {
 	t.Helper()
-	// An interrupt ends the context and not the process, so that an interrupted test also
-	// cleans up.
+	// An interrupt ends the context and not the process. So an interrupted test removes its services.
 	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(cancel)
 	ports := freePorts(t, 3)
@@ -107,7 +104,7 @@ func newProject(t *testing.T, further ...string) *project {
 	return p
 }
 
-// composeCommand prefers version 2, the plugin, to version 1.
+// composeCommand returns the command of Compose: version 2, the Docker plugin, or else version 1.
 func composeCommand(t *testing.T) []string {
 	t.Helper()
 	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() == nil {
@@ -194,7 +191,7 @@ func (p *project) follow(server, code string) (int, string) {
 	return resp.StatusCode, resp.Header.Get("Location")
 }
 
-// healthy returns a check that so many containers are healthy.
+// healthy returns a check that fails unless exactly want containers are healthy.
 func (p *project) healthy(want int) func() error {
 	return func() error {
 		out, err := exec.CommandContext(p.ctx, "docker", "ps", "--format", "{{.Names}}: {{.Status}}",
@@ -267,7 +264,7 @@ func (p *project) poolFilled() error {
 	return nil
 }
 
-// get requires status 200 and decodes the JSON response into v, unless v is nil.
+// get fails unless the response has status 200. If v is not nil, it decodes the JSON response into v.
 func (p *project) get(url string, v any) error {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestDashboardExpressionsParse checks each expression with promtool, as an expression of a rule. Another test, in
-// cmd/internal/server, compares the metrics in them with those that the programs export.
+// The test writes each expression into a recording rule, because promtool checks only rules. A test in
+// cmd/internal/server checks that the programs export the metrics in the expressions.
 func TestDashboardExpressionsParse(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("grafana/keypool.json")

@@ -59,14 +59,14 @@ type container struct {
 	}
 }
 
-// render runs `helm template` with the required values and more arguments. HELM is the command.
+// render runs `helm template` with args. The environment variable HELM is the command that runs Helm.
 func render(t *testing.T, args ...string) ([]object, error) {
 	t.Helper()
 	command := strings.Fields(os.Getenv("HELM"))
 	if len(command) == 0 {
 		t.Fatal("HELM is not set; run the tests with `make helm`")
 	}
-	// A Helm that `go run` builds assumes an old version of Kubernetes.
+	// The version must be given, because a Helm that `go run` builds assumes an old version of Kubernetes.
 	command = append(command, "template", "links", "helm/keypool", "--kube-version", "1.31.0")
 	cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], args...)...)
 	var problem bytes.Buffer
@@ -87,7 +87,7 @@ func render(t *testing.T, args ...string) ([]object, error) {
 	}
 }
 
-// convert converts a YAML value by way of JSON, whose names of members match in any case.
+// convert converts a decoded YAML value to T. It uses package json, which matches names of members in any case.
 func convert[T any](t *testing.T, value any) (to T) {
 	t.Helper()
 	text, err := json.Marshal(value)
@@ -102,6 +102,7 @@ func convert[T any](t *testing.T, value any) (to T) {
 
 var valid = []string{"--set", "image.tag=v1,secretName=keypool-secrets"}
 
+// rendered returns the objects of the chart with valid values and args.
 func rendered(t *testing.T, args ...string) []object {
 	t.Helper()
 	objects, err := render(t, append(slices.Clone(valid), args...)...)
@@ -172,7 +173,7 @@ func TestChartRefusesIncompleteAndInlineSecrets(t *testing.T) {
 	}
 }
 
-// The admin listener of a program that is ready answers the probes with status 200.
+// The test sends the probes to an admin listener that is ready.
 func TestChartProbesPathsThatExist(t *testing.T) {
 	t.Parallel()
 	listener := admin.New(admin.Config{
@@ -192,6 +193,7 @@ func TestChartProbesPathsThatExist(t *testing.T) {
 	}
 }
 
+// hasPort reports whether c has a port with the name and the number. The number 0 matches all numbers.
 func hasPort(c container, name string, number int) bool {
 	for _, p := range c.Ports {
 		if p.Name == name && (number == 0 || p.ContainerPort == number) {
@@ -243,7 +245,7 @@ func contains(all, some map[string]string) bool {
 	return len(some) > 0
 }
 
-// The levels of the pool are in one place. The alert rules read them from the metrics of the programs.
+// The alert rules contain no levels of the pool. They read the levels from the metrics of the programs.
 func TestChartLevelsReachProgramsAndAlerts(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "pool.restartBelow=50%,pool.pageBelow=1000,pool.capacity=100000000,monitoring.prometheusRule=true,monitoring.serviceMonitor=true,networkPolicy.adminFrom[0].podSelector.matchLabels.app=prometheus")

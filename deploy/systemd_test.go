@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// maxExposure is the highest exposure level of a unit that the tests accept. systemd rates
-// units from 0, which is fully sandboxed, to 10.
+// maxExposure is the highest exposure level of a unit that the test accepts. `systemd-analyze security`
+// gives a fully sandboxed unit the level 0, and a unit without a sandbox the level 10.
 const maxExposure = 2.0
 
-// TestSystemdUnitsAreValidAndSandboxed runs systemd-analyze, which needs no running systemd.
+// The test runs systemd-analyze, which needs no running systemd.
 func TestSystemdUnitsAreValidAndSandboxed(t *testing.T) {
 	units, err := filepath.Glob("systemd/*.service")
 	if err != nil || len(units) != 2 {
@@ -30,8 +30,8 @@ func TestSystemdUnitsAreValidAndSandboxed(t *testing.T) {
 	}
 }
 
-// withInstalledProgram returns a copy of the unit that starts a program of this machine, because
-// verify requires that the program exists.
+// withInstalledProgram returns a copy of the unit that starts the test binary, because verify requires
+// that the program exists.
 func withInstalledProgram(t *testing.T, unit string) string {
 	t.Helper()
 	text, err := os.ReadFile(unit)
@@ -54,8 +54,8 @@ func withInstalledProgram(t *testing.T, unit string) string {
 	return path
 }
 
-// analyze fails the test if systemd-analyze reports a warning: it exits with status 0 for
-// directives that it does not know.
+// analyze runs systemd-analyze and returns its output. A warning also fails the test, because
+// systemd-analyze only warns of directives that it does not know, and exits with status 0.
 func analyze(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "systemd-analyze", args...)
