@@ -17,7 +17,7 @@ function shape(name, attributes = {}, ...children) {
   return e;
 }
 
-// emOf returns the font size of a drawing, the unit of its dimensions.
+// emOf returns the font size of a drawing in pixels. Drawings use it as their unit of length.
 function emOf(svg) {
   return parseFloat(getComputedStyle(svg).fontSize);
 }
@@ -45,7 +45,8 @@ function logarithmic(marks, low, high) {
   return { ticks, at: (v) => Math.min(1, Math.max(0, (Math.log(v) - a) / (b - a))) };
 }
 
-// timeTicks returns round times between from and to: as many as possible, but not more than most.
+// timeTicks returns round times between from and to, with the shortest step that gives at most most
+// times.
 function timeTicks(from, to, most) {
   const step = [5, 10, 30, 60, 120, 300, 600].map((s) => 1000 * s).find((s) => (to - from) / s <= most) ?? 600000;
   const ticks = [];
@@ -135,7 +136,7 @@ class Chart {
     this.drawLevels(area, y);
   }
 
-  // drawNow writes the newest values. They are also the legend of the lines.
+  // drawNow writes the newest value of each series. These texts are also the legend.
   drawNow(series, newest) {
     const [first, ...others] = series;
     const write = (s) => newest && s.of(newest) !== undefined ? this.spec.format(s.of(newest)) : undefined;

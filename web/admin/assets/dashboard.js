@@ -1,5 +1,6 @@
-// This file has the parts of the dashboard and the stream of samples that they show. sampler.go
-// describes a sample. Without scripts, the page reloads itself and shows only the facts.
+// The dashboard shows charts (curves) and strips (states) of the samples that the server streams.
+// sampler.go describes a sample. Without scripts, the page reloads itself and shows only the
+// current values.
 
 const $ = (id) => document.getElementById(id);
 const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
@@ -11,9 +12,9 @@ const quantiles = (of) => [
   { name: "p50", look: "second", of: (s) => s[`${of}_p50`] },
 ];
 
-// charts are the parts with curves. Each key is a name in about.parts. The first series of a
-// chart is its main series. An optional series appears if it has a value above 0. If a value does
-// not exist because there is no load, the chart shows its idle text.
+// charts describes each chart, by its name in about.parts. The first series of a chart is its main
+// series. An optional series appears if it has a value above 0. Without load, some values do not
+// exist. The chart then shows its idle text.
 const charts = {
   pool: {
     title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),
@@ -55,8 +56,9 @@ const charts = {
   redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
-// strips are the parts with states. An open breaker is half-open during each probe, about every
-// second. So the list of changes shows a half-open breaker as open.
+// strips describes each strip, by its name in about.parts. An open circuit breaker lets one request
+// through about every second as a test, and is then half-open. The list of changes shows it as open,
+// so that these tests do not fill the list.
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },
@@ -66,13 +68,13 @@ const strips = {
 
 let about;
 let samples = []; // samples of the last about.history_seconds, oldest first
-let drawn = []; // parts that show the samples
+let drawn = []; // the charts and the strips on the page
 let source;
 let heard = Date.now(); // time of the last sample, by the clock of the viewer
 let stale = false;
 
-// build creates the parts that this program has. It runs after each connection because another
-// program may have taken over the address.
+// build creates the charts and strips that the server has named in about.parts. It runs after each
+// connection, because another program may listen at the address since then.
 function build(is) {
   if (about && about.page !== is.page) location.reload(); // the program has another version of this page
   about = is;
@@ -119,7 +121,8 @@ function show(text, look) {
 
 let planned = false;
 
-// plan draws once before the next frame. A hidden page draws nothing.
+// plan calls draw once before the next frame, however often it is called. A hidden page has no
+// frames, so it draws nothing.
 function plan() {
   if (planned) return;
   planned = true;
@@ -142,7 +145,8 @@ function draw() {
     make("li", { class: look }, make("time", { datetime: new Date(at).toISOString() }, seconds.format(at)), ` ${text}`)));
 }
 
-// summarise shows all states except the state of the pool, which is the heading.
+// summarise shows the newest states below the heading. It omits the state of the pool, because the
+// heading shows it.
 function summarise(newest) {
   const words = Object.entries(strips).filter(([name]) => name !== "state" && about.parts.includes(name)).map(([, spec]) => [spec.title, spec.of(newest)?.toString()]);
   $("summary").replaceChildren(...words.map(([title, word]) =>
@@ -157,8 +161,8 @@ function connect() {
   source.addEventListener("facts", (e) => present(JSON.parse(e.data)));
 }
 
-// watch reports missing samples and reconnects. A browser reconnects by itself, except after a
-// refusal and on a broken connection that appears idle.
+// watch reports missing samples and reconnects. A browser reconnects by itself, but not after the
+// server has refused the connection, and not if it does not notice that the connection is broken.
 function watch() {
   const silent = Math.floor((Date.now() - heard) / 1000);
   stale = silent > 3;

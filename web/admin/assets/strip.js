@@ -1,14 +1,15 @@
 // This file shows states over time as strips and as a list of changes.
 
-// looks rates the states. A state that is not in the table has no rating.
+// looks says how good or bad each state is, for its colour. Other states, such as epochs, are neither
+// good nor bad.
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",
   restart: "warn", fallback: "warn", "half-open": "warn",
   failing: "poor", page: "poor", none: "poor", open: "poor",
 };
 
-// segments returns the time spans in which a state does not change. The span of an unknown state
-// has no word.
+// segments returns the time spans in which a state does not change. word is the state, and is
+// undefined while the state is unknown.
 function segments(samples, of, to) {
   const all = [];
   samples.forEach((s, i) => {
@@ -46,8 +47,7 @@ class Strip {
     this.svg.replaceChildren(...spans.flatMap((s, i) => this.segment(s, i, { x, em, height })));
   }
 
-  // segment draws one span. A worse state is thicker, so that it can be recognised without
-  // colour.
+  // segment draws one span. A worse state is thicker, so that a person recognises it without colour.
   segment({ word, from, to }, i, { x, em, height }) {
     const look = this.look(word, i);
     const size = height * ({ poor: 1, warn: 0.85 }[look] ?? 0.68);

@@ -1,4 +1,4 @@
-// The pages work without scripts. With scripts, a person copies a link with one click.
+// The pages work without scripts. With scripts, they have buttons that copy a link.
 document.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
