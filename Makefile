@@ -37,14 +37,13 @@ comma := ,
 
 .PHONY: build run test lint generate rules helm model controls bench bench-parts fuzz drill loadtest conformance compare compose-test citus citus-test citus-drill ways smoke nightly keeper
 
-# The linker sets the version. Go could read it from git (-buildvcs), but a build then fails in a directory
-# that git does not trust.
+# The linker sets the version, because Go's own stamp (-buildvcs) fails in a directory that git does not trust.
 build:
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
-# On a terminal, bash runs the server as a job of its own (-m). So Ctrl-C reaches only the server, and make
-# ends with the exit status of the server. If make is killed, the server gets SIGTERM.
+# On a terminal, bash runs the server as a job (-m). So Ctrl-C reaches only the server, and make ends with
+# its exit status. If make is killed, the server gets SIGTERM.
 run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
@@ -150,7 +149,7 @@ smoke: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) --suite change --controls --scale 0.1 --report loadtest/report/smoke
 
-# Tests the four ways in which tests get databases: servers that variables name, Docker, installed programs, apt.
+# Tests the four ways in which tests get databases (CONTRIBUTING.md).
 ways: keeper
 	TEST_SERVERS=apt go test -count 1 -run TestWay ./internal/testenv/keeper
 	TEST_SERVERS=machine go test -count 1 -run TestWay ./internal/testenv/keeper
