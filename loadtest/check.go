@@ -25,7 +25,7 @@ type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code leads nowhere
 	Wrong   int64    // links whose code leads to another URL, and acknowledgements without a code
-	Twice   int64    // codes that were acknowledged again, and creations that were stored again
+	Twice   int64    // codes that were acknowledged for a second creation, and creations that were stored as a second link
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
 }
@@ -33,21 +33,21 @@ type Findings struct {
 // Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// A Census calls visit for every link that the service stores. Only a census shows whether a creation with
-// an unknown outcome was stored.
+// A Census calls visit for every link that the service stores. [Checker] needs it to find creations that
+// were stored twice. The client knows at most one code of a creation, and no code if the outcome is
+// unknown.
 type Census func(ctx context.Context, visit func(code, url string)) error
 
 // Checker reads links back. A cache may answer for links that the store has lost. A caller that judges
 // the store therefore restarts the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration // how long a link without a usable answer is requested again; 0 means 10 s
-	Census   Census        // nil means that creations with unknown outcomes are not looked up
+	Patience time.Duration // how long Check repeats the request for a link without a usable answer; 0 means 10 s
+	Census   Census        // nil means that Check does not look for creations that were stored twice
 }
 
-// Check reads back every acknowledged link among entries, which may come from several
-// journals. When ctx ends or the census fails, it returns the error together with the findings
-// so far.
+// Check reads back every acknowledged link among entries. The entries may come from several journals. If
+// ctx ends or the census fails, Check returns the error together with the findings so far.
 func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) {
 	f := &finder{}
 	f.codes(entries)
@@ -72,8 +72,8 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 	return f.findings, err
 }
 
-// read requests the link of e repeatedly. It stops when decide accepts an answer, or when c.Patience has
-// passed. Unlike a creation, such a request may be repeated, because it changes nothing.
+// read requests the link of e until decide accepts an answer or c.Patience has passed. A client may repeat
+// these requests, because they change nothing.
 func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	if e.Code == "" {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)
@@ -102,8 +102,8 @@ type finder struct {
 	findings Findings
 }
 
-// decide records a finding if the answer to a request for the link of e is wrong. It returns false for an
-// answer after which the client should retry: 429 or 5xx.
+// decide records a finding if the answer to a request for the link of e is wrong. It returns false if the
+// client should retry: after 429 or 5xx.
 func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	switch {
 	case status == http.StatusFound && location == e.URL:
@@ -117,7 +117,6 @@ func (f *finder) decide(e Entry, status int, location string) (done bool) {
 	return true
 }
 
-// checked increments the number of checked links.
 func (f *finder) checked() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,7 +148,7 @@ func (f *finder) codes(entries []Entry) {
 	}
 }
 
-// census finds creations that were stored as more than one link, whatever their outcome is.
+// census finds creations that were stored as more than one link. It checks the creations of all outcomes.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
 	links := make(map[string]string, len(entries)) // the first code of each URL in entries
 	for _, e := range entries {
@@ -198,8 +197,8 @@ func (v *Visits) Visit(ctx context.Context, e Entry) State {
 	return Refused
 }
 
-// Findings returns the findings so far. A visit without an answer is not a finding. An answer after which
-// the client should retry is not a finding either.
+// Findings returns the findings so far. A visit without an answer is not a finding. Neither is an answer
+// after which the client should retry (429 or 5xx).
 func (v *Visits) Findings() Findings {
 	v.finder.mu.Lock()
 	defer v.finder.mu.Unlock()

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// A short outage of the service during a check is not a finding.
 func TestCheckRetriesDuringAShortOutage(t *testing.T) {
 	t.Parallel()
 	tries := 0

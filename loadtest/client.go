@@ -19,9 +19,9 @@ import (
 const (
 	// maxAnswer is the maximum number of bytes that the client reads of an answer.
 	maxAnswer = 64 << 10
-	// idleTimeout is shorter than the idle timeout of any server. Otherwise a server could close
-	// a connection at the moment when the client reuses it. The request would then fail although
-	// the service works.
+	// idleTimeout must be shorter than the idle timeout of the server. If it were longer, the server could
+	// close a connection at the moment when the client reuses it, and the request would fail although the
+	// service works.
 	idleTimeout = 2 * time.Second
 )
 
@@ -105,8 +105,8 @@ type Answer struct {
 	Body   []byte // at most 64 KiB of the body
 }
 
-// Send sends one request with further header fields, and reads the whole answer. A body is JSON unless header
-// says otherwise. Send fails with an error if there is no complete answer.
+// Send sends one request and reads the answer. It adds the fields of header to the request. The Content-Type
+// of a body is JSON if header contains no other. Send returns an error if the answer is not complete.
 func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -119,7 +119,7 @@ func (c *Client) Send(ctx context.Context, method, path string, header http.Head
 		req.Header.Set("Content-Type", "application/json")
 	}
 	maps.Copy(req.Header, header)
-	// Without GetBody the transport cannot repeat a request with a body.
+	// Without GetBody, the transport cannot repeat a request that has a body.
 	req.GetBody = nil
 	res, err := c.transport.RoundTrip(req)
 	if err != nil {

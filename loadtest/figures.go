@@ -55,8 +55,8 @@ func Count(entries []Entry) Figures {
 	return f
 }
 
-// Latency summarises how long requests took. The time of a request begins when the request is due. It ends
-// when the answer is complete or the request has failed.
+// Latency summarises how long requests took. The time of a request begins when the request is due, and
+// ends when the answer is complete or the request has failed.
 type Latency struct {
 	P50, P99, P999, Max time.Duration
 }
@@ -106,7 +106,8 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	}
 }
 
-// Add adds the figures of o to the total of r, and not to its window. o must no longer be in use.
+// Add adds the figures of o to the total of r. The window of r does not change. No other goroutine may use
+// o.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

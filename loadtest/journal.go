@@ -48,8 +48,9 @@ type Journal struct {
 
 // NewJournal makes an empty journal.
 func NewJournal() *Journal {
-	// The path identifies the journal and the creation, so a wrong redirect shows which creation
-	// its link belongs to. The query contains characters that a service must not normalise.
+	// The path identifies the journal and the creation, so the target of a wrong redirect shows
+	// the creation to which it belongs. The query contains characters that a service must not
+	// change.
 	return &Journal{prefix: "https://loadtest.example/" + rand.Text() + "/"}
 }
 

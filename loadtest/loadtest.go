@@ -1,18 +1,20 @@
-// Package loadtest judges a running URL shortener through HTTP only. It creates links at a
-// constant rate and then reads every link back. A journal in memory records the intent of each creation
-// before the request and the outcome after the request. The package imports no package of the
-// product and trusts no figure that the service reports.
+// Package loadtest judges a running URL shortener through HTTP only. It creates links at a constant
+// rate and then reads every acknowledged link back. A journal in memory records each creation twice:
+// its intent before the request, and its outcome after the request. The package imports no package of
+// the product and uses no figure that the service reports. A wrong figure of the service therefore
+// cannot change the verdict.
 //
-// Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the
-// record of one creation in the [Journal]. A creation is acknowledged, refused, unknown or
-// unsent ([State]). An acknowledged link is lost when its code leads nowhere. It is wrong when
-// its code leads to another URL. A code is issued twice when it was acknowledged for two creations.
+// Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the record of
+// one creation in the [Journal]. A creation is acknowledged, refused, unknown or unsent ([State]). An
+// acknowledged link is lost when the service does not find its code. An acknowledged link is wrong when
+// its code leads to another URL. A code is issued twice when two creations were acknowledged with it.
 //
 // Invariants:
 //
-//   - no request is sent before its intent is in the journal;
-//   - a creation is sent at most once, because a retry would hide a duplicate;
-//   - a request that was due and could not be sent counts as a failure.
+//   - the intent of a creation is in the journal before its request is sent;
+//   - a creation is sent at most once, so two stored links for one creation are an error of the
+//     service;
+//   - a request that could not be sent when it was due counts as a failure.
 //
 // The package does not use the load generator vegeta, for two reasons. First, vegeta measures a
 // request from the moment at which one of its workers is free, so its latencies omit the wait for a
@@ -25,9 +27,9 @@ import (
 	"time"
 )
 
-// Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or
-// the machine leaves no request unsent. It is a little less than the number of creations that a server
-// queues (4,096).
+// Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or the
+// machine leaves no request unsent. It is less than 4,096, the number of creations that may wait for a
+// commit in a server, so one load cannot fill the queue of a server.
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second
@@ -50,8 +52,8 @@ func NewLoad(client *Client, journal *Journal, inFlight int) *Load {
 	return &Load{client: client, journal: journal, inFlight: inFlight}
 }
 
-// Run sends requests by the schedule s until s or ctx ends. The end of ctx cancels no request.
-// Run returns when the last request has its outcome. It adds the results to r.
+// Run sends requests by the schedule s until s or ctx ends. When ctx ends, Run sends no further request
+// and waits for the outcomes of the requests in flight. It adds the results to r.
 func (l *Load) Run(ctx context.Context, s Schedule, r *Recorder) {
 	pace(ctx, s, l.inFlight, r, func(ctx context.Context, answered func(State)) {
 		l.record(func(url string) Outcome {

@@ -35,8 +35,8 @@ func judge(t *testing.T, client *Client) Verdict {
 	return Verdict{Figures: recorder.Figures(), Findings: findings}
 }
 
-func all(int) bool       { return true }
-func seventh(n int) bool { return n == 7 }
+func isAny(int) bool       { return true }
+func isSeventh(n int) bool { return n == 7 }
 func sixthTwice(n int) string { // creations 6 and 7 get the same code
 	if n == 7 {
 		n = 6
@@ -63,8 +63,8 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 		found   Findings
 	}{
 		{"no fault", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
-		{"one lost", &service{forget: seventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
-		{"all lost", &service{forget: all}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
+		{"one lost", &service{forget: isSeventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
+		{"all lost", &service{forget: isAny}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
 		{"code issued twice, the first link stays", &service{code: sixthTwice, keepFirst: true},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
 		{"code issued twice, the second link replaces the first", &service{code: sixthTwice},
@@ -79,7 +79,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
 		{"gone", &service{follow: answered(410)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
 		{"always unavailable", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
-		{"one refused", &service{refuse: seventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
+		{"one refused", &service{refuse: isSeventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -98,7 +98,8 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 	}
 }
 
-// A request that is not sent because too many requests are in flight counts as a failure.
+// With two requests in flight at most, the load neither waits nor sends a third request. It records the
+// third request as unsent.
 func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -125,7 +126,8 @@ func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	}
 }
 
-// The end of the context ends the schedule. Every request that was sent still gets its answer.
+// When the context ends, the load sends no further request, and each request in flight still gets its
+// answer.
 func TestLoadAwaitsAnswersAfterItsContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

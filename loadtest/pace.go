@@ -14,9 +14,9 @@ type Schedule struct {
 	Duration time.Duration // 0 means until the context ends
 }
 
-// follow calls send for each request at its due time, one call at a time. After a delay it sends the
-// late requests without a pause, and each request keeps its due time. follow returns when the schedule or
-// ctx ends.
+// follow calls send for each request at its due time, one call at a time. If a call of send takes too
+// long, the following requests are late. follow then sends them without a pause and passes their original
+// due times. follow returns when the schedule or ctx ends.
 func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 	start := time.Now()
 	timer := time.NewTimer(0)
@@ -42,11 +42,11 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 }
 
 // pace calls send for each request at its due time, with at most inFlight calls at a time. It calls
-// unsent for a request that would exceed this limit. When the answer to a request arrives, send
-// must call the function answered with the state of the request. The latency ends at this call. pace
-// records the state and the latency in r.
+// unsent instead for a request that would exceed this limit. When the answer to a request arrives, send
+// must call answered with the state of the request. pace then records in r the state and the latency,
+// which is the time from the due time to this call.
 //
-// The end of ctx ends the schedule and cancels no request. pace returns when the last request has ended.
+// When ctx ends, pace sends no further request and waits for the requests in flight.
 func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(ctx context.Context, answered func(State)), unsent func()) {
 	requests := context.WithoutCancel(ctx)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
@@ -68,11 +68,12 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(
 }
 
 // Pace calls do for each request of the schedule, with at most inFlight calls at a time; 0 means
-// [DefaultInFlight]. It records in r the state that do returns and the time since the request was due.
-// Pace is for requests that need no [Journal], such as reads and the baselines of package measure.
+// [DefaultInFlight]. It records in r the state that do returns, and the time from the due time of the
+// request to the return of do. Pace is for requests that need no [Journal], such as reads and the
+// baselines of package measure.
 //
-// Pace returns when the last call of do has returned. The end of ctx ends only the schedule, so every
-// call of do must return by itself.
+// When ctx ends, Pace makes no further call and waits until the running calls return. do gets a context
+// that does not end with ctx, so do must have its own time limit.
 func Pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, do func(context.Context) State) {
 	pace(ctx, s, inFlight, r, func(ctx context.Context, answered func(State)) { answered(do(ctx)) }, func() {})
 }

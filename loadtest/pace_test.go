@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// If too many requests are in flight, Pace does not wait. It counts the next request as unsent.
-func TestPaceCountsUnsentRequests(t *testing.T) {
+// While too many requests are in flight, Pace does not wait. It counts the due requests as unsent.
+func TestPaceCountsRequestsBeyondLimitAsUnsent(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	called := 0
@@ -83,7 +83,7 @@ func TestVisitReturnsStateAndRecordsFinding(t *testing.T) {
 	}
 }
 
-// A window contains what was recorded since the window before it. Reading it does not change the total.
+// A call of Window does not change the total.
 func TestWindowContainsOnlyNewRequests(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder()
@@ -103,7 +103,7 @@ func TestWindowContainsOnlyNewRequests(t *testing.T) {
 	}
 }
 
-func TestRecorderAdd(t *testing.T) {
+func TestAddMergesRecorders(t *testing.T) {
 	t.Parallel()
 	a, b := NewRecorder(), NewRecorder()
 	a.add(Acknowledged, time.Millisecond)

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// record follows s and calls send for each request. It returns when each request was due and when it
-// was sent, as durations since the start.
+// record follows s and calls send with the number of each request. It returns the times at which the
+// requests were due and at which they were sent, since the start.
 func record(ctx context.Context, s Schedule, send func(n int)) (intended, actual []time.Duration) {
 	start := time.Now()
 	s.follow(ctx, func(at time.Time) {

@@ -10,14 +10,16 @@ import (
 	"testing"
 )
 
-// service is a URL shortener that keeps its links in a map. Each field adds one fault, which the
-// checker must find.
+// service is a URL shortener that keeps its links in a map. Each field that a test sets adds one
+// fault, which the checker must find.
 type service struct {
 	// forget reports whether the service acknowledges creation n without storing it.
 	forget func(n int) bool
-	// code returns the code of creation n. A code that an earlier creation got is a fault.
+	// code returns the code of creation n. It is a fault to return the code of an earlier
+	// creation.
 	code func(n int) string
-	// keepFirst says that a code which is issued twice leads to its first URL.
+	// keepFirst says that a code that was issued twice leads to its first URL. Without keepFirst,
+	// the code leads to its last URL.
 	keepFirst bool
 	// follow writes the answer to a GET of a link.
 	follow func(w http.ResponseWriter, r *http.Request, url string)
