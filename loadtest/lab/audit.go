@@ -12,11 +12,12 @@ import (
 const (
 	// auditTimeout limits one audit.
 	auditTimeout = time.Minute
-	// shownFaults is the maximum number of faults that Problem names.
+	// shownFaults is the maximum number of faults that [Accounts.Problem] names.
 	shownFaults = 20
 )
 
-// Accounts is the output of `shortener audit --json`.
+// Accounts is the output of `shortener audit --json`. The accounts close when each reserved number is
+// in exactly one place (see docs/glossary.md).
 type Accounts struct {
 	Closes    bool             `json:"closes"`
 	InBatches int64            `json:"in_batches"`
@@ -39,13 +40,13 @@ type Fault struct {
 	Code string `json:"code"`
 }
 
-// Held returns the number of keys in the batches of servers. With a pool in PostgreSQL it includes the
-// reserved keys and the used keys without a link.
+// Held returns the number of keys in the batches of servers. If PostgreSQL keeps the pool, these are
+// the reserved keys and the used keys without a link.
 func (a Accounts) Held() int64 {
 	return a.InBatches + a.PostgresPool.Reserved + a.PostgresPool.Unlinked
 }
 
-// Lost returns the number of abandoned keys over all reasons.
+// Lost returns the number of abandoned keys, whatever the reason.
 func (a Accounts) Lost() (sum int64) {
 	for _, n := range a.Abandoned {
 		sum += n
@@ -61,8 +62,8 @@ func (a Accounts) Problem() string {
 	return fmt.Sprintf("the accounts do not close because of %v: %v", a.Counts, a.Faults[:min(len(a.Faults), shownFaults)])
 }
 
-// Audit runs `shortener audit` with the settings. Accounts that do not close are a result, which a
-// claim judges by [Accounts.Closes]. Audit ends the run if the audit itself fails.
+// Audit runs `shortener audit` with the settings. If the accounts do not close, Audit still returns
+// them, because a claim judges [Accounts.Closes]. If the audit itself fails, Audit ends the run.
 func Audit(r Run, settings ...string) Accounts {
 	a, err := TryAudit(r, settings...)
 	must(r, err, "audit")

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Accounts close only if the exit status and the output both say so. The test is not parallel, because a
-// process that another test forks at the same time would keep the script open.
+// The accounts close if the exit status and the output agree on it. This test is not parallel, because a
+// process that another test forks at the same time would inherit the open script, and the system does
+// not execute a file that is open for writing.
 func TestTryAuditChecksStatusAndOutput(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

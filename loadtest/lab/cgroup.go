@@ -43,7 +43,7 @@ func MemoryCgroup(r T, limit int) *Cgroup {
 	must(r, g.write(limits[0], limit), "limit the memory of a control group")
 	swap := limit
 	if g.events == "memory.events" {
-		swap = 0 // in version 2 the limit does not include the memory
+		swap = 0 // in version 2, the limit of the swap does not include the memory
 	}
 	if err := g.write(limits[1], swap); err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without swap has no such file
 		r.Fatalf("limit the swap of a control group: %v", err)
@@ -60,7 +60,7 @@ func (g *Cgroup) write(file string, value int) error {
 	return errors.Join(err, f.Close())
 }
 
-// Run returns the command that runs a program in the group, as [Program].Prefix expects it.
+// Run returns a command for [Program].Prefix that runs the program in the group.
 func (g *Cgroup) Run() []string {
 	return []string{"/bin/sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(g.dir, "cgroup.procs")}
 }
@@ -80,7 +80,8 @@ func (g *Cgroup) Kills() int {
 	return 0
 }
 
-// remove removes the group. The kernel needs a moment after the end of the last process.
+// remove removes the group. It tries repeatedly, because the group is busy for a moment after the end of its last
+// process.
 func (g *Cgroup) remove() error {
 	return Until(context.Background(), pollEvery, 10*time.Second, func(context.Context) (bool, error) {
 		err := syscall.Rmdir(g.dir)

@@ -2,7 +2,8 @@ package lab
 
 import "keypool/internal/testenv/machine"
 
-// Cluster is a Citus cluster of one run: a coordinator and workers. It stops when the run ends.
+// Cluster is a Citus cluster of one run: a coordinator, and workers that keep the shards. The cluster stops when the
+// run ends.
 type Cluster struct {
 	Coordinator *Database
 	Workers     []*Database
@@ -11,7 +12,8 @@ type Cluster struct {
 	cluster *machine.Cluster
 }
 
-// Citus starts a Citus cluster with a number of workers, which commit durably unless the settings ("name=value") say otherwise.
+// Citus starts a Citus cluster with a number of workers and with the settings ("name=value"). By default its commits
+// are durable.
 func Citus(r T, workers int, settings ...string) *Cluster {
 	cluster, err := machine.StartCitus(r.Context(), workers, settings...)
 	must(r, err, "start a Citus cluster")
@@ -27,12 +29,13 @@ func Citus(r T, workers int, settings ...string) *Cluster {
 	return c
 }
 
-// member returns a server that the cluster closes.
+// member returns the Database of a server in the cluster. It registers no cleanup, because the cleanup of the cluster
+// closes the server.
 func member(r T, s *machine.Server) *Database {
 	return &Database{Addr: s.Addr, URL: s.URL, r: r, server: s}
 }
 
-// AddWorker adds a worker, which has no shards until the cluster is rebalanced.
+// AddWorker adds a worker. The worker gets shards when the cluster is rebalanced.
 func (c *Cluster) AddWorker() *Database {
 	s, err := c.cluster.AddWorker(c.r.Context())
 	must(c.r, err, "add a worker to a Citus cluster")

@@ -9,8 +9,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// Database is a PostgreSQL or Redis server of one run. It uses the programs that are installed on
-// this machine, and it stops when the run ends.
+// Database is a PostgreSQL or Redis server of one run. The lab starts it from the programs that are installed on
+// this machine, and stops it when the run ends.
 type Database struct {
 	Addr string // host:port; Restart keeps it
 	URL  string // the URL for clients, with credentials
@@ -19,8 +19,8 @@ type Database struct {
 	server *machine.Server
 }
 
-// Installed reports whether this machine has the programs, such as "postgres", "redis-server",
-// "wrk" or "nginx".
+// Installed reports whether all of the programs are installed, such as "postgres", "redis-server", "wrk" or
+// "nginx".
 func Installed(programs ...string) bool {
 	for _, p := range programs {
 		if _, err := machine.LookPath(p); err != nil {
@@ -30,8 +30,8 @@ func Installed(programs ...string) bool {
 	return true
 }
 
-// Versions returns the versions of the PostgreSQL and the Redis that [Postgres] and [Redis] start,
-// as the programs print them. It leaves out a program that is not installed.
+// Versions returns the versions of the PostgreSQL and the Redis that [Postgres] and [Redis] start, as the
+// programs print them. It omits a program that is not installed.
 func Versions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -48,14 +48,13 @@ func Versions(ctx context.Context) string {
 	return strings.Join(versions, "; ")
 }
 
-// Postgres starts a PostgreSQL that commits durably unless the settings ("name=value") say
-// otherwise.
+// Postgres starts a PostgreSQL with the settings ("name=value"). By default its commits are durable.
 func Postgres(r T, settings ...string) *Database {
 	s, err := machine.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
 }
 
-// Standby starts a PostgreSQL that follows primary.
+// Standby starts a standby of the PostgreSQL primary, which replicates it.
 func Standby(r T, primary *Database, settings ...string) *Database {
 	s, err := machine.StartStandby(r.Context(), primary.server, settings...)
 	return database(r, s, err)
@@ -67,14 +66,14 @@ func PgBouncer(r T, postgres *Database) *Database {
 	return database(r, s, err)
 }
 
-// Redis starts a Redis that writes nothing to disk unless args ("--name", "value") say otherwise.
+// Redis starts a Redis with the arguments args ("--name", "value"). By default it writes nothing to disk.
 func Redis(r T, args ...string) *Database {
 	return startRedis(r, machine.Setup{}, args...)
 }
 
-// RedisCluster starts a Redis Cluster of the given number of masters, each with one replica, as
-// [machine.StartRedisCluster] does. It returns the masters, then their replicas in the same order, and
-// the URL of the Cluster. While a part of the slots has no master, the Cluster serves the others.
+// RedisCluster starts a Redis Cluster of the given number of masters, each with one replica. It returns the
+// masters, then their replicas in the same order, and the URL of the Cluster. If a master fails, the Cluster
+// still serves the slots of the other masters.
 func RedisCluster(r T, masters int) (nodes []*Database, url string) {
 	servers, err := machine.StartRedisCluster(r.Context(), masters, "--save", "", "--cluster-require-full-coverage", "no")
 	must(r, err, "start a Redis Cluster")
@@ -84,19 +83,20 @@ func RedisCluster(r T, masters int) (nodes []*Database, url string) {
 	return nodes, machine.ClusterURL(servers)
 }
 
-// Sentinel starts a Sentinel that watches a Redis under the name main.
+// Sentinel starts a Redis Sentinel that monitors master under the name main.
 func Sentinel(r T, master *Database) *Database {
 	s, err := machine.StartSentinel(r.Context(), master.Addr)
 	return database(r, s, err)
 }
 
-// DurableRedis starts a Redis that loses no acknowledged write when it is killed. A replica of it
-// synchronizes at once instead of after five seconds.
+// DurableRedis starts a Redis that loses no acknowledged write when it is killed. Its replicas begin to
+// synchronize immediately. By default, Redis would wait five seconds.
 func DurableRedis(r T) *Database {
 	return Redis(r, "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
 }
 
-// ClockedRedis is like Redis, but the server has its own clock, which JumpClock sets. The start needs gcc.
+// ClockedRedis is like Redis, but the server has its own clock, which [Database.JumpClock] sets. The start needs
+// gcc.
 func ClockedRedis(r T) *Database { return startRedis(r, machine.Setup{Clock: true}) }
 
 func startRedis(r T, setup machine.Setup, args ...string) *Database {
@@ -104,7 +104,8 @@ func startRedis(r T, setup machine.Setup, args ...string) *Database {
 	return database(r, s, err)
 }
 
-// ClockedPostgres is like Postgres, but the server has its own clock, which JumpClock sets. The start needs gcc.
+// ClockedPostgres is like Postgres, but the server has its own clock, which [Database.JumpClock] sets. The start
+// needs gcc.
 func ClockedPostgres(r T, settings ...string) *Database {
 	s, err := machine.Setup{Clock: true}.StartPostgres(r.Context(), settings...)
 	return database(r, s, err)
@@ -124,10 +125,10 @@ func database(r T, s *machine.Server, err error) *Database {
 // Kill ends the server and its children with SIGKILL.
 func (d *Database) Kill() { must(d.r, d.server.Kill(), "kill a database") }
 
-// Stop shuts the server down in order.
+// Stop shuts the server down without losing data.
 func (d *Database) Stop() { must(d.r, d.server.Stop(), "stop a database") }
 
-// Restart stops the server if it runs, and starts it again with the same data.
+// Restart stops the server if it is running, and starts it again with the same data.
 func (d *Database) Restart() { must(d.r, d.server.Restart(d.r.Context()), "restart a database") }
 
 // Freeze stops the server with SIGSTOP. Connections stay open, and requests get no answer.
@@ -141,8 +142,8 @@ func (d *Database) Promote() {
 	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
 }
 
-// JumpClock sets the clock of the server to the real time plus the duration by. The server may be running.
-// It must have been started with its own clock.
+// JumpClock sets the clock of the server to the real time plus the duration by, also while the server runs.
+// ClockedRedis or ClockedPostgres must have started the server.
 func (d *Database) JumpClock(by time.Duration) {
 	must(d.r, d.server.JumpClock(by), "set the clock of a database")
 }
@@ -150,9 +151,9 @@ func (d *Database) JumpClock(by time.Duration) {
 // Dir returns the directory that contains all files of the server.
 func (d *Database) Dir() string { return d.server.Dir() }
 
-// Other starts a server of another kind and returns its URL when ping succeeds. The function command receives
-// a free address and returns the program with its arguments. The environment of the server is PATH,
-// TMPDIR and env.
+// Other starts an HTTP server that this package has no function for, such as nginx, and returns its URL when
+// ping succeeds. The function command receives a free address and returns the program with its arguments. The
+// environment of the server is PATH, TMPDIR and env.
 func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
 	addr, err := FreeAddr()
 	must(r, err, "choose an address")

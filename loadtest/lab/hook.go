@@ -10,7 +10,7 @@ import (
 )
 
 // Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A request is malformed if its method is not
-// POST, if its body is not JSON, or if a member does not have the type of its field here.
+// POST, if its body is not JSON, or if the type of a member differs from the type of the field below.
 type Alert struct {
 	State        string    `json:"state"` // "restart", "page" or "ok"
 	Previous     string    `json:"previous"`
@@ -42,7 +42,8 @@ func Webhook(r T) *Hook {
 	return h
 }
 
-// RefuseEveryOther makes the hook answer every second request with 503 from now on.
+// RefuseEveryOther makes the hook refuse every second request with 503 from now on, so that servers must
+// repeat their alerts.
 func (h *Hook) RefuseEveryOther() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +75,8 @@ func (h *Hook) Alerts() []Alert {
 	return slices.Clone(h.alerts)
 }
 
-// Malformed returns the number of requests without a valid alert. A claim about alerts holds only if it is 0.
+// Malformed returns the number of malformed requests. A claim about alerts must require that this number is
+// 0.
 func (h *Hook) Malformed() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

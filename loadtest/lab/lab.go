@@ -4,13 +4,13 @@
 //
 // Invariants:
 //
-//   - everything that the lab starts ends when the run ends, or when this process ends for any
-//     reason;
-//   - a metric that the program does not report is an error, never 0;
-//   - a cleanup that fails reports its error, and the other cleanups still run.
+//   - everything that the lab starts ends at the latest when the run or this process ends;
+//   - a metric that a program does not report is an error and never counts as 0;
+//   - if a cleanup fails, it reports its error, and the other cleanups still run.
 //
-// Functions whose name starts with Try return an error. All others end the run when they fail,
-// so only the goroutine of the run may call them, unless their comment says otherwise.
+// A function that returns an error leaves the reaction to the caller. Every other function ends the run when
+// it fails, so only the goroutine of the run may call it, unless the comment of the function says otherwise.
+// Some functions have both forms: TryAudit returns an error, and Audit ends the run.
 package lab
 
 import (
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// T is the interface that the lab needs from a test or from a run of an experiment. *testing.T and
-// *experiment.T implement it.
+// T is what the lab needs from a test or from a run of an experiment. *testing.T and *experiment.T implement
+// it.
 type T interface {
 	Context() context.Context
 	Cleanup(f func())
@@ -30,7 +30,7 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// Run is a T that says which programs to start. *experiment.T implements it.
+// Run is a T that also says which programs to start and with which settings. *experiment.T implements it.
 type Run interface {
 	T
 	// ProgramDir returns the directory of the built programs.
@@ -52,8 +52,8 @@ func Wait(r T, limit time.Duration, what string, ok func() bool) {
 	}
 }
 
-// Happens waits until ok returns true or limit has passed. It reports whether ok returned true. It
-// ends the run only if the run is interrupted.
+// Happens waits until ok returns true or limit has passed. It reports whether ok returned true. If the run
+// is interrupted, Happens ends the run.
 func Happens(r T, limit time.Duration, ok func() bool) bool {
 	err := Until(r.Context(), pollEvery, limit, func(context.Context) (bool, error) { return ok(), nil })
 	if r.Context().Err() != nil && err != nil {
@@ -62,9 +62,10 @@ func Happens(r T, limit time.Duration, ok func() bool) bool {
 	return err == nil
 }
 
-// Until calls look at once, and then again at the interval every. It stops when look returns done, limit has
-// passed or ctx has ended. If look returned done, Until returns the error of that call. Otherwise its
-// error wraps the error of ctx and the last error of look, which says what is missing.
+// Until calls look immediately and then at the interval every. It stops when look returns done, when limit
+// has passed or when ctx has ended. If look returned done, Until returns the error of that call. If look
+// never returned done, the error of Until wraps two errors: the end of the context, and the last error of
+// look, which says what is missing.
 func Until(ctx context.Context, every, limit time.Duration, look func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 
 var errMissing = errors.New("the thing is missing")
 
-func TestUntil(t *testing.T) {
+func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -47,7 +47,8 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// At the limit, Until cancels the call in progress. The error of this call does not replace an earlier error.
+// At the limit, Until cancels the running call of look. The error of the cancelled call does not replace the
+// error of an earlier call.
 func TestUntilKeepsTheErrorBeforeTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestUntilKeepsTheErrorBeforeTheLimit(t *testing.T) {
 	})
 }
 
-func TestWaitAndHappens(t *testing.T) {
+func TestWaitFailsAtLimitAndHappensReturnsFalse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRun(t)
@@ -83,7 +84,7 @@ func TestWaitAndHappens(t *testing.T) {
 	})
 }
 
-// interrupted is a T whose context the test ends.
+// interrupted is a Run with another context, which the test ends.
 type interrupted struct {
 	*run
 	ctx context.Context
@@ -91,7 +92,7 @@ type interrupted struct {
 
 func (i interrupted) Context() context.Context { return i.ctx }
 
-func TestPause(t *testing.T) {
+func TestPauseWaitsAndFailsOnInterruption(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

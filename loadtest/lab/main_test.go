@@ -42,7 +42,7 @@ func build(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// run is a Run that uses a test. It records failures, which do not fail the test.
+// run is a Run that uses a test. It records failures without failing the test.
 type run struct {
 	*testing.T
 	dir      string
@@ -81,8 +81,8 @@ func (r *run) do(f func()) []string {
 	return r.failures
 }
 
-// sound fails the test when f fails.
-func sound(t *testing.T, f func(*run)) {
+// mustPass runs f and fails the test if f records a failure.
+func mustPass(t *testing.T, f func(*run)) {
 	t.Helper()
 	r := newRun(t)
 	t.Cleanup(func() {

@@ -11,8 +11,9 @@ import (
 	"sync"
 )
 
-// Partition makes the kernel drop all TCP packets from and to the given address ("host:port"), until the caller calls heal or the run
-// ends. The host must be an address of this machine that only the programs under test use, such as 127.0.0.2. The process must be root.
+// Partition makes the kernel drop all TCP packets from and to the given address ("host:port"), until the caller calls
+// heal or the run ends. The host must be an address of this machine that only the programs under test use, such as
+// 127.0.0.2. This process must run as root.
 func Partition(r T, address string) (heal func()) {
 	host, port, err := net.SplitHostPort(address)
 	must(r, err, "drop packets")

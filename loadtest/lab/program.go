@@ -28,22 +28,22 @@ type Program struct {
 	Admin    string // http://host:port; "" for a deployment without an admin listener
 	Client   *loadtest.Client
 	Dir      string   // the working directory
-	Settings []string // "NAME=value"; if a name occurs more than once, its last value counts
+	Settings []string // "NAME=value"; the last value of a name counts
 	Prefix   []string // a command with arguments that runs the program; nil for none
-	Errors   *os.File // standard error of the program; if nil, a file in Dir
+	Errors   *os.File // standard error of the program; nil means a log file in Dir
 
 	r       Run
 	name    string
 	process *proc.Process
 }
 
-// Server returns a `shortener` with free ports and the settings. It is not started yet.
-// Without DATABASE_URL it keeps its links in an SQLite file in its directory.
+// Server returns a `shortener` with free ports and the settings. The caller starts the server. Without
+// DATABASE_URL, the server keeps its links in an SQLite file in its directory.
 func Server(r Run, settings ...string) *Program {
 	return newProgram(r, "shortener", settings)
 }
 
-// Worker returns a `kgs` with free ports and the settings. It is not started yet.
+// Worker returns a `kgs`, which fills a pool, with free ports and the settings. The caller starts the worker.
 func Worker(r Run, settings ...string) *Program {
 	return newProgram(r, "kgs", settings)
 }
@@ -67,15 +67,16 @@ func newProgram(r Run, name string, settings []string) *Program {
 	return p
 }
 
-// FreeAddr returns a free address for a program. It may be called concurrently. The servers of package
-// machine use higher ports.
+// FreeAddr returns a free address for a program. It may be called concurrently. Its ports are below 20,000,
+// because the database servers of package machine use ports from 20,000 upwards.
 func FreeAddr() (string, error) {
 	port, err := proc.FreePort(10_000, 20_000)
 	return fmt.Sprintf("127.0.0.1:%d", port), err
 }
 
-// Command returns a command of one of the built programs, such as `shortener migrate`. Its environment
-// contains the given settings, and then those of the run. It may be called concurrently.
+// Command returns a command of one of the built programs, such as `shortener migrate`. Its environment contains
+// the given settings and after them the settings of the run, which override them. It may be called
+// concurrently.
 func Command(r Run, program, dir string, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(r.ProgramDir(), program), args...) //nolint:noctx // after an interruption the program must still run, because its links are read back
 	cmd.Dir = dir
@@ -83,11 +84,11 @@ func Command(r Run, program, dir string, settings []string, args ...string) *exe
 	return cmd
 }
 
-// Launch starts the program and does not wait until it is ready.
+// Launch starts the program and returns before the program is ready.
 func (p *Program) Launch() { p.process = p.Begin() }
 
-// Begin starts a process that runs the program with args, such as "migrate", and with the same settings and the
-// same log. The process ends when the run ends.
+// Begin starts another process of the program with the arguments args, such as "migrate". The process has the
+// settings and the log of the program, and ends at the latest when the run ends.
 func (p *Program) Begin(args ...string) *proc.Process {
 	cmd := Command(p.r, p.name, p.Dir, p.Settings, args...)
 	if len(p.Prefix) > 0 {
@@ -117,7 +118,8 @@ func (p *Program) Start() {
 	p.AwaitReady(Patience)
 }
 
-// AwaitReady waits until /readyz answers 200. It ends the run if the program ends or limit passes first.
+// AwaitReady waits until /readyz answers 200. If the program ends or limit passes before that, AwaitReady ends
+// the run.
 func (p *Program) AwaitReady(limit time.Duration) {
 	var last error
 	ready := Happens(p.r, limit, func() bool {
@@ -132,8 +134,8 @@ func (p *Program) AwaitReady(limit time.Duration) {
 	}
 }
 
-// Stop ends the program with SIGTERM. If the stop takes more than 10 s, the run ends. An exit status
-// other than 0 is recorded as an error.
+// Stop ends the program with SIGTERM. If the stop takes more than 10 s, Stop ends the run. If the exit status
+// is not 0, Stop records an error and the run continues.
 func (p *Program) Stop() {
 	p.Signal(syscall.SIGTERM)
 	if status := p.Exit(stopLimit); status != 0 {
@@ -165,8 +167,8 @@ func kill(run *proc.Process) error {
 	return err
 }
 
-// Freeze stops the program with SIGSTOP and returns when the signal has taken effect.
-// Connections stay open, and no request is answered.
+// Freeze stops the program with SIGSTOP and returns when the signal has taken effect. Connections stay open,
+// and requests get no answer.
 func (p *Program) Freeze() {
 	p.Signal(syscall.SIGSTOP)
 	Wait(p.r, Patience, p.name+" is stopped", p.Frozen)
@@ -183,8 +185,8 @@ func (p *Program) Signal(sig syscall.Signal) {
 	must(p.r, p.process.Signal(sig), "signal "+p.name)
 }
 
-// Exit waits for the end of the program and returns its exit status, or -1 if a signal ended it. It
-// ends the run if the program is still running after limit.
+// Exit waits for the end of the program and returns its exit status, or -1 if a signal ended the program. If
+// the program is still running after limit, Exit ends the run.
 func (p *Program) Exit(limit time.Duration) int {
 	status, err := p.process.Exit(limit)
 	if err != nil {
@@ -258,8 +260,7 @@ func (p *Program) Processor() time.Duration {
 	return proc.Used(&stat)
 }
 
-// Written returns how many bytes the running program has caused to be written to the disk, from
-// /proc/PID/io.
+// Written returns how many bytes the running program has written to the disk, from /proc/PID/io.
 func (p *Program) Written() int64 {
 	process, err := procfs.NewProc(p.PID())
 	must(p.r, err, "read the writes of "+p.name)

@@ -14,7 +14,7 @@ import (
 // A server loses no link through a freeze, a restart and a kill, and its accounts close.
 func TestServerKeepsItsLinks(t *testing.T) {
 	t.Parallel()
-	sound(t, func(r *run) {
+	mustPass(t, func(r *run) {
 		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
 		s := Server(r, "DATABASE_URL="+database, "KGS_POOL_CAPACITY=20000")
 		s.Start()
@@ -25,7 +25,7 @@ func TestServerKeepsItsLinks(t *testing.T) {
 		if f := load.Stop(); f.Failed() > 0 {
 			t.Errorf("figures %+v, want no failure", f)
 		}
-		one(t, load)
+		createOne(t, load)
 		if taken := s.Counter("kgs_keys_taken_total", "source", "pool"); taken < 71 {
 			t.Errorf("%v keys taken", taken)
 		}
@@ -57,8 +57,8 @@ func TestServerKeepsItsLinks(t *testing.T) {
 	})
 }
 
-// one creates one link. The test fails if the link is not acknowledged.
-func one(t *testing.T, load *Load) {
+// createOne creates one link. The test fails if the link is not acknowledged.
+func createOne(t *testing.T, load *Load) {
 	t.Helper()
 	if _, err := load.TryOne(t.Context()); err != nil {
 		t.Error(err)
@@ -68,12 +68,12 @@ func one(t *testing.T, load *Load) {
 // Check counts a lost link in its verdict and does not end the run.
 func TestCheckFindsLostLinks(t *testing.T) {
 	t.Parallel()
-	sound(t, func(r *run) {
+	mustPass(t, func(r *run) {
 		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
 		s := Server(r, "DATABASE_URL="+database, "KGS_POOL_CAPACITY=20000")
 		s.Start()
 		load := Traffic(r, s)
-		one(t, load)
+		createOne(t, load)
 		other := Server(r, "KGS_POOL_CAPACITY=20000")
 		other.Start()
 		if v := Check(r, other, nil, load); v.Lost != 1 || v.Acknowledged != 1 {
@@ -82,15 +82,14 @@ func TestCheckFindsLostLinks(t *testing.T) {
 	})
 }
 
-// Links are also read back after an interruption of the run.
-func TestCheckAfterAnInterruption(t *testing.T) {
+func TestTryCheckReadsLinksBackAfterInterruption(t *testing.T) {
 	t.Parallel()
-	sound(t, func(r *run) {
+	mustPass(t, func(r *run) {
 		s := Server(r, "KGS_POOL_CAPACITY=20000")
 		s.Start()
 		ctx, cancel := context.WithCancel(t.Context())
 		load := Traffic(r, s)
-		one(t, load)
+		createOne(t, load)
 		cancel()
 		if v, err := TryCheck(interrupted{r, ctx}, s, nil, load); v.Checked != 1 || err != nil {
 			t.Errorf("%+v, error %v", v, err)
@@ -98,7 +97,6 @@ func TestCheckAfterAnInterruption(t *testing.T) {
 	})
 }
 
-// The settings of the run override the settings of the program.
 func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
 	t.Parallel()
 	r := newRun(t)
@@ -113,7 +111,7 @@ func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
 // A worker fills a pool, and a durable Redis keeps the pool when it is killed.
 func TestWorkerFillsADurablePool(t *testing.T) {
 	t.Parallel()
-	sound(t, func(r *run) {
+	mustPass(t, func(r *run) {
 		postgres, redis := Postgres(r), DurableRedis(r)
 		settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + redis.URL, "KGS_POOL_CAPACITY=5000"}
 		w := Worker(r, settings...)
@@ -140,7 +138,7 @@ func TestWorkerFillsADurablePool(t *testing.T) {
 	})
 }
 
-func TestWatch(t *testing.T) {
+func TestPointsOmitsUnknownValues(t *testing.T) {
 	t.Parallel()
 	seen := make(chan struct{}, 10)
 	w := Watch(newRun(t), time.Millisecond, func(context.Context) (*int64, error) { seen <- struct{}{}; return nil, nil })
@@ -153,10 +151,9 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Other starts any program and waits for its ping.
-func TestOtherStartsAServer(t *testing.T) {
+func TestOtherStartsServerAndWaitsForPing(t *testing.T) {
 	t.Parallel()
-	sound(t, func(r *run) {
+	mustPass(t, func(r *run) {
 		url := Other(r, nil, func(addr string) (string, []string) {
 			return filepath.Join(programs, "shortener"), []string{"--listen-addr", addr, "--admin-addr", "127.0.0.1:0"}
 		}, func(ctx context.Context, url string) error { return loadtest.NewClient(url, 0).Healthy(ctx) })

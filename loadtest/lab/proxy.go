@@ -14,8 +14,8 @@ import (
 // relayBuffer is the size of one read, in bytes.
 const relayBuffer = 64 << 10
 
-// NetProxy passes bytes between programs and their database. It can also lose replies, break
-// connections and switch to another server. Its methods may be called concurrently.
+// NetProxy passes bytes between programs and their database server. On request it loses replies, resets
+// connections or leads to another server. Its methods may be called concurrently.
 type NetProxy struct {
 	Addr string // host:port where it listens
 
@@ -27,7 +27,7 @@ type NetProxy struct {
 	upstream string
 	broken   bool
 	conns    map[net.Conn]struct{}     // both ends of every connection
-	loses    func(request []byte) bool // reports whether the reply to request is lost; nil means never
+	loses    func(request []byte) bool // reports whether the proxy loses the reply to request; nil means never
 	maxBytes int                       // at most this number of bytes of a lost reply reach the client
 }
 
@@ -47,10 +47,10 @@ func Proxy(r T, upstream string) *NetProxy {
 	return p
 }
 
-// Lose makes the proxy lose the reply to each n-th request for which match returns true. The proxy
-// forwards the request and waits until the server begins to answer. It then forwards at most the first
-// maxBytes bytes of the reply, but never the last byte, and resets the connection. If match is nil, the
-// proxy loses no more replies.
+// Lose makes the proxy lose the reply to each n-th request for which match returns true. The server
+// gets and executes the request, and the client does not learn the result: the proxy forwards at most
+// the first maxBytes bytes of the reply, never the whole reply, and resets the connection. If match is
+// nil, the proxy loses no further replies.
 func (p *NetProxy) Lose(n, maxBytes int, match func(request []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +71,7 @@ func (p *NetProxy) Lose(n, maxBytes int, match func(request []byte) bool) {
 // Lost returns the number of lost replies.
 func (p *NetProxy) Lost() int { return int(p.lost.Load()) }
 
-// Away resets all connections. It also resets new connections until Lead is called.
+// Away resets all connections, and each new connection until the next call of Lead.
 func (p *NetProxy) Away() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +81,7 @@ func (p *NetProxy) Away() {
 	}
 }
 
-// Lead resets all connections. It passes new connections on to upstream.
+// Lead resets all connections and connects new clients to upstream.
 func (p *NetProxy) Lead(upstream string) {
 	p.Away()
 	p.mu.Lock()
@@ -110,7 +110,7 @@ func (p *NetProxy) serve(client net.Conn) {
 	p.enter(server)
 	var losing atomic.Pointer[int] // if not nil, the next reply is lost, and at most this number of its bytes reach the client
 	p.running.Go(func() {
-		defer reset(server) // this ends the other direction too
+		defer reset(server) // the other direction then ends too
 		relay(server, client, func(request []byte) []byte {
 			if maxBytes, ok := p.picks(request); ok {
 				losing.Store(&maxBytes)
@@ -129,8 +129,8 @@ func (p *NetProxy) serve(client net.Conn) {
 	})
 }
 
-// enter records one end of a connection and returns the address of the server. It resets
-// the end if the proxy breaks connections.
+// enter records one end of a connection and returns the address of the server. It resets the end after
+// a call of Away.
 func (p *NetProxy) enter(conn net.Conn) (upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,16 +148,16 @@ func (p *NetProxy) leave(conn net.Conn) {
 	reset(conn)
 }
 
-// picks reports whether the reply to request is lost. At most maxBytes bytes of a lost reply reach the
-// client.
+// picks reports whether the proxy loses the reply to request. At most maxBytes bytes of a lost reply
+// reach the client.
 func (p *NetProxy) picks(request []byte) (maxBytes int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.maxBytes, p.loses != nil && p.loses(request)
 }
 
-// relay reads from src, transforms the bytes with change and writes the result to dst. It returns when
-// an end is closed or change returns nil.
+// relay passes the bytes from src through change to dst. It returns when src or dst is closed, or when
+// change returns nil.
 func relay(dst, src net.Conn, change func([]byte) []byte) {
 	buf := make([]byte, relayBuffer)
 	for {
@@ -185,9 +185,10 @@ func reset(conn net.Conn) {
 }
 
 // A client sends the full text of a script or statement only once. Later requests contain only its
-// name. The functions below record these names. Use each function that they return for one proxy only.
+// name. The functions that ScriptWith and StatementWith return record these names. Such a function
+// belongs to one proxy, because the lock of the proxy protects the names.
 
-// ScriptWith returns a function that matches requests which run a Redis script that contains text.
+// ScriptWith returns a function that matches requests to run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {
 	evalHead := regexp.MustCompile(`(?i)\r\neval\r\n\$(\d+)\r\n`)
 	known := make(map[string]struct{}) // the digests, which are the names
@@ -210,7 +211,7 @@ func ScriptWith(text string) func(request []byte) bool {
 	}
 }
 
-// StatementWith returns a function that matches requests which execute a PostgreSQL statement that
+// StatementWith returns a function that matches requests to execute a PostgreSQL statement that
 // contains text.
 func StatementWith(text string) func(request []byte) bool {
 	// A Parse message contains its length, the name of the statement and the statement.

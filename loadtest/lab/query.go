@@ -43,9 +43,9 @@ func Execute(r T, url, statement string, args ...any) {
 	})
 }
 
-// CreateDatabase makes a database on the PostgreSQL at address and returns its URL. The
-// database is a copy of template, or empty when template is "". The names must be plain SQL identifiers,
-// because they are not quoted.
+// CreateDatabase creates a database on the PostgreSQL at address and returns its URL. The database is a copy of
+// template, or empty if template is "". Both names must be plain SQL identifiers, because the statement does
+// not quote them.
 func CreateDatabase(r T, address, name, template string) string {
 	statement := "CREATE DATABASE " + name
 	if template != "" {
@@ -59,7 +59,7 @@ func CreateDatabase(r T, address, name, template string) string {
 }
 
 // Census returns a census that reads all links of the PostgreSQL at address, or of an SQLite file
-// ("sqlite:PATH"). Servers may use the database at the same time.
+// ("sqlite:PATH"). Servers may use the database while the census reads it.
 func Census(address string) loadtest.Census {
 	return func(ctx context.Context, each func(code, url string)) error {
 		return rows(ctx, address, "SELECT code, url FROM all_links", func(scan func(...any) error) error {
@@ -78,8 +78,9 @@ func CountLinks(ctx context.Context, address string) (n int64, err error) {
 	return count(ctx, address, "SELECT count(*) FROM all_links")
 }
 
-// CountOwned returns how many links with an owner the database holds. It does not count aliases with a
-// hyphen, an underscore or more than 10 characters. It may be called concurrently.
+// CountOwned returns how many links with an owner the database holds. It does not count links whose alias has a
+// hyphen, an underscore or more than 10 characters, because they are not in ranked_links. It may be called
+// concurrently.
 func CountOwned(ctx context.Context, address string) (n int64, err error) {
 	return count(ctx, address, "SELECT count(*) FROM ranked_links WHERE details->>'owner' IS NOT NULL")
 }
@@ -128,7 +129,7 @@ func rows(ctx context.Context, address, query string, each func(scan func(...any
 	if err != nil {
 		return err
 	}
-	defer func() { _ = result.Close() }() // result.Err returns what failed
+	defer func() { _ = result.Close() }() // result.Err returns the error of the query
 	for result.Next() {
 		if err := each(result.Scan); err != nil {
 			return err
@@ -137,8 +138,8 @@ func rows(ctx context.Context, address, query string, each func(scan func(...any
 	return result.Err()
 }
 
-// RedisClient connects to the Redis at a URL. The client does not repeat commands. It is
-// closed when the run ends.
+// RedisClient returns a client of the Redis at a URL. The client does not repeat a command that failed, so the
+// caller sees the error. The client is closed when the run ends.
 func RedisClient(r T, address string) *redis.Client {
 	opts, err := redis.ParseURL(address)
 	if err != nil {
@@ -154,8 +155,8 @@ func RedisClient(r T, address string) *redis.Client {
 	return client
 }
 
-// ListedKeys counts the keys in a pool without the help of the program under test. It counts the
-// elements of all lists, so the Redis must contain only the pool.
+// ListedKeys counts the keys in a pool directly in Redis, so the figure does not depend on the program under
+// test. It counts the elements of all lists, so the Redis must contain only the pool.
 func ListedKeys(ctx context.Context, client *redis.Client) (int64, error) {
 	return client.Eval(ctx, `
 		local n = 0

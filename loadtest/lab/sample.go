@@ -21,8 +21,8 @@ type Sampler[V any] struct {
 	samples []Sample[V]
 }
 
-// Watch calls look at once, and then again at the interval every, until Stop is called or the run ends. A
-// call that takes longer than the interval delays the next call.
+// Watch calls look immediately and then at the interval every, until Stop is called or the run ends. If a
+// call takes longer than the interval, the next call begins later.
 func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error)) *Sampler[V] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) //nolint:gosec // Stop calls it
 	s := &Sampler[V]{cancel: cancel, done: make(chan struct{})}
@@ -53,7 +53,7 @@ func (s *Sampler[V]) Stop() []Sample[V] {
 }
 
 // Points converts samples to the points of a line, with seconds since start as x. It omits samples with
-// an unknown value.
+// an error or an unknown value.
 func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float64, known bool)) [][2]float64 {
 	var xy [][2]float64
 	for _, s := range samples {
@@ -71,5 +71,5 @@ func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float6
 type Second struct {
 	Load   loadtest.Figures // the requests of this second
 	Rate   float64          // requests sent per second
-	Status Status           // all members are nil or empty if the program did not answer
+	Status Status           // all members are nil or empty if the program has no admin listener or did not answer
 }

@@ -18,7 +18,7 @@ import (
 // askTimeout limits one request to an admin listener.
 const askTimeout = 5 * time.Second
 
-// Status is the answer to GET /status. A member is nil if the program reports no value.
+// Status is the answer to GET /status. A pointer is nil if the program reports no value.
 type Status struct {
 	State         string   `json:"state"`        // "filling", "ok", "restart" or "page"
 	ServingFrom   *string  `json:"serving_from"` // "batch", "fallback" or "none"
@@ -30,8 +30,8 @@ type Status struct {
 	Breaker       *string  `json:"breaker"` // "closed", "half-open" or "open"
 }
 
-// Full reports whether the pool is full. Nine tenths of the capacity count as full, because a refill
-// begins only below that.
+// Full reports whether the pool is full. Nine tenths of the capacity count as full, because a worker does
+// not refill a pool with that many keys.
 func (s Status) Full() bool {
 	return s.State == "ok" && s.PoolKeys != nil && s.CapacityKeys != nil && *s.PoolKeys >= *s.CapacityKeys*9/10
 }
@@ -60,9 +60,9 @@ func AskStatus(ctx context.Context, admin string) (s Status, err error) {
 	return s, err
 }
 
-// Counter returns the value of a counter or gauge, such as
-// Counter("kgs_keys_taken_total", "source", "pool"). The value is the sum of the children that have the
-// labels, or 0 if no child has them. Counter ends the run if the program does not report the family.
+// Counter returns the value of a counter or gauge, such as Counter("kgs_keys_taken_total", "source",
+// "pool"). The value is the sum over the time series that have the labels, or 0 if no time series has
+// them. If the program does not report the metric family at all, Counter ends the run.
 func (p *Program) Counter(family string, labels ...string) float64 {
 	v, err := p.TryCounter(family, labels...)
 	must(p.r, err, "read a metric of "+p.name)
@@ -119,7 +119,7 @@ func hasLabels(m *dto.Metric, labels []string) bool {
 }
 
 // get sends a GET request on a new connection, because an open connection may belong to a killed process.
-// It reads the answer with read, which may be nil. A status other than 200 is an error.
+// It passes the body of the answer to read, unless read is nil. A status other than 200 is an error.
 func get(ctx context.Context, address string, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

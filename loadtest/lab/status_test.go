@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A metric that the program does not report is an error and not 0.
-func TestCounter(t *testing.T) {
+func TestCounterSumsSeriesAndFailsWithoutMetric(t *testing.T) {
 	t.Parallel()
 	const seven = "# TYPE kgs_keys_taken_total counter\n" +
 		"kgs_keys_taken_total{source=\"pool\",to=\"a\"} 7\nkgs_keys_taken_total{source=\"pool\",to=\"b\"} 1\nkgs_keys_taken_total{source=\"hash\",to=\"a\"} 2\n"
@@ -45,7 +44,7 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-func TestHistogram(t *testing.T) {
+func TestHistogramReturnsSumAndCount(t *testing.T) {
 	t.Parallel()
 	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("# TYPE tries histogram\ntries_bucket{le=\"+Inf\"} 2\ntries_sum 5\ntries_count 2\n")) // the test checks what the client received

@@ -11,7 +11,7 @@ import (
 	"keypool/loadtest"
 )
 
-// grace is the time for reading links back after an interruption of the run.
+// grace limits the time in which TryCheck reads links back after an interruption of the run.
 const grace = 45 * time.Second
 
 // Load creates links on one program at a constant rate and records them in a journal. Run, TryOne,
@@ -28,7 +28,7 @@ type Load struct {
 	done     chan struct{}
 }
 
-// Traffic returns a load on a program. The load is not started yet.
+// Traffic returns a load on a program. The caller starts the load with Start or Run.
 func Traffic(r T, on *Program) *Load {
 	journal := loadtest.NewJournal()
 	l := &Load{
@@ -39,7 +39,7 @@ func Traffic(r T, on *Program) *Load {
 	return l
 }
 
-// Start begins to create rate links per second and records them with a new recorder.
+// Start begins to create rate links per second, records them with a new recorder and returns immediately.
 func (l *Load) Start(rate float64) {
 	ctx, cancel := context.WithCancel(l.r.Context())
 	done, recorder := make(chan struct{}), loadtest.NewRecorder()
@@ -74,10 +74,10 @@ func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder 
 	l.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, recorder)
 }
 
-// AwaitMore waits until n more links are acknowledged.
+// AwaitMore waits until the load that Start began has n more acknowledged links.
 func (l *Load) AwaitMore(n int64) {
 	enough := l.Figures().Acknowledged + n
-	Wait(l.r, Patience, "links are made", func() bool { return l.Figures().Acknowledged >= enough })
+	Wait(l.r, Patience, fmt.Sprintf("%d more links are acknowledged", n), func() bool { return l.Figures().Acknowledged >= enough })
 }
 
 // TryOne creates one link and returns its entry. It returns an error if the link is not acknowledged. It may be
@@ -103,9 +103,9 @@ func (l *Load) Figures() loadtest.Figures { return l.Recorder().Figures() }
 // Entries returns the entries of all creations, in the order of their intents.
 func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 
-// Check reads every link of the loads back through a program and returns a verdict, which a claim judges.
-// The figures of the verdict count the creations of all loads. A broken link does not end the run, but a
-// failure of the check itself does. Check also works after an interruption of the run.
+// Check reads every link of the loads back through a program and returns a verdict. The figures of the verdict
+// count the creations of all loads. A lost or wrong link does not end the run, because a claim judges the
+// verdict. If the check itself fails, Check ends the run. TryCheck also works after an interruption of the run.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")
