@@ -13,13 +13,13 @@ import (
 )
 
 // foreignLimit is a share of all processor time. If foreign programs take more than this share, the
-// environment is unfit to judge claims that depend on time. A service that this process did not start
-// cannot be distinguished from foreign programs.
+// machine is too busy to judge claims that depend on time.
 const foreignLimit = 0.2
 
 // observe begins to observe the processors. The function foreign returns the share of processor time,
-// from 0 to 1, that foreign programs took since then. Foreign programs are programs that this process
-// did not start. The share is 0 if it cannot be read, because an unknown share excuses no claim.
+// from 0 to 1, that foreign programs took since the call of observe. Foreign programs are programs that
+// this process did not start. If the share cannot be read, foreign returns 0, so that the error excuses
+// no claim.
 func observe() (foreign func() float64) {
 	since, began := readProcessors()
 	return func() float64 {
@@ -31,8 +31,9 @@ func observe() (foreign func() float64) {
 	}
 }
 
-// excuse is for claims that depend on time. If foreign programs took too large a share of the processor
-// time, excuse makes each of these claims that failed inconclusive, unless its failure is certain.
+// excuse changes the outcome of failed claims that depend on time to inconclusive if foreign programs
+// took too large a share of the processor time. It does not change a failure that is certain
+// ([Verdict.Certain]).
 func excuse(claims []report.Claim, certain []bool, foreign float64) {
 	if foreign <= foreignLimit {
 		return
@@ -75,9 +76,10 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// family returns the processor time of the process root and its descendants, in seconds. It includes
-// ended children that their parent has waited for, so that their time does not count as foreign after
-// their end. It does not include a process whose parent has ended: [proc.Orphaned] does.
+// family returns the processor time of the process root and its descendants, in seconds. The time of an
+// ended child is included after its parent has waited for it, because the system adds it to the time of
+// the parent. The time of a process whose parent has ended is not included. [proc.Orphaned] returns
+// that time.
 func family(stats []procfs.ProcStat, root int) (seconds float64) {
 	for i := range stats {
 		s := &stats[i]

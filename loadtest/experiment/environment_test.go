@@ -8,7 +8,6 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The processor time of this process is not foreign.
 func TestForeignShareExcludesThisProcess(t *testing.T) {
 	t.Parallel()
 	before := processors{all: 100, busy: 50, ours: 20}
@@ -52,7 +51,6 @@ func TestBusyMachineMakesTimedClaimsInconclusive(t *testing.T) {
 	}
 }
 
-// The processor time of an ended child still counts for its family.
 func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
 	t.Parallel()
 	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20

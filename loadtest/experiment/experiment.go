@@ -2,20 +2,19 @@
 // tests, fault rows, key-source rules, the comparison of key sources, and bars. A bar is an aim of the
 // project for speed, memory or growth.
 //
-// An experiment runs real programs, fills a record with what it observed, and judges its
-// claims by that record alone. A control is the same experiment with programs that are broken on
-// purpose, or with other settings. It must refute the claim that it names.
+// An experiment runs real programs, fills a record with what it observed, and judges its claims by that record
+// alone. A control is the same experiment with programs that are broken on purpose, or with other settings. A
+// control names claims, and these claims must fail. A control shows that the experiment notices the fault.
 //
 // Invariants:
 //
 //   - every experiment declares at least one suite and one claim;
 //   - a claim that the run did not reach is "not judged", never "held";
-//   - a run that reaches its end and lacks the observation for a claim is an error;
-//   - if a correctness claim fails, the experiment does not run again, so no second run can hide the
-//     failure;
-//   - if other programs keep the machine busy, a speed or availability claim that fails is
-//     inconclusive, and the experiment runs once more;
-//   - a control counts as caught only when the claim that it names fails.
+//   - if a run reaches its end without the observation that a claim needs, the experiment ends with an error;
+//   - if a correctness claim fails, the failure is final: no second run can hide it;
+//   - a speed or availability claim that fails while other programs keep the machine busy is inconclusive. After
+//     an inconclusive claim or a failed speed claim, the experiment runs once more;
+//   - a control is caught if all claims that it names fail.
 package experiment
 
 import (
@@ -32,8 +31,8 @@ type Suite string
 // The suites.
 const (
 	Change  Suite = "change"  // runs before a change is merged
-	Nightly Suite = "nightly" // everything that can run in an hour
-	Full    Suite = "full"    // experiments to run with --full, which takes hours
+	Nightly Suite = "nightly" // runs each night
+	Full    Suite = "full"    // runs with --full; takes hours
 )
 
 // Definition describes an experiment that observes a record of type R.
@@ -42,15 +41,16 @@ type Definition[R any] struct {
 	Title   string // a title of a few words
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
-	// Alone says that no other experiment runs at the same time, because this experiment measures time. After
-	// it, its controls run in parallel with each other.
+	// Alone says that no other experiment runs at the same time, because this experiment measures time. Its
+	// controls run after it, in parallel with each other.
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool
-	// Failpoints says that Run sets KEYPOOL_FAILPOINTS, so the programs are built with failpoints.
+	// Failpoints says that Run sets KEYPOOL_FAILPOINTS (see docs/glossary.md). The shipped programs have no
+	// failpoints, so the runner builds the programs.
 	Failpoints bool
-	// Run carries out the experiment and fills the record. It can end early with [T.Fatalf]. The
-	// claims are then judged by the incomplete record.
+	// Run carries out the experiment and fills the record. If it ends early with [T.Fatalf], the claims are
+	// judged by the incomplete record.
 	Run      func(t *T, record *R)
 	Claims   []Claim[R]
 	Controls []Control
@@ -59,20 +59,21 @@ type Definition[R any] struct {
 	Show func(record *R, e *report.Experiment)
 }
 
-// Claim is one sentence with its kind and with the function that judges a record by it.
+// Claim is one sentence with its kind, and with the function that decides whether the sentence holds for a
+// record.
 type Claim[R any] struct {
 	Name string // a short name, the same in every run
 	Text string // the sentence
 	Unit string // unit of the bound and of the observed figure
 	Kind report.Kind
-	// Judge returns the verdict on a record. If the record lacks the part that the claim needs, Judge
-	// returns the zero Verdict, which means "not judged". After a run that reached its end, a zero
-	// Verdict is an error. For a claim that does not apply to a run, Judge returns [NotJudged].
+	// Judge returns the verdict on a record. If the record lacks the observation that the claim needs, Judge
+	// returns the zero Verdict, which means "not judged". After a run that reached its end, a zero Verdict is an
+	// error. If the claim does not apply to the run, Judge returns [NotJudged], which is no error.
 	Judge func(record *R) Verdict
 }
 
-// When returns a claim like c that is judged only if ready returns true. If ready returns false, the record lacks
-// the part that c needs.
+// When returns a claim like c. Its Judge returns the zero Verdict if ready returns false, because the record then
+// lacks the observation that c needs.
 func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) (v Verdict) {
@@ -84,8 +85,8 @@ func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	return c
 }
 
-// UnlessSmall is for a claim c about a time or a rate. It returns a claim like c that is not judged if small
-// returns true.
+// UnlessSmall returns a claim like c, which is about a time or a rate. The claim is not judged if small returns
+// true, because times at a small scale mean nothing.
 func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) Verdict {
@@ -97,16 +98,16 @@ func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
 	return c
 }
 
-// Control says which protections or settings change and which claim must then fail.
+// Control says which protections are removed or which settings change, and which claims must then fail.
 type Control struct {
-	Without  []string // names in package controls of the protections that are removed from the programs
+	Without  []string // protections that are removed from the programs, by their names in package controls
 	Settings []string // "NAME=value"; they override the settings of the experiment
-	Refutes  string   // the name of the claim
-	// AlsoRefutes names further claims that must fail.
+	Refutes  string   // the name of the claim that must fail
+	// AlsoRefutes contains the names of further claims that must fail.
 	AlsoRefutes []string
 }
 
-// refutes names all claims that must fail.
+// refutes returns the names of all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
 // Name returns the name of the control in reports, such as "without commit" or "with FALLBACK=none".
@@ -133,8 +134,8 @@ type Experiment struct {
 	run func(t *T) report.Experiment
 }
 
-// Define returns the experiment that d defines. It panics if d is invalid. A test that lists all
-// experiments detects this.
+// Define returns the experiment that d defines. It panics if d is invalid, so a test that lists all experiments
+// detects an invalid definition.
 func Define[R any](d Definition[R]) *Experiment {
 	e := &Experiment{
 		Name: d.Name, Title: d.Title, Summary: d.Summary, Suites: d.Suites,
@@ -150,7 +151,7 @@ func Define[R any](d Definition[R]) *Experiment {
 		var share float64
 		ended := t.do(func() {
 			foreign := t.observe()
-			defer func() { share = foreign() }() // before the clean-up kills what the run has started
+			defer func() { share = foreign() }() // before the clean-up, because the processor time of a killed program cannot be read
 			d.Run(t, record)
 		})
 		result, certain := e.part(ended), make([]bool, len(d.Claims))
@@ -167,7 +168,7 @@ func Define[R any](d Definition[R]) *Experiment {
 			result.Error = "the run observed nothing for these claims: " + strings.Join(unobserved, ", ")
 		}
 		t.refute(result.Claims)
-		if t.sound && t.Target == "" { // a deployment counts as foreign, so the share would excuse every claim
+		if t.sound && t.Target == "" { // the processor time of a deployment counts as foreign and would excuse every claim
 			excuse(result.Claims, certain, share)
 		}
 		if d.Show != nil {
@@ -203,7 +204,8 @@ func (e *Experiment) check() error {
 	return nil
 }
 
-// part returns the report of e before its claims are judged.
+// part returns the report of e in which no claim is judged. The error ended, if not nil, says why the run did not
+// reach its end.
 func (e *Experiment) part(ended error) report.Experiment {
 	p := report.Experiment{Name: e.Name, Title: e.Title, Summary: e.Summary, Claims: slices.Clone(e.Claims)}
 	if ended != nil {

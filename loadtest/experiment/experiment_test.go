@@ -125,7 +125,8 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 	}
 }
 
-// Each of the two controls ends only after the other has started.
+// Each of the two controls waits until the other has started, so the test ends only if they run
+// in parallel.
 func TestControlsOfAnExperimentThatRunsAloneRunInParallel(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
@@ -145,7 +146,8 @@ func TestControlsOfAnExperimentThatRunsAloneRunInParallel(t *testing.T) {
 	}
 }
 
-// The shipped programs ignore failpoints, so a control that sets failpoints needs another build.
+// The shipped programs have no failpoints, so a control that sets failpoints needs another
+// build.
 func TestControlWithFailpointsNeedsABuild(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]int{"KEYPOOL_FAILPOINTS=ship:begin=skip": 1, "FALLBACK=none": 0} {
@@ -182,8 +184,7 @@ func TestSpeedIsMeasuredTwiceAndCorrectnessOnce(t *testing.T) {
 	}
 }
 
-// Each verdict holds at its bound and fails beyond its bound.
-func TestVerdicts(t *testing.T) {
+func TestVerdictHoldsAtItsBoundAndFailsBeyond(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -252,7 +253,7 @@ func TestDefinePanicsOnAnInvalidDefinition(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
+func TestSelectByNameGroupAndSuite(t *testing.T) {
 	t.Parallel()
 	all := []*Experiment{
 		{Name: "fault/1", Suites: []Suite{Nightly}}, {Name: "fault/8", Suites: []Suite{Change, Nightly}}, {Name: "load/create", Suites: []Suite{Nightly}},

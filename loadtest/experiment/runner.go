@@ -16,14 +16,14 @@ import (
 // controlScale is the largest scale of a control. It is small because one refutation is enough.
 const controlScale = 0.1
 
-// Runner runs experiments. If Parallel is 0, experiments run one at a time. Build may be nil
-// only if no experiment and no control needs failpoints or a program without a protection.
+// Runner runs experiments. If Parallel is 0, they run one at a time. If Build is nil, no experiment and no
+// control may need failpoints or remove a protection.
 type Runner struct {
 	Options
 	Controls bool // also run every control
-	Parallel int  // how many experiments run at a time; for an experiment with [Definition.Alone], how many of its controls
-	// Build builds programs with failpoints and without the named protections, and returns their
-	// directory. It is called concurrently and reuses earlier builds.
+	Parallel int  // how many experiments run at a time, and how many controls of an experiment with [Definition.Alone]
+	// Build builds programs with failpoints and without the named protections, and returns their directory. The
+	// runner calls it concurrently, and for the same protections more than once.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
 	// Done is called with the report of each experiment that has ended, one call at a time.
 	Done func(report.Experiment)
@@ -32,8 +32,9 @@ type Runner struct {
 	mu      sync.Mutex
 }
 
-// Run runs the experiments, first those that may run in parallel. It returns when all experiments and
-// everything that they started have ended. When ctx ends, Run starts no further experiment.
+// Run runs the experiments: first those that may run in parallel, and then those with [Definition.Alone], one
+// after the other. It returns when all experiments and all programs that they started have ended. When ctx ends,
+// Run starts no further experiment.
 func (r *Runner) Run(ctx context.Context, all []*Experiment) {
 	var beside errgroup.Group
 	beside.SetLimit(max(1, r.Parallel))
@@ -68,8 +69,9 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	r.Done(result)
 }
 
-// controls runs the controls of an experiment and returns those that ended before ctx. The controls of an
-// experiment that ran alone run in parallel, because a control need not measure time.
+// controls runs the controls of an experiment and returns those that ended before ctx. After an experiment that
+// ran alone, they run in parallel, because they need not measure time. After any other experiment, they run one
+// after the other, because other experiments already run in parallel.
 func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Control) {
 	var beside errgroup.Group
 	beside.SetLimit(1)
@@ -91,9 +93,10 @@ func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Co
 	return slices.DeleteFunc(all, func(c report.Control) bool { return c.Name == "" })
 }
 
-// measured runs an experiment. It runs the experiment a second time if speed claims failed or claims
-// were inconclusive, because other programs may have kept the machine busy. If any other claim
-// except a bar failed, measured does not repeat the experiment, and the failure is final.
+// measured runs an experiment. If a speed claim failed or a claim is inconclusive, other programs may have kept
+// the machine busy. measured then runs the experiment a second time and returns the second result. If a
+// correctness or availability claim failed, the failure is final, and measured does not repeat the experiment. A
+// bar that is missed has no effect.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)
@@ -116,7 +119,7 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float6
 	}
 	t.Scale = scale
 	crashes := func(s string) bool { return strings.HasPrefix(s, "KEYPOOL_FAILPOINTS=") }
-	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // the shipped programs do not suffice
+	if e.Failpoints || slices.ContainsFunc(c.Settings, crashes) || len(c.Without) > 0 { // the shipped programs have all protections and no failpoints
 		dir, err := r.Build(ctx, c.Without...)
 		if err != nil {
 			return e.part(fmt.Errorf("build the programs: %w", err))
@@ -135,8 +138,8 @@ func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float6
 	return result
 }
 
-// control runs an experiment with a control. It reports whether each claim that the control must refute
-// has failed.
+// control runs an experiment with a control. The control is caught if each claim that the control must refute has
+// failed.
 func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.Control {
 	r.Log(fmt.Sprintf("%s: control %s", e.Name, c.Name()))
 	result := r.run(ctx, e, c, min(r.Scale, controlScale))
@@ -148,7 +151,7 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 		control.Caught = control.Caught && claim.Outcome == report.Failed
 		why = append(why, refutation(claim))
 	}
-	for _, claim := range result.Claims { // a failed claim may have ended the run
+	for _, claim := range result.Claims { // another failed claim may have ended the run early
 		if !control.Caught && claim.Outcome == report.Failed && !slices.Contains(c.refutes(), claim.Name) {
 			why = append(why, fmt.Sprintf("Claim %q: failed (%s).", claim.Name, claim.Why))
 		}
@@ -171,8 +174,8 @@ func refutation(c report.Claim) string {
 	return fmt.Sprintf("Claim %q: %s, but it must fail (%s).", c.Name, c.Outcome, c.Why)
 }
 
-// failures returns two results: slow has a sentence for each claim that another measurement may settle, and wrong
-// reports whether any other claim except a bar failed.
+// failures sorts the claims that do not hold. slow has a sentence for each claim that a second run may decide.
+// wrong reports whether a claim failed for which no second run is allowed.
 func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
@@ -186,9 +189,10 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 }
 
 // Select returns the experiments that are in the suite and that the names select. The suite "" contains all
-// experiments. A name in names is the whole name of an experiment, or a group, or the part of a name after the
-// slash if it is not a group. Without names, Select returns the whole suite. A name that selects no
-// experiment is an error.
+// experiments. A name selects the experiment that has this name, such as fault/10, or all experiments of the
+// group that has this name, such as fault. If there is no such group, the name also selects the experiments with
+// this name after the slash. Without names, Select returns the whole suite. A name that selects no experiment is
+// an error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
 	groups := make(map[string]bool)

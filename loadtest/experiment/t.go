@@ -22,13 +22,13 @@ type Options struct {
 	// A deployment that is already running. Only an experiment with Definition.Anywhere can use it.
 	Target string // the public URL; if "", the experiment starts its own servers
 	Admin  string // the URL of one server's admin listener; "" when there is none
-	Climb  bool   // raise the rate above the steady rate on the deployment too
+	Climb  bool   // also raise the rate above the steady rate, as an experiment on its own servers does
 
 	Rate     float64       // creations per second; 0 means the default of the experiment
 	Duration time.Duration // duration of a steady load; 0 means the default of the experiment
 
-	Log  func(line string) // called with one line for each step; called concurrently
-	Live func(Live)        // called with the progress about once a second; called concurrently
+	Log  func(line string) // gets one line for each step; is called concurrently
+	Live func(Live)        // gets the progress about once a second; is called concurrently
 }
 
 // Live is the progress of an experiment.
@@ -41,14 +41,14 @@ type Live struct {
 	Runway            *time.Duration
 }
 
-// T is one run of an experiment. Package lab uses it like a testing.TB: everything that is started
-// ends with the run, and Fatalf ends the run. Its methods may be called concurrently, except that
-// only the goroutine of the run may call Fatalf, Must and Refute.
+// T is one run of an experiment. Package lab uses a T like a testing.TB: Cleanup ends what was
+// started, and Fatalf ends the run. Only the goroutine of the run may call Fatalf, Must and Refute.
+// All other methods may be called concurrently.
 type T struct {
 	Options
 	name     string
 	settings []string // settings of a control
-	sound    bool     // the programs are not broken, because this run is not a control
+	sound    bool     // true if this run is not a control, so neither the programs nor the settings are changed
 	observe  func() (foreign func() float64)
 	ctx      context.Context
 
@@ -66,7 +66,8 @@ func (t *T) Context() context.Context { return t.ctx }
 // Logf writes one line to the log of the run.
 func (t *T) Logf(format string, args ...any) { t.Log(t.name + ": " + fmt.Sprintf(format, args...)) }
 
-// Settings returns the settings that a control adds to every program, after all other settings.
+// Settings returns the settings that a control adds to every program. They override all other
+// settings.
 func (t *T) Settings() []string { return t.settings }
 
 // ProgramDir returns the directory of the programs that this run starts.
@@ -77,10 +78,10 @@ func (t *T) Phase(done float64, format string, args ...any) {
 	t.Live(Live{Experiment: t.name, Phase: fmt.Sprintf(format, args...), Done: done})
 }
 
-// Times returns n at the scale of the run, at least 1.
+// Times returns n times the scale of the run, but at least 1.
 func (t *T) Times(n int) int { return max(1, int(float64(n)*t.Scale)) }
 
-// Lasting returns d at the scale of the run.
+// Lasting returns d times the scale of the run.
 func (t *T) Lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * t.Scale) }
 
 // Fatalf ends the run with an error. The experiment then counts as incomplete.
@@ -96,7 +97,8 @@ func (t *T) Must(err error) {
 	}
 }
 
-// Refute ends the run because an observation refutes the claim. format and args give the reason.
+// Refute ends the run because an observation refutes the claim. The claim then counts as failed,
+// with the reason in format and args.
 func (t *T) Refute(claim, format string, args ...any) {
 	t.refuted, t.why = claim, fmt.Sprintf(format, args...)
 	runtime.Goexit()
@@ -129,7 +131,8 @@ func (t *T) TempDir() string {
 	return dir
 }
 
-// do calls f in a separate goroutine, because f may end its goroutine. Then do cleans up.
+// do calls f in a separate goroutine, because Fatalf, Must and Refute end the goroutine. When f has
+// ended, do cleans up. It returns the errors of the run.
 func (t *T) do(f func()) error {
 	dir, err := os.MkdirTemp("", "keypool-experiment-")
 	if err != nil {

@@ -52,14 +52,15 @@ func Within(predicted, observed, tolerance float64) Verdict {
 		observed, predicted, 100*off, 100*tolerance).Figures(predicted, observed)
 }
 
-// Figures adds the bound or the prediction, and the observed figure.
+// Figures returns v with the bound or the prediction, and with the observed figure.
 func (v Verdict) Figures(bound, observed float64) Verdict {
 	v.bound, v.observed = &bound, &observed
 	return v
 }
 
-// Certain returns v for a claim that depends on time and fails by so much that a busy machine does
-// not explain it. Such a claim is never inconclusive.
+// Certain returns v with the mark that a failure is certain: the claim does not become inconclusive on
+// a busy machine. It is for a claim that depends on time and that fails by so much that a busy machine
+// does not explain the failure.
 func (v Verdict) Certain() Verdict {
 	v.certain = true
 	return v
