@@ -1,13 +1,13 @@
-// Package controls builds programs that are broken on purpose. Experiments must notice that such
-// a program is broken.
+// Package controls builds programs that are broken on purpose.
 //
-// A protection is code that keeps one fault from harming users. A control removes one protection
-// from a program. An experiment that still passes against such a program proves nothing.
+// A protection is code that keeps one fault from harming users. A control removes one protection from a program. At
+// least one claim of an experiment must then fail. If no claim fails, the experiment does not notice the fault and
+// proves nothing.
 //
-// A control is a list of edits of the product's source, which the Go command reads through
-// an overlay (see `go help build`, -overlay). The source contains no code for controls. Table
-// lists the edits of every control. The test of this package fails when an edit no longer applies
-// or no longer compiles.
+// A control is a list of edits of the product's source. The Go command compiles the edited files in place of the
+// source files (see `go help build`, -overlay), so the source contains no code for controls. [Table] lists the edits
+// of every control. A test of this package fails if the text that an edit replaces is not in its file, or if the
+// result does not compile.
 //
 // Invariant: this package never writes to the source tree.
 package controls
@@ -44,8 +44,8 @@ func Find(name string) ([]Edit, error) {
 	return edits, nil
 }
 
-// Builder builds the programs with controls. It builds each combination of controls only once. It
-// may be used concurrently. Builds run one after the other.
+// Builder builds the programs with controls. It builds each combination of controls only once. It may be used
+// concurrently; the builds run one after the other.
 type Builder struct {
 	dir string
 
@@ -57,9 +57,8 @@ type Builder struct {
 // to the caller.
 func NewBuilder(dir string) *Builder { return &Builder{dir: dir, built: make(map[string]bool)} }
 
-// Build builds shortener and kgs with the named controls and with the build tag drill (package
-// failpoint), and returns their directory. Without controls the programs have failpoints and
-// every protection. A build takes seconds.
+// Build builds shortener and kgs with failpoints (build tag drill) and with the named controls, and returns their
+// directory. If without is empty, the programs have every protection. A build takes seconds.
 func (b *Builder) Build(ctx context.Context, without ...string) (dir string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,8 +94,9 @@ func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 	return WriteOverlay(root, dir, files)
 }
 
-// WriteOverlay writes two things to the directory dir: the source files, by their path below root, and the
-// JSON file that the flag -overlay of the Go command expects. It returns the path of the JSON file.
+// WriteOverlay writes the texts of edited source files, which are given by their paths below root, to the directory
+// dir. It also writes the JSON file that the flag -overlay of the Go command expects, and returns the path of the JSON
+// file.
 func WriteOverlay(root, dir string, files map[string]string) (string, error) {
 	replace := make(map[string]string, len(files))
 	for file, text := range files {
@@ -114,7 +114,7 @@ func WriteOverlay(root, dir string, files map[string]string) (string, error) {
 	return overlay, os.WriteFile(overlay, text, 0o600)
 }
 
-// edited returns the edited text of each file that the named controls edit, by file name.
+// edited returns the edited text of each file that the named controls edit, by the path of the file below root.
 func edited(root string, names ...string) (map[string]string, error) {
 	files := make(map[string]string)
 	for _, name := range names {
@@ -148,7 +148,7 @@ func ModuleRoot(ctx context.Context) (string, error) {
 	}
 	mod := strings.TrimSpace(string(out))
 	if mod == "" || mod == os.DevNull {
-		return "", errors.New("controls are built from the source tree: run the command in a directory of the source tree")
+		return "", errors.New("the working directory is not in the source tree: run the command in a directory of the source tree")
 	}
 	return filepath.Dir(mod), nil
 }

@@ -18,7 +18,8 @@ import (
 	"testing"
 )
 
-// TestEveryControlCompiles fails when an edit no longer applies or no longer compiles.
+// TestEveryControlCompiles fails if the text that an edit replaces is not in its file, or if the
+// result does not compile.
 func TestEveryControlCompiles(t *testing.T) {
 	root := mustRoot(t)
 	source := mustList(t, root)
@@ -70,7 +71,8 @@ func TestTableIsInOrder(t *testing.T) {
 	}
 }
 
-// If the text of an edit is missing or occurs twice, the result is an error and not a sound program.
+// If the text that an edit replaces is missing or occurs twice, edited returns an error. A build
+// would otherwise have every protection.
 func TestEditMustApplyOnce(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "kgs", "refill"), 0o700); err != nil {
@@ -123,8 +125,9 @@ type sources struct {
 	imports types.Importer
 }
 
-// mustList gets from the Go command the files of each edited package and the export data of its
-// imports. It uses the flags of [testenv.Build], so that both share the build cache.
+// mustList asks the Go command for the files of each edited package and for the export data of its
+// imports. It passes the flags of [testenv.Build], so that both use the same entries of the build
+// cache.
 func mustList(t *testing.T, root string) *sources {
 	t.Helper()
 	args := []string{"list", "-trimpath", "-export", "-deps", "-f", `{{.ImportPath}}|{{.Export}}|{{.Dir}}|{{join .GoFiles ","}}`}

@@ -1,7 +1,7 @@
 package controls
 
-// Table lists the edits of every control, ordered by the first file that a control edits. The comment before a
-// control says which protection the control removes.
+// Table lists the edits of every control, ordered by the first file that a control edits. The comment before a control
+// describes the protection that the control removes.
 //
 //nolint:funlen // it is one table
 func Table() []Edit {
@@ -10,11 +10,11 @@ func Table() []Edit {
 		{"log-pipe", "cmd/internal/app/console.go",
 			"signal.Ignore(syscall.SIGPIPE)",
 			"_, _ = signal.Ignore, syscall.SIGPIPE"},
-		// PostgreSQL ends the connections of a client that does not answer.
+		// PostgreSQL closes the connection of a client that does not answer TCP keepalives.
 		{"keepalives", "cmd/internal/app/keepalive.go",
 			"_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()",
 			"_, err := conn.PgConn().Exec(ctx, `SELECT 1`).ReadAll()"},
-		// A log line does not wait for a standard error that is not read.
+		// A program that logs does not wait if no process reads its standard error.
 		{"log-queue", "cmd/internal/app/lines.go",
 			"select {\n\tcase l.queue <- bytes.Clone(line):\n\tdefault:\n\t\tl.dropped.Inc()\n\t}\n",
 			"l.put(bytes.Clone(line))\n"},
@@ -26,15 +26,15 @@ func Table() []Edit {
 		{"redis-replica", "cmd/internal/app/redis.go",
 			"if !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {",
 			"if true || !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {"},
-		// A server knows on which node of a cluster each link lives.
+		// A server knows which node of a Citus cluster stores each link.
 		{"placement", "cmd/internal/server/shards.go",
 			"err != nil || !distributed {",
 			"err != nil || true || !distributed {"},
-		// The log of SQLite takes only a part of a small disk.
+		// The write-ahead log of SQLite takes only a part of a small disk.
 		{"small-log", "internal/sqlite/checkpoint.go",
 			"restart := max(walLeast, min(walRestart, (free+length)/walPart))",
 			"restart := max(walLeast, walRestart+0*free)"},
-		// SQLite commits only while the files of the database are at their path.
+		// A server commits no transaction of SQLite after the files of the database were moved, deleted or replaced.
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
@@ -50,12 +50,12 @@ func Table() []Edit {
 		{"machine-fence", "kgs/keysource/snowflake_promise.go",
 			"s.next = max(s.next, from<<sequenceBits)",
 			""},
-		// A new epoch of a list does not abandon the ranges on their way to other lists.
+		// A new epoch of one list of a pool does not abandon ranges that workers push to other lists.
 		{"list-epoch", "kgs/ledger/epoch.go",
 			" AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)",
 			"`)"},
-		// Another process measures how long the heartbeats of a process are missing. The clock of the database does not
-		// decide that a process is dead.
+		// A process is dead if another process saw no heartbeat of it for some time, measured by the clock of the other
+		// process. The clock of the database has no influence.
 		{"heartbeats", "kgs/ledger/holders.go",
 			"dead, err := collect(ctx, t.Tx, scanRange,",
 			"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
@@ -79,11 +79,12 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
-		// A live worker gives up a range that it cannot push.
+		// After some time, a live worker gives up a range that it cannot push.
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(s.failing) < giveUpAfter:",
 			"case true:"},
-		// A worker opens no further epoch because of another worker's epoch if the ledger has had many.
+		// Two workers with different pools open new epochs in reaction to each other. After several such epochs within
+		// a day, a worker waits before it opens another one.
 		{"epoch-backoff", "kgs/redispool/replace.go",
 			"if err != nil || recent < most {",
 			"if err != nil || true || recent < most {"},
@@ -106,7 +107,7 @@ func Table() []Edit {
 		{"mark", "kgs/redispool/scripts.go",
 			"if mark ~= from then return mark end\n",
 			""},
-		// Redis refuses a program of another database.
+		// Redis refuses a program whose database is not the database that the pool belongs to.
 		{"pool-owner", "kgs/redispool/scripts.go",
 			"local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me\n",
 			"local isForeign = false\n"},
@@ -114,7 +115,7 @@ func Table() []Edit {
 		{"same-batch", "kgs/redispool/scripts.go",
 			"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
 			""},
-		// If a take is repeated with the same batch id, it gets the same batch.
+		// If a server repeats a take with the same batch id, it gets the same batch.
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
 			""},
@@ -122,11 +123,11 @@ func Table() []Edit {
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
 			"return false"},
-		// A pool with a value that no program writes is abandoned.
+		// If the state of a pool contains a number that no program writes, the pool counts as damaged and is abandoned.
 		{"pool-values", "kgs/redispool/status.go",
 			"if err != nil || n < 0 || n > most {",
 			"if err != nil {"},
-		// A server takes only codes from the pool.
+		// A server discards strings in the pool that are not codes of its space.
 		{"valid-codes", "kgs/redispool/status.go",
 			"if first < 0 {",
 			"if first < 0 || true {"},
@@ -152,11 +153,11 @@ func Table() []Edit {
 		{"patience", "kgs/source.go",
 			"if !s.began.IsZero() && time.Since(s.began) >= s.cfg.Patience {",
 			"if false {"},
-		// A server returns its unused keys when it shuts down in order.
+		// A server that gets SIGTERM returns its unused keys before it ends.
 		{"handback", "kgs/source_refill.go",
 			"if err := s.settle(ctx, l, codes); err != nil {",
 			"if err := ctx.Err(); err != nil {"},
-		// A batch that cannot be settled does not prevent a server from taking keys.
+		// A server takes further batches while an earlier batch cannot be settled.
 		{"settle-later", "kgs/source_refill.go",
 			"if s.unsettled() > maxUnsettled {",
 			"if s.unsettled() > 0 {"},
@@ -172,7 +173,8 @@ func Table() []Edit {
 		{"store", "shortener/commit/committer.go",
 			"p := c.free.Get().(*pending)\n",
 			"return shortener.Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
-		// An insert with an unknown outcome is repeated with the same key. No other key is tried.
+		// If the outcome of an insert is unknown, the server repeats the insert with the same key and tries no other
+		// key.
 		{"repeat", "shortener/commit/inserter.go",
 			"if !awaited(group) || !sleep(ctx, pause) {",
 			"if true || !awaited(group) || !sleep(ctx, pause) {"},
@@ -235,7 +237,7 @@ func Table() []Edit {
 			"tx, err := conn.BeginTx(ctx, nil)\n",
 			"if _, err := conn.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil {\n\t\treturn nil, notWritten(err)\n\t}\n" +
 				"\ttx, err := conn.BeginTx(ctx, nil)\n"},
-		// A change of a token reaches a server that has the token in memory.
+		// A server that has a token in memory learns of a change of the token.
 		{"token-reload", "shortener/token/polls.go",
 			"e.uses = known.uses",
 			"e.uses, e.Token = known.uses, known.Token"},
@@ -243,11 +245,11 @@ func Table() []Edit {
 		{"token-memory", "shortener/token/registry.go",
 			"e := r.tokens.Load().byID[id]\n\tif e == nil {\n",
 			"e := r.tokens.Load().byID[id]\n\tif true {\n"},
-		// The memory for counts has room for the visits of many links while the database does not answer.
+		// While the database does not answer, a server has enough memory for the counts of visits of many links.
 		{"visit-memory", "shortener/visits/counter.go",
 			"max(1, c.MaxRows/shardCount)",
 			"1"},
-		// An orderly stop stores the counts that are in memory.
+		// A server that gets SIGTERM stores the counts of visits that are in its memory before it ends.
 		{"visit-final", "shortener/visits/flusher.go",
 			"return c.flushFinally(context.WithoutCancel(ctx))",
 			"return nil"},
@@ -255,7 +257,7 @@ func Table() []Edit {
 		{"visit-repeat", "shortener/visits/flusher.go",
 			"c.tried = err != nil\n",
 			"c.tried, err = false, nil\n"},
-		// The repetition of a part that is stored has no effect.
+		// If a server repeats a part of a flush that is stored, the repetition has no effect.
 		{"visit-number", "shortener/visits/store.go",
 			"if err != nil || !first {",
 			"if _ = first; err != nil {"},
@@ -272,7 +274,8 @@ func Table() []Edit {
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
 			"const maxBody = 1 << 40"},
-		// While links are created, the context of a bulk request does not end at a deadline for its body.
+		// The deadline for the body of a bulk request ends with the body, so it cannot interrupt the creation of the
+		// links.
 		{"bulk-context", "web/api/bulk.go",
 			"return lines, connection.SetReadDeadline(time.Time{})",
 			"return lines, next()"},
@@ -292,7 +295,8 @@ func Table() []Edit {
 		{"slow-client", "web/httpserver/httpserver.go",
 			"ReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n",
 			""},
-		// An answer that fails in its middle does not look complete.
+		// If an answer fails in its middle, the server breaks the connection, so the client notices that the answer is
+		// not complete.
 		{"whole-answer", "web/internal/problem/writer.go",
 			"\t\tabort(c)\n",
 			"\t\treturn\n"},

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnitTestsNoticeControls runs unit tests of the product with a control and expects each
-// of them to fail. It covers protections whose fault no experiment produces.
+// TestUnitTestsNoticeControls builds unit tests of the product with a control and expects each
+// of them to fail. It covers protections against faults that no experiment injects.
 func TestUnitTestsNoticeControls(t *testing.T) {
 	tests := []struct {
 		control string
