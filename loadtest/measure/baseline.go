@@ -32,7 +32,8 @@ const (
 	insertRow     = `INSERT INTO baseline_links (code, url, created_at) VALUES ($1, $2, $3)`
 )
 
-// Baseline is a simple operation that is measured in turn with a load and at the same rate.
+// Baseline is a simple operation with which a load is compared. Each round measures it after the load,
+// at the same rate.
 type Baseline struct {
 	Name string
 	Run  func(ctx context.Context, rate float64, d time.Duration) (Observed, error)
@@ -50,9 +51,9 @@ func observed(f loadtest.Figures) Observed {
 	return Observed{Acknowledged: f.Acknowledged, Failed: f.Failed(), P99: f.Latency.P99}
 }
 
-// BareServer starts a process with two bare handlers and returns its URL. The creation parses and
-// writes the JSON of a link and stores nothing. The redirect leads to [Target]. If env contains
-// DATABASE_URL, the process also runs the statements of [LoneInsert].
+// BareServer starts a process with two bare handlers and returns its URL. POST /shorten parses the JSON
+// of a creation, stores nothing and answers with the JSON of a link. GET of any code redirects to
+// [Target]. If env contains DATABASE_URL, the process also runs the statements of [LoneInsert].
 func BareServer(r lab.T, env ...string) (url string) {
 	path, err := os.Executable()
 	if err != nil {
@@ -64,8 +65,9 @@ func BareServer(r lab.T, env ...string) (url string) {
 // bareRedirects returns an error when a server does not redirect to [Target].
 func bareRedirects(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) }
 
-// LoneInsert returns a baseline of single-row INSERTs into a separate table in the PostgreSQL at
-// database. A separate process paces and measures the statements, so the latencies include no HTTP.
+// LoneInsert returns a baseline of single-row INSERTs into a table of its own in the PostgreSQL at
+// database. A separate process sends the statements at the rate and measures them, so the latencies
+// include no HTTP.
 func LoneInsert(r lab.T, database string) Baseline {
 	server := BareServer(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {
@@ -104,9 +106,9 @@ func BareRedirect(r lab.T) Baseline {
 	}}
 }
 
-// BaselineMain serves the baselines if args, the arguments of this process, request it. The result asked
-// reports whether they do. A program without a command `baseline`, such as a test binary, calls
-// BaselineMain first.
+// BaselineMain serves the baselines if args is `baseline --listen ADDR`, and reports whether it is.
+// [BareServer] starts this program with these arguments. A program without a command `baseline`, such as
+// a test binary, must therefore call BaselineMain first.
 func BaselineMain(args []string) (asked bool, err error) {
 	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
 		return false, nil
@@ -174,7 +176,8 @@ func insert(ctx context.Context, pool *pgxpool.Pool, s loadtest.Schedule) Observ
 	return o
 }
 
-// connect creates the table and opens all connections, so that no statement waits for a connection.
+// connect creates the table and opens all connections before the first measurement, so that no statement
+// waits until a connection is open.
 func connect(ctx context.Context, database string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(database)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // These constants define how a p99 is measured and judged. Each round sends requests at a steady rate without
-// waiting for answers. The latency of a request counts from the time at which it is due. The result is the median
-// of the p99s of the rounds. Its bound is BaselineFactor times the sum of the p99s of the baselines, but at least
-// LatencyBound. The baselines are the parts of a request. They run at the same rate in the same rounds, so a slow
-// machine slows both sides.
+// waiting for answers. The latency of a request begins when the request is due. The result is the median of the
+// p99s of the rounds. Its bound is BaselineFactor times the sum of the p99s of the baselines, but at least
+// LatencyBound. Each baseline is one part of the work for a request, such as the INSERT. The baselines run at the
+// same rate in the same rounds, so a slow machine slows the load and the baselines alike.
 const (
 	LatencyBound   = 10 * time.Millisecond // the bound if the baselines are fast
 	BaselineFactor = 1.5
@@ -25,8 +25,8 @@ const (
 	baselineShare = 0.3 // duration of each baseline, as a share of the duration of the load
 )
 
-// Load runs a load of rate requests per second for the duration d and records it in r. [lab.Load.Run]
-// has this type.
+// Load sends rate requests per second for the duration d and records them in r. The method [lab.Load.Run] has
+// this type.
 type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder)
 
 // Steady describes a measurement of latency at a steady rate.
@@ -36,15 +36,16 @@ type Steady struct {
 	Lasts     time.Duration // duration of the load in all rounds together
 	Load      Load
 	Baselines []Baseline // if empty, the latency is measured and not judged
-	// Round is called when the load or a baseline of a round begins, and phase describes it. r is the
+	// Round is called when the load or a baseline of a round begins. phase describes what begins. r is the
 	// recorder of the load, or nil for a baseline.
 	Round func(phase string, r *loadtest.Recorder)
 }
 
-// LatencyText returns the text of a claim about a p99. parts names the baselines.
+// LatencyText returns the text of a claim about a p99. parts describes the sum of the baselines, such as "a
+// single-row INSERT plus the p99 of a bare redirect".
 func LatencyText(what, parts string, rate float64) string {
-	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline, or %d ms if that is more. The time of a request begins when it is due. "+
-		"The baseline is the p99 of %s on this machine at the same rate. Both are measured in turn, and each is the median of %d rounds.",
+	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline, or %d ms if that is more. The time of a request begins when the request is due. "+
+		"The baseline is the p99 of %s on this machine at the same rate. Each of %d rounds measures all of these p99s, one after the other. The medians of the rounds count.",
 		rate, what, BaselineFactor, LatencyBound.Milliseconds(), parts, LatencyRounds)
 }
 
@@ -54,7 +55,7 @@ type Latencies struct {
 
 	Warm    loadtest.Figures // figures of the load during the warm-up
 	Total   loadtest.Figures // figures of the load in all rounds
-	Seconds float64          // seconds of load in all rounds, each up to the outcome of its last request
+	Seconds float64          // duration of the load in all rounds, until the outcome of the last request of each round
 	Rounds  int              // number of complete rounds
 	P99     Series           // p99 of the load in each round, in ms
 	Beside  []Series         // p99 of each baseline in each round, in ms
@@ -63,9 +64,9 @@ type Latencies struct {
 // All returns the counts of the whole load, including the warm-up.
 func (l *Latencies) All() loadtest.Figures { return l.Warm.Plus(l.Total) }
 
-// Latency warms up and then measures the load and its baselines in rounds. If ctx ends, Latency returns
-// the rounds so far without an error. If a baseline fails, Latency returns the rounds so far and the
-// error.
+// Latency runs the baselines and the load briefly as a warm-up and then measures them in rounds. If ctx ends,
+// Latency returns the rounds so far without an error. If a baseline fails, Latency returns the rounds so far and
+// the error.
 func Latency(ctx context.Context, s Steady) (*Latencies, error) {
 	l := &Latencies{Steady: s, Beside: make([]Series, len(s.Baselines))}
 	for _, b := range s.Baselines {
@@ -151,8 +152,8 @@ func (l *Latencies) baselines() string {
 	return strings.Join(parts, ", ")
 }
 
-// Complete returns the verdict v on a claim about the load. If v holds but not all rounds are complete,
-// it returns "not judged" instead.
+// Complete returns the verdict v on a claim about the load. If v holds and rounds are missing, Complete returns
+// "not judged" instead, because the claim could fail in a missing round.
 func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	if l.Rounds < LatencyRounds && v.Outcome == report.Held {
 		return experiment.NotJudged("%d of %d rounds were completed", l.Rounds, LatencyRounds)
@@ -160,7 +161,8 @@ func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	return v
 }
 
-// unlessEnded returns err. If ctx has ended, it returns nil, because the end of ctx is the cause of err.
+// unlessEnded returns err. If ctx has ended, unlessEnded returns nil, because err is then a result of the end of
+// ctx.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-func TestLatencyVerdict(t *testing.T) {
+func TestLatencyIsJudgedByItsBaselines(t *testing.T) {
 	t.Parallel()
 	two := Steady{Baselines: []Baseline{{Name: "one thing"}, {Name: "another"}}}
 	fast := []Series{{1}, {1}}
@@ -45,7 +45,6 @@ func TestLatencyVerdict(t *testing.T) {
 	}
 }
 
-// If not all rounds ran, no claim can hold, but a claim can fail.
 func TestIncompleteRoundsOnlyRefuteClaims(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range map[int][]report.Outcome{
@@ -63,7 +62,8 @@ func TestIncompleteRoundsOnlyRefuteClaims(t *testing.T) {
 	}
 }
 
-// A baseline with failures or without answers gives no usable bound, so it ends the measurement.
+// A baseline with failures or without answers gives no usable bound, so Latency ends with an
+// error.
 func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no connection")
@@ -105,7 +105,6 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	}
 }
 
-// The baselines run in separate processes at the requested rate.
 func TestBaselinesKeepTheRate(t *testing.T) {
 	t.Parallel()
 	postgres := lab.Postgres(t)
@@ -140,7 +139,6 @@ func TestBareServersGiveValidAnswers(t *testing.T) {
 	}
 }
 
-// A real load and a real baseline are measured in turn.
 func TestLatencyMeasuresARealLoad(t *testing.T) {
 	t.Parallel()
 	client := loadtest.NewClient(BareServer(t), 0)

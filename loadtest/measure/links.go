@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Names of the claims of [Served] and [Links], for controls.
+// The names of the claims of [Served] and [Links]. Controls refer to claims by these names.
 const (
 	NoFailedCreation = "no failed creation"
 	NoLostLink       = "no lost link"
@@ -18,7 +18,8 @@ const (
 	NoCodeTwice      = "no code twice"
 )
 
-// Served returns the claim that no creation failed. text is the sentence of the claim.
+// Served returns the claim that no creation failed. text is the sentence of the claim. If no creation succeeded
+// at all, the failure is certain, because a busy machine does not explain it.
 func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
 	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "failed creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
 		f := figures(r)
@@ -34,7 +35,7 @@ func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Cl
 	}}
 }
 
-// Accounts returns the claim of [Served] about all creations that were checked, and then the claims of [Links].
+// Accounts returns the claim of [Served] about all creations of the check, and then the claims of [Links].
 func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	all := Served(served, func(r *R) (f loadtest.Figures) {
 		if v := links(r); v != nil {
@@ -45,9 +46,9 @@ func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experime
 	return append([]experiment.Claim[R]{all}, Links(links)...)
 }
 
-// Links returns the claims about acknowledged links. The function links returns the verdict of the check
-// that read the links back, or nil if there was no check. A link that was not read back may be lost,
-// wrong or stored twice, so the claims hold only if all links were read back.
+// Links returns the claims about acknowledged links. The function links returns the verdict of the check that
+// read the links back, or nil if there was no check. The claims hold if all acknowledged links were read back
+// without a fault. If a link was not read back, the claims are not judged, because this link may be lost.
 func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	on := func(name, unit, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
 		return experiment.Claim[R]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
@@ -83,10 +84,10 @@ func LinkControls() []experiment.Control {
 	}
 }
 
-// ReadBack restarts the server and reads every link of the loads back through it. The restart empties
-// the cache, so the answers show what the store contains. ReadBack does not restart a server that
-// the experiment did not start. After an interruption of the run, the check itself waits until the server is
-// ready. The notes say what is wrong with links and why creations failed.
+// ReadBack restarts the server and reads every link of the loads back through it. The restart empties the
+// cache, so the answers show what the store contains. ReadBack does not restart a deployment, which the
+// experiment did not start. After an interruption of the run, ReadBack does not wait until the server is ready,
+// because the check repeats its requests. The notes describe wrong links and failed creations.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {
 	if p.Dir != "" { // it is not a deployment
 		p.Stop()

@@ -9,7 +9,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Each fault fails only the claim about this fault. Links that were not read back prove nothing.
+// Each fault fails only the claim about this fault. If links were not read back, no claim about
+// links holds.
 func TestEachFaultFailsItsLinkClaim(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {
@@ -56,7 +57,7 @@ func TestEachFaultFailsItsLinkClaim(t *testing.T) {
 	}
 }
 
-func TestFailureNotes(t *testing.T) {
+func TestFailureNotesDescribeFirstFailuresOfEachState(t *testing.T) {
 	t.Parallel()
 	var entries []loadtest.Entry
 	for range 2 * shownFailures {

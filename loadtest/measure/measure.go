@@ -1,15 +1,14 @@
-// Package measure measures speeds in a way that reduces the influence of a busy machine. It measures
-// in rounds. Each round measures everything that is compared, one after the other. Some measurements
-// include baselines, which run in separate processes.
+// Package measure compares speeds in rounds. Each round measures everything that is compared, one after
+// the other, so a busy machine slows all of it alike. Baselines run in separate processes.
 //
 // Vocabulary: a subject is one thing that is measured in every round. A baseline is a simple
 // operation with which the service is compared.
 //
 // Invariants:
 //
-//   - all figures of a comparison come from the same rounds, so a subject that fails in one round
-//     has no figure at all;
-//   - an answer that is known to be wrong is an error and not a figure.
+//   - all figures of a comparison come from the same rounds. A subject that fails in one round
+//     therefore has no figure at all;
+//   - an answer that is known to be wrong is an error and never counts in a figure.
 package measure
 
 import (
@@ -25,13 +24,13 @@ type Subject struct {
 	Name     string
 	Unit     string
 	Measure  func(context.Context) (float64, error)
-	Optional bool // a failure is not an error; the subject then has no figure
-	Follows  bool // each round measures it directly after the preceding subject of the list
+	Optional bool // if it fails, the subject has no figure, and Alternate returns no error
+	Follows  bool // each round measures it directly after the subject before it in the list
 }
 
-// order returns the order of the subjects in one of count rounds. Each round starts at another subject.
-// At the end of the list, it continues at the start. A periodic disturbance thus does not always affect
-// the same subject.
+// order returns the order in which one of count rounds measures the subjects. Each round starts at
+// another subject and continues at the start of the list after its end, so a periodic disturbance does
+// not always affect the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {
@@ -48,11 +47,11 @@ func order(subjects []Subject, round, count int) []int {
 	return slices.Concat(slices.Concat(groups[first:]...), slices.Concat(groups[:first]...))
 }
 
-// Alternate measures all subjects in each of count rounds. It returns the figures of each
-// subject in the order of the rounds, or nothing for a subject that failed in any round. It
-// continues without a subject that failed. It returns the errors of the subjects that are not
-// optional. If ctx ends, it returns no figures and the error of ctx. It calls log with one line for
-// each figure.
+// Alternate measures all subjects in each of count rounds. It returns the figures of each subject in
+// the order of the rounds. If a subject fails, Alternate continues without the subject and returns no
+// figures for it. It returns the error of the subject if the subject is not optional. If ctx ends,
+// Alternate returns no figures and the error of ctx. It calls log with one line for each figure and
+// each failure.
 func Alternate(ctx context.Context, count int, log func(line string), subjects ...Subject) ([]Series, error) {
 	figures := make([]Series, len(subjects))
 	failed := make([]bool, len(subjects))
@@ -72,7 +71,7 @@ func Alternate(ctx context.Context, count int, log func(line string), subjects .
 				figures[i] = append(figures[i], figure)
 				continue
 			}
-			log(s.Name + " is left out: " + err.Error())
+			log(s.Name + " failed and is not measured again: " + err.Error())
 			figures[i], failed[i] = nil, true
 			if !s.Optional {
 				errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
@@ -108,7 +107,7 @@ func (s Series) Over(base Series) Series {
 	return ratios
 }
 
-// Spread formats the median with the smallest and the largest figure.
+// Spread formats the median with the smallest and the largest figure, such as "0.35 (0.33 to 0.36)".
 func (s Series) Spread(unit string) string {
 	if len(s) < 2 {
 		return Quantity(s.Median(), unit)

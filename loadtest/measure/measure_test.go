@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A subject that fails is not measured again. The other subjects are measured in all rounds. The
-// failure of an optional subject is not an error.
+// Alternate does not measure a subject again after its failure. It measures the other subjects
+// in all rounds. The failure of an optional subject is not an error.
 func TestAlternateLeavesOutFailedSubjects(t *testing.T) {
 	t.Parallel()
 	right := Subject{Name: "right", Unit: PerSecond, Measure: func(context.Context) (float64, error) { return 1, nil }}
@@ -48,8 +48,9 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Each round starts at another subject. A subject that follows another stays with it. The
-// figures are in the order of the subjects.
+// Each round starts at another subject. A subject with Follows stays behind the subject before
+// it. Alternate returns the figures in the order of the subjects, not in the order of the
+// measurements.
 func TestAlternateRotates(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -12,8 +12,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Pulse reports the progress of a run once a second: the phase, the rate and the latency of a load,
-// and the pool of a program. It keeps what it reports as samples. Its methods may be called concurrently.
+// Pulse reports the progress of a run once a second: the phase, the rate and the latency of a load, and
+// the state of the pool. It also keeps these figures as samples. Its methods may be called concurrently.
 type Pulse struct {
 	sampler *lab.Sampler[lab.Second]
 
@@ -22,8 +22,9 @@ type Pulse struct {
 	recorder *loadtest.Recorder
 }
 
-// NewPulse starts a pulse of the experiment name. expected is the approximate duration of the
-// experiment. p may have no admin address. The pulse stops when the run ends.
+// NewPulse starts a pulse of the experiment name. expected is the approximate duration of the experiment.
+// The pulse reads the state of the pool from p, if p has an admin address. The pulse stops when the run
+// ends.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
 	last := started

@@ -45,8 +45,8 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 	return 100 * resident / size, nil
 }
 
-// ReadAhead reads the files below dir once, so that the operating system has them in its page cache if they
-// fit into memory. If ctx ends, it returns after the file that it reads.
+// ReadAhead reads the files below dir once. If they fit into memory, the operating system then has them in its
+// page cache. If ctx ends, ReadAhead returns when it has read the current file.
 func ReadAhead(ctx context.Context, dir string) error {
 	return eachFile(dir, func(path string) error {
 		file, err := os.Open(path)

@@ -30,15 +30,15 @@ var scripts embed.FS
 // Wrk loads a server with wrk, a load generator that is not part of the project. The load is a closed
 // loop: each client waits for its answer before it sends the next request.
 //
-// wrk detects a status of 400 or above, a broken connection and a timeout. It cannot distinguish a 302
-// from a 200. The caller therefore checks the answer with an [Exchange] before the load, or counts the
-// stored links after the load (Check).
+// wrk detects a status of 400 or above, a broken connection and a timeout. It does not detect any other
+// wrong answer, such as a 200 instead of a 302. The caller therefore checks one answer with an
+// [Exchange] before the load, or counts the stored links after the load with Check.
 type Wrk struct {
 	URL      string
 	Script   string // the name of a file in lua, without .lua: get, named, post, posts or random
 	Args     []string
 	Duration time.Duration // in whole seconds
-	Refusals bool          // statuses of 400 and above are counted and are not an error
+	Refusals bool          // answers with a status of 400 or above are counted and are not an error
 	// Check is called with the number of answers after the run. If it fails, the run fails. May be nil.
 	Check func(ctx context.Context, answers int64) error
 }
@@ -51,8 +51,8 @@ func (w Wrk) Subject(name string) Subject {
 	}}
 }
 
-// Run loads the server and blocks for the duration. The error wraps [exec.ErrNotFound] where
-// wrk is not installed.
+// Run loads the server and blocks for the duration. If wrk is not installed, the error wraps
+// [exec.ErrNotFound].
 func (w Wrk) Run(ctx context.Context) (_ Tally, err error) {
 	program, err := machine.LookPath("wrk")
 	if err != nil {
@@ -104,25 +104,27 @@ func (w Wrk) script() (path string, err error) {
 // Tally contains the counts that report.lua writes at the end of a load.
 type Tally struct {
 	Requests int64 `json:"requests"` // number of answers
-	Micros   int64 `json:"micros"`
+	Micros   int64 `json:"micros"`   // duration of the load, in microseconds
 
+	// Requests that failed, by cause.
 	Connect int64 `json:"connect"`
 	Read    int64 `json:"read"`
 	Write   int64 `json:"write"`
 	Timeout int64 `json:"timeout"`
-	Status  int64 `json:"status"` // answers with a status of 400 and above
+	Status  int64 `json:"status"` // answers with a status of 400 or above
 }
 
 // PerSecond returns the number of answers per second.
 func (t Tally) PerSecond() float64 { return float64(t.Requests) / float64(max(t.Micros, 1)) * 1e6 }
 
-// parseTally reads the tally from the last line of the output. It returns an error if there are failures
-// or no answers. A status of 400 and above is a failure unless refusals is true.
+// parseTally reads the tally from the last line of the output of wrk. It returns an error if requests
+// failed or if there were no answers. If refusals is true, an answer with a status of 400 or above is no
+// failure.
 func parseTally(out []byte, refusals bool) (t Tally, err error) {
 	out = bytes.TrimSpace(out)
 	last := out[bytes.LastIndexByte(out, '\n')+1:]
 	if err := json.Unmarshal(last, &t); err != nil {
-		return Tally{}, fmt.Errorf("wrk wrote no tally: %w; its output:\n%s", err, out)
+		return Tally{}, fmt.Errorf("the last line of the output of wrk is not a tally: %w; the output:\n%s", err, out)
 	}
 	if t.Requests <= 0 || t.Micros <= 0 {
 		return Tally{}, errors.New("wrk received no answers")

@@ -40,8 +40,8 @@ func (s *requests) start(t *testing.T) (url string) {
 	return s.server.URL
 }
 
-// load runs the script for a second and waits for the requests that wrk has left unanswered. It returns
-// how often the server received each request.
+// load runs the script for a second and waits until the server has handled the requests whose answers
+// wrk did not read. It returns how often the server received each request.
 func (s *requests) load(t *testing.T, url, script string, args ...string) map[string]int {
 	t.Helper()
 	tally, err := Wrk{URL: url, Script: script, Args: args, Duration: time.Second}.Run(t.Context())
@@ -59,8 +59,7 @@ func (s *requests) load(t *testing.T, url, script string, args ...string) map[st
 	return s.seen
 }
 
-// The random script requests every link of the set and no other link.
-func TestRandomScript(t *testing.T) {
+func TestRandomScriptRequestsEveryLinkAndNoOther(t *testing.T) {
 	t.Parallel()
 	var s requests
 	var codes string
@@ -84,7 +83,7 @@ func TestRandomScript(t *testing.T) {
 	}
 }
 
-func TestPostScript(t *testing.T) {
+func TestPostScriptRepeatsOneCreation(t *testing.T) {
 	t.Parallel()
 	var s requests
 	const body = `{"url":"https://go.dev/"}`
@@ -94,8 +93,9 @@ func TestPostScript(t *testing.T) {
 	}
 }
 
-// The posts script sends each URL once. wrk leaves some of the last requests unanswered.
-func TestPostsScript(t *testing.T) {
+// When the load ends, some of the last requests do not reach the server. Therefore up to Connections
+// numbers may be missing among the last URLs.
+func TestPostsScriptSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	var s requests
 	seen := s.load(t, s.start(t)+"/shorten", "posts", "https://go.dev/")
@@ -114,7 +114,7 @@ func TestPostsScript(t *testing.T) {
 
 const rightTally = `{"requests":4000,"micros":2000000,"connect":0,"read":0,"write":0,"timeout":0,"status":0}`
 
-func TestParseTally(t *testing.T) {
+func TestParseTallyRefusesFailedRequests(t *testing.T) {
 	t.Parallel()
 	got, err := parseTally([]byte("Running 2s test\n  4000 requests in 2.00s\n\n"+rightTally+"\n"), false)
 	if err != nil || got.PerSecond() != 2000 {
@@ -140,7 +140,6 @@ func TestParseTally(t *testing.T) {
 	}
 }
 
-// A server that loses or refuses creations gets no figure.
 func TestWrkGivesNoFigureForAFaultyServer(t *testing.T) {
 	t.Parallel()
 	bare := httptest.NewServer(bareHandler(nil))
