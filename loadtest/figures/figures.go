@@ -1,6 +1,7 @@
-// Package figures lists the published figures of URL shorteners: what each should be, and where this project measures it.
+// Package figures lists figures that are often published about URL shorteners. It computes what each figure should be,
+// and names where this project measures or tests it.
 //
-// Invariant: each figure is computed from its formula. The tests of the package check that each reference exists.
+// Invariant: each figure is computed from its formula. The tests of this package check that each [Reference] exists.
 package figures
 
 import (
@@ -13,8 +14,8 @@ import (
 type Figure struct {
 	Subject   string
 	Formula   string
-	Value     string // computed
-	Elsewhere string // another value that is printed elsewhere; "" if none is known
+	Value     string // the value that the formula gives
+	Elsewhere string // a different value that is often printed; "" if none is known
 	Here      []Reference
 }
 
@@ -76,7 +77,7 @@ blank lines, and are rounded to tens. The last column names the rows of the [fau
 |---|---|---|---|
 `
 
-// Write writes docs/figures.md. root is the root directory of the module, in which it counts lines.
+// Write writes docs/figures.md. root is the root directory of the module, in which Write counts lines of code.
 func Write(w io.Writer, root string) error {
 	var b strings.Builder
 	b.WriteString(head)

@@ -35,8 +35,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// The figures that are most often wrong elsewhere.
-func TestValues(t *testing.T) {
+func TestFiguresThatAreOftenWrongElsewhere(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{}
 	for _, g := range Groups() {
@@ -65,7 +64,6 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Each reference names a claim, a test or a section that exists.
 func TestReferencesExist(t *testing.T) {
 	t.Parallel()
 	for _, g := range Groups() {
@@ -95,8 +93,7 @@ func exists(t *testing.T, r Reference) bool {
 	return strings.Contains(read(t, "docs/"+r.Document), "\n## "+r.Section+"\n")
 }
 
-// Each part names rows of the fault table that exist.
-func TestPartsNameFaultRows(t *testing.T) {
+func TestPartsNameExistingFaultRows(t *testing.T) {
 	t.Parallel()
 	table := read(t, "docs/guarantees.md")
 	for _, p := range Parts() {

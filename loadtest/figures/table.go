@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Group is the figures of one subject.
+// Group contains the figures about one subject.
 type Group struct {
 	Title   string
 	Figures []Figure

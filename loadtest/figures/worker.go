@@ -2,7 +2,7 @@ package figures
 
 import "keypool/internal/golines"
 
-// Part is a part of the key generation service.
+// Part is a part of the key generation service, with the fault that it protects from.
 type Part struct {
 	Name     string
 	Files    []string // patterns below the root of the module
@@ -42,7 +42,7 @@ func Parts() []Part {
 	}
 }
 
-// counted returns the parts with their lines.
+// counted returns the parts with their numbers of lines.
 func counted(root string) ([]Part, error) {
 	parts := Parts()
 	for i := range parts {
