@@ -52,7 +52,8 @@ func (p *Plan) addCharts(sections []report.Section) {
 	}}
 }
 
-// takeovers returns the moments of the plan at which longer codes begin.
+// takeovers returns the times at which all codes of one length are in use and longer codes
+// begin.
 func (p *Plan) takeovers() (all []report.Mark) {
 	for i, s := range p.Spaces[:len(p.Spaces)-1] {
 		if at := s.FullAfter / year; at < float64(p.Input.Years) {
@@ -62,7 +63,7 @@ func (p *Plan) takeovers() (all []report.Mark) {
 	return all
 }
 
-// curve returns points of f from lo to hi.
+// curve returns points of the function f from x = lo to x = hi.
 func curve(lo, hi float64, f func(float64) float64) (xy [][2]float64) {
 	for i := range points + 1 {
 		x := lo + (hi-lo)*float64(i)/points

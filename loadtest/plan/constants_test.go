@@ -13,8 +13,7 @@ import (
 	"keypool/shortener/service"
 )
 
-// A constant that is also in the code of the product has the same value there.
-func TestConstantsAgreeWithTheProgram(t *testing.T) {
+func TestConstantsAgreeWithTheProduct(t *testing.T) {
 	t.Parallel()
 	if len(codespace.Alphabet) != characters {
 		t.Errorf("the alphabet has %d characters", len(codespace.Alphabet))
@@ -39,7 +38,8 @@ func TestConstantsAgreeWithTheProgram(t *testing.T) {
 	}
 }
 
-// A constant whose source is a section of a document is in this section.
+// If the source of a constant is a section or a setting in a document, the value of the
+// constant is there.
 func TestConstantsAreInTheDocuments(t *testing.T) {
 	t.Parallel()
 	inDocument := regexp.MustCompile(`^(docs/[a-z-]+\.md), (.*)$`)
@@ -73,7 +73,8 @@ func TestConstantsAreInTheDocuments(t *testing.T) {
 // plain formats a number without commas.
 func plain(v float64) string { return strings.ReplaceAll(report.Number(v), ",", "") }
 
-// A constant whose source is a source file names an identifier of this file.
+// If the source of a constant is a source file, the file contains the identifier that the
+// source names.
 func TestConstantsAreInTheSourceFiles(t *testing.T) {
 	t.Parallel()
 	inFile := regexp.MustCompile(`^([a-z/_]+\.go), (?:\w+\.)?(\w+)$`)

@@ -47,7 +47,7 @@ func (p *Plan) document() *report.Document {
 }
 
 func (p *Plan) spaces() report.Section {
-	t := report.Table{Columns: []string{"characters", "codes", "key database", "with 64 characters", "full after"}}
+	t := report.Table{Columns: []string{"characters", "codes", "key database", "the same in base64url", "full after"}}
 	for _, s := range p.Spaces {
 		t.Rows = append(t.Rows, []string{
 			strconv.Itoa(s.Length), humanize.Comma(s.Keys), size(float64(s.Bytes)), size(float64(s.Bytes64)), lasts(s.FullAfter),
@@ -57,7 +57,7 @@ func (p *Plan) spaces() report.Section {
 	return report.Section{
 		Title: "Codes",
 		Text: fmt.Sprintf("A key database with every code of %[1]d characters needs %[1]d x 62^%[1]d bytes = %[2]s, and %[1]d x 64^%[1]d bytes = %[3]s with the alphabet of base64url. "+
-			"Keypool stores ranges of numbers instead. When a space is full, the next codes are longer.", first.Length, size(float64(first.Bytes)), size(float64(first.Bytes64))),
+			"Keypool needs no such database, because its ledger records ranges of numbers. When all codes of one length are in use, new codes are one character longer.", first.Length, size(float64(first.Bytes)), size(float64(first.Bytes64))),
 		Tables: []report.Table{t},
 	}
 }
@@ -101,9 +101,9 @@ func (p *Plan) servers() report.Section {
 		"local keys of all servers, at most", keys(float64(local.AllKeys)),
 		"local keys last without Redis, at least", human.Duration(local.Bridge),
 		"creations during the outage", report.Number(math.Round(outage.Creations)),
-		"of these by the fallback if Redis is down, at most", percent(outage.FallbackRatio),
-		"KGS_BATCH_MIN that bridges the outage of Redis", within(outage.Batch, batchLimit),
-		"capacity that bridges the outage of a worker without a page", within(outage.Capacity, capacityLimit),
+		"creations by the fallback if Redis is down, at most", percent(outage.FallbackRatio),
+		"KGS_BATCH_MIN with which local keys last for an outage of Redis", within(outage.Batch, batchLimit),
+		"capacity with which an outage of the worker causes no signal page", within(outage.Capacity, capacityLimit),
 	)}}
 }
 
@@ -126,13 +126,13 @@ func (p *Plan) redirects() report.Section {
 		Title: "Redirects",
 		Text: fmt.Sprintf("The share of the requests for the i-th most popular link is proportional to i^-s with s = %g. A cache of c links has the hit rate H(c)/H(n), "+
 			"where n is the number of links and H(k) is the sum of i^-s for i from 1 to k (L. Breslau et al., INFOCOM 1999). "+
-			"A server uses a link in its cache for %g s and then looks it up in the database again. If a server gets l requests per second for a link, "+
-			"the link thus causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
+			"A server uses a link in its cache for %g s. The next request after that looks the link up in the database again. If a server gets l requests per second for a link, "+
+			"the link causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
 		Tables: []report.Table{facts(
 			"hit rate of the cache of a server", percent(r.HitRatio),
 			"look-ups in the database", report.Number(r.Lookups)+"/s",
 			"bandwidth of the answers", bits(r.Bandwidth),
-			"of these, by one server", bits(r.OneServer),
+			"bandwidth of the answers of one server", bits(r.OneServer),
 		)},
 	}
 }
@@ -145,7 +145,7 @@ func (p *Plan) constants() report.Section {
 	return report.Section{Title: "Constants", Tables: []report.Table{t}}
 }
 
-// facts returns a table of names and values, which are given in turn.
+// facts returns a table with two columns. cells contains a name and then its value, for each row.
 func facts(cells ...string) report.Table {
 	t := report.Table{Columns: []string{"", ""}}
 	for i := 0; i < len(cells); i += 2 {
@@ -172,7 +172,7 @@ func lasts(seconds float64) string {
 	return human.Duration(seconds)
 }
 
-// within returns n keys, and says if n is more than the greatest value of a setting.
+// within formats n keys. If n is more than limit, the greatest value of a setting, the text says so.
 func within(n, limit int64) string {
 	if n > limit {
 		return keys(float64(n)) + ", more than the limit of " + humanize.Comma(limit)

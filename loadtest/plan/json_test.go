@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// members is every member of the JSON with its type. Scripts of operators rely on them.
+// members lists every member of the JSON with its type. A change of this list can break scripts
+// of operators.
 const members = `
 constants[].name string
 constants[].source string
@@ -101,7 +102,7 @@ func TestJSONHasEveryMember(t *testing.T) {
 	if got := strings.Join(slices.Sorted(maps.Keys(found)), "\n"); got != strings.TrimSpace(members) {
 		t.Errorf("the members are\n%s", got)
 	}
-	// Readers of the JSON get whole numbers as they are.
+	// Large whole numbers are written with all digits, not with an exponent.
 	for _, want := range []string{`"keys": 56800235584,`, `"key_database_bytes": 340801413504,`, `"key_database_bytes_base64": 412316860416,`, `"capacity_keys": 100000000,`, `"runway_seconds": 100000,`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, &b)

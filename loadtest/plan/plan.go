@@ -2,8 +2,7 @@
 // local batches, its database and its cache. It starts no program and measures nothing.
 //
 // Invariant: each figure of a [Plan] follows from the [Input], the alphabet of the codes and the table of
-// [Constants]. Each constant names the measurement, the setting, the paper or the manual that it comes from.
-// The text, the JSON and the page of a plan show the same figures.
+// [Constants]. Each constant names its source: a measurement, a setting, a paper or a manual.
 //
 // A year has 365 days. Sizes are in bytes, and 1 GB is 10^9 bytes.
 package plan
@@ -26,15 +25,15 @@ type Input struct {
 	Creations  float64 `json:"creations_per_second"` // average
 	Years      int     `json:"years"`
 	Servers    int64   `json:"servers"`
-	Outage     float64 `json:"outage_seconds"` // time without Redis, or without the worker, that keys must bridge
+	Outage     float64 `json:"outage_seconds"` // time without Redis, or without the worker, for which the existing keys must suffice
 	Redirects  float64 `json:"redirects_per_second"`
 	Capacity   int64   `json:"capacity_keys"` // capacity of the pool
-	CodeLength int     `json:"code_length"`   // first length of codes
-	Night      float64 `json:"night_seconds"` // wanted time from the page to the empty pool
-	Zipf       float64 `json:"zipf_exponent"` // exponent of the popularity of links
+	CodeLength int     `json:"code_length"`   // characters in the first codes
+	Night      float64 `json:"night_seconds"` // wanted time from the signal page to the empty pool
+	Zipf       float64 `json:"zipf_exponent"` // exponent s of Zipf's law for the popularity of links; see Redirects
 }
 
-// links returns how many links exist after a time in seconds.
+// links returns how many links exist after the given seconds.
 func (in Input) links(seconds float64) float64 { return in.Creations * seconds }
 
 // Plan is what an Input needs.
@@ -75,9 +74,9 @@ type Database struct {
 	IndexBytes     float64 `json:"index_bytes"`
 	LogBytes       float64 `json:"wal_bytes_per_second"`
 	SQLiteBytes    float64 `json:"sqlite_bytes"`     // the same links in SQLite
-	Nodes          int64   `json:"nodes_at_least"`   // databases that share the links
-	Shards         int64   `json:"shards"`           // of the table of links; 1 on a single node
-	ServersAtLeast int64   `json:"servers_at_least"` // for creations and redirects
+	Nodes          int64   `json:"nodes_at_least"`   // databases over which the links are distributed
+	Shards         int64   `json:"shards"`           // parts of the table of links; 1 on a single node
+	ServersAtLeast int64   `json:"servers_at_least"` // needed for the creations and redirects
 }
 
 func (in Input) database() Database {
@@ -87,7 +86,8 @@ func (in Input) database() Database {
 		LogBytes: in.Creations * logBytesPerLink, SQLiteBytes: links * sqliteBytesPerLink, Shards: 1,
 		ServersAtLeast: ceil(in.Creations/creationsPerMachine + in.Redirects/redirectsPerMachine),
 	}
-	// A node must keep up with its share of the creations, and PostgreSQL limits the size of its table.
+	// Each node must be fast enough for its share of the creations, and its table must not exceed the limit of
+	// PostgreSQL.
 	d.Nodes = max(ceil(in.Creations/creationsPerMachine), ceil(d.TableBytes/relationLimit))
 	if d.Nodes > 1 {
 		d.Shards = max(shardCount, d.Nodes)

@@ -17,10 +17,10 @@ func reference() Input {
 	}
 }
 
-// near reports whether got differs from want by at most the share relative of want.
+// near reports whether got differs from want by at most relative times want.
 func near(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
 
-func TestSpacesByHand(t *testing.T) {
+func TestSpacesAgreeWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	spaces := Make(reference()).Spaces
 	if len(spaces) != 5 || spaces[0].Length != 6 || spaces[4].Length != 10 {
@@ -52,7 +52,7 @@ func TestLargestKeyDatabaseDoesNotOverflow(t *testing.T) {
 }
 
 // The test makes all links in one second, so the rate of creations is the number of links.
-func TestFallbackByHand(t *testing.T) {
+func TestFallbackAgreesWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		links, ratio, attempts, relative float64
@@ -73,7 +73,6 @@ func TestFallbackByHand(t *testing.T) {
 	}
 }
 
-// A space is full when as many links exist as it has codes, and then the next space is empty.
 func TestNextLengthTakesOverWhenASpaceIsFull(t *testing.T) {
 	t.Parallel()
 	in := reference()
@@ -91,7 +90,7 @@ func TestNextLengthTakesOverWhenASpaceIsFull(t *testing.T) {
 	}
 }
 
-func TestPoolByHand(t *testing.T) {
+func TestPoolAgreesWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	p := Make(reference()).Pool
 	const hour, minute = 3600, 60
@@ -119,7 +118,7 @@ func TestPoolByHand(t *testing.T) {
 	}
 }
 
-func TestLocalKeysByHand(t *testing.T) {
+func TestLocalKeysAgreeWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name              string
@@ -128,8 +127,9 @@ func TestLocalKeysByHand(t *testing.T) {
 		bridge, ratio     float64
 		bridging, without int64
 	}{
-		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s.
-		// 300 s need 50 * 300 = 15,000 keys of each server. 300,000 / (0.9 - 0.1) = 375,000 keys.
+		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s. An outage
+		// of 300 s needs 50 * 300 = 15,000 keys on each server, and a pool of 300,000 / (0.9 - 0.1) = 375,000
+		// keys.
 		{"design", 1000, 20, 100, 2, 298.0 / 300, 15_000, 375_000},
 		// 1 per second and server: the smallest batch has 100 keys, and lasts 100 s.
 		{"smallest batch", 20, 20, 100, 100, 200.0 / 300, 300, 7_500},
@@ -150,7 +150,7 @@ func TestLocalKeysByHand(t *testing.T) {
 	}
 }
 
-func TestDatabaseByHand(t *testing.T) {
+func TestDatabaseAgreesWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	small := reference()
 	small.Years, small.Creations, small.Redirects = 1, 1, 0
@@ -219,7 +219,7 @@ func TestPageHasCharts(t *testing.T) {
 	}
 }
 
-func TestLasts(t *testing.T) {
+func TestLastsChoosesUnitByDuration(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
 		30: "30 s", 5000: "1 h 23 min", 10_000: "2.8 h", 100_000: "27.8 h", 100 * 3600: "4 d 4 h", 56_800_235.584: "657 d 9 h", 2.25 * year: "2.3 years", 1e9 * year: "1,000,000,000 years",

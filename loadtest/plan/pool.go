@@ -2,8 +2,9 @@ package plan
 
 import "math"
 
-// Pool is the pool of keys in Redis and the levels of its dead man's switch. The time of a level is how long
-// the pool lasts from there if no key arrives.
+// Pool is the pool of keys in Redis with the levels of its dead man's switch. The switch signals restart,
+// and then page, when the number of keys falls below the level of the signal. RestartRunway and PageRunway
+// are the times from these signals to the empty pool if no key arrives.
 type Pool struct {
 	Capacity       int64   `json:"capacity_keys"`
 	Runway         float64 `json:"runway_seconds"`
@@ -12,7 +13,7 @@ type Pool struct {
 	RestartRunway  float64 `json:"restart_runway_seconds"`
 	PageBelow      float64 `json:"page_below_keys"`
 	PageRunway     float64 `json:"page_runway_seconds"`
-	NightCapacity  int64   `json:"night_capacity_keys"` // capacity with which the signal page comes Input.Night before the pool is empty
+	NightCapacity  int64   `json:"night_capacity_keys"` // smallest capacity with which the signal page comes Input.Night before the pool is empty
 	NightRedis     float64 `json:"night_redis_bytes"`
 	RefillDuration float64 `json:"refill_seconds"` // from empty to full
 }
@@ -33,8 +34,8 @@ func (in Input) pool() Pool {
 type Local struct {
 	Batch   int64   `json:"batch_keys"`
 	Keys    int64   `json:"server_keys_at_most"`      // both batches; a crash of the server loses at most these
-	AllKeys int64   `json:"all_servers_keys_at_most"` // of all servers
-	Bridge  float64 `json:"bridges_seconds_at_least"` // time that local keys last if the source fails when a batch is just used up
+	AllKeys int64   `json:"all_servers_keys_at_most"` // the same for all servers together
+	Bridge  float64 `json:"bridges_seconds_at_least"` // time that the local keys last if Redis fails at the moment when a server has used up one of its two batches
 }
 
 func (in Input) local() Local {
@@ -47,16 +48,17 @@ func (in Input) local() Local {
 type Outage struct {
 	Seconds       float64 `json:"seconds"`
 	Creations     float64 `json:"creations"`
-	FallbackRatio float64 `json:"fallback_ratio_at_most"` // share of the creations during an outage of Redis that need the fallback
-	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which local keys bridge an outage of Redis
-	Capacity      int64   `json:"bridging_capacity_keys"` // smallest pool that an outage of the worker does not bring to the page
+	FallbackRatio float64 `json:"fallback_ratio_at_most"` // greatest share of the creations during an outage of Redis that the fallback makes
+	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which the local keys last for the outage of Redis
+	Capacity      int64   `json:"bridging_capacity_keys"` // smallest capacity with which an outage of the worker causes no signal page
 }
 
 func (in Input) outage(local Local) Outage {
 	o := Outage{
 		Seconds: in.Outage, Creations: in.Creations * in.Outage,
 		Batch: ceil(in.Creations / float64(in.Servers) * in.Outage),
-		// The worker refills below the low-water mark, so an outage can begin there.
+		// The worker does not refill a pool above its low-water mark, so the pool may have only that many
+		// keys when the outage begins.
 		Capacity: ceil(in.Creations * in.Outage / (lowWaterRatio - pageRatio)),
 	}
 	if in.Outage > local.Bridge {

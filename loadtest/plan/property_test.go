@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyInput draws an input from the bounds of the command line.
+// anyInput draws an input within the bounds that the command line accepts.
 func anyInput() *rapid.Generator[Input] {
 	return rapid.Custom(func(t *rapid.T) Input {
 		return Input{
@@ -87,7 +87,7 @@ func TestYearsAscend(t *testing.T) {
 	})
 }
 
-// More of one input makes the figures that depend on it larger or smaller, and never the opposite.
+// If one input grows, each figure that depends on it changes in one direction only.
 func TestFiguresAreMonotonic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,8 @@ func TestFiguresAreMonotonic(t *testing.T) {
 		more = in
 		more.Servers += rapid.Int64Range(0, 1000).Draw(t, "servers more")
 		never("more servers need larger batches", more.local().Batch > local.Batch || more.outage(more.local()).Batch > outage.Batch)
-		// A batch is a whole number of keys, so the time that it lasts can differ by that of one key.
+		// A batch is a whole number of keys, so the time that a batch lasts can be longer by the time
+		// of one key.
 		never("more servers bridge less", more.local().Bridge < local.Bridge-float64(more.Servers)/more.Creations)
 
 		more = in

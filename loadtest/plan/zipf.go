@@ -2,12 +2,12 @@ package plan
 
 import "math"
 
-// Redirects is the work of redirects at the end of the plan. All links that exist then are visited. The
-// share of the visits to the i-th most popular link is proportional to i^-s, where s is the exponent.
+// Redirects is the work that redirects cause at the end of the plan, when the most links exist. By Zipf's law,
+// the share of the visits to the i-th most popular link is proportional to i^-s, where s is Input.Zipf.
 type Redirects struct {
-	HitRatio  float64 `json:"cache_hit_ratio"`               // redirects whose link is in the cache of their server
-	Lookups   float64 `json:"database_lookups_per_second"`   // a link in the cache is looked up again when it is older than the freshness
-	Bandwidth float64 `json:"answer_bits_per_second"`        // of HTTP answers, without TLS, TCP and IP
+	HitRatio  float64 `json:"cache_hit_ratio"`               // share of the redirects whose link is in the cache of their server
+	Lookups   float64 `json:"database_lookups_per_second"`   // includes look-ups of links that are in a cache and older than the constant freshness
+	Bandwidth float64 `json:"answer_bits_per_second"`        // of the HTTP answers, without TLS, TCP and IP
 	OneServer float64 `json:"server_answer_bits_per_second"` // the share of one server
 }
 
@@ -20,17 +20,19 @@ func (in Input) redirects() Redirects {
 	}
 }
 
-// hitRatio returns the share of requests for the most popular links. cached is the number of these links, and
-// links is the number of all links. A cache that replaces the least frequently used link reaches this share if
-// requests are independent (L. Breslau et al., "Web Caching and Zipf-like Distributions", INFOCOM 1999).
+// hitRatio returns the share of requests for the most popular links. The parameter cached is the number of
+// these links, and links is the number of all links. If requests are independent, this share is the hit rate
+// of a cache that replaces the least frequently used link (L. Breslau et al., "Web Caching and Zipf-like
+// Distributions", INFOCOM 1999).
 func hitRatio(cached, links, s float64) float64 {
 	return harmonic(min(cached, links), s) / harmonic(links, s)
 }
 
 // freshRatio returns the share of requests that a server with rate requests per second answers without a
-// look-up. A link that is requested l times per second is looked up once in f + 1/l seconds: f is the
-// freshness, and 1/l is the mean wait for the next request after it. So the share of its requests without a
-// look-up is l*f/(1+l*f) (J. Jung et al., "Modeling TTL-based Internet Caches", INFOCOM 2003).
+// look-up. After a look-up, a link is fresh for f seconds, and the first request after that looks it up again.
+// If the link gets l requests per second, this request comes after 1/l more seconds on average. So one of
+// 1+l*f requests needs a look-up, and the share without a look-up is l*f/(1+l*f) (J. Jung et al., "Modeling
+// TTL-based Internet Caches", INFOCOM 2003).
 func freshRatio(cached, links, s, rate float64) float64 {
 	all, ratio := harmonic(links, s), 0.0
 	for i := 1.0; i <= min(cached, links); i++ {
@@ -57,7 +59,7 @@ func harmonic(n, s float64) (sum float64) {
 	f := func(x float64) float64 { return math.Pow(x, -s) }
 	integral := math.Log(n / exact)
 	if s != 1 {
-		// expm1 keeps its precision for exponents near 1.
+		// math.Expm1 keeps its precision if s is near 1.
 		integral = math.Pow(exact, 1-s) * math.Expm1((1-s)*math.Log(n/exact)) / (1 - s)
 	}
 	slope := func(x float64) float64 { return -s * f(x) / x }

@@ -20,7 +20,7 @@ func TestHarmonicAgreesWithTheSum(t *testing.T) {
 	}
 }
 
-func TestHitRatioByHand(t *testing.T) {
+func TestHitRatioAgreesWithHandCalculation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ cached, links, s, want float64 }{
 		{50, 100, 0, 0.5}, // all links are equally popular
@@ -33,17 +33,19 @@ func TestHitRatioByHand(t *testing.T) {
 	}
 }
 
-func TestFreshRatioByHand(t *testing.T) {
+func TestFreshRatioAgreesWithHandCalculation(t *testing.T) {
 	t.Parallel()
-	// One link, 10 requests per second: 0.9 s without a look-up have 9 requests, and the tenth looks up: 9/10.
+	// One link, 10 requests per second: in the 0.9 s after a look-up, 9 requests need no look-up. The tenth
+	// request looks the link up. The share is 9/10.
 	if got := freshRatio(100, 1, 1, 10); !near(got, 0.9, 1e-12) {
 		t.Errorf("one link: %v", got)
 	}
-	// Two equal links, 10 requests per second: each has 5, of which 4.5/5.5 need no look-up.
+	// Two equally popular links, 10 requests per second: each link gets 5, and 4.5/5.5 of them need no
+	// look-up.
 	if got := freshRatio(100, 2, 0, 10); !near(got, 4.5/5.5, 1e-12) {
 		t.Errorf("two links: %v", got)
 	}
-	// A cache of one link serves half of the requests.
+	// A cache of one of these two links can answer half of the requests.
 	if got := freshRatio(1, 2, 0, 10); !near(got, 4.5/5.5/2, 1e-12) {
 		t.Errorf("two links, one in the cache: %v", got)
 	}

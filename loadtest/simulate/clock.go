@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// virtually calls f on a virtual clock. The clock stands still while a goroutine of f can run, and jumps to the
-// next timer when all of them wait. It controls every use of package time by these goroutines. Therefore the
-// product runs unchanged, including its contexts with deadlines and the circuit breaker of another module. All
-// goroutines that f starts must end before f returns. A goroutine of f must not wait for anything outside of f.
+// virtually calls f on a virtual clock. The clock stands still while a goroutine that f started can run. When
+// all these goroutines wait, the clock jumps to the time of the next timer. Every use of package time in these
+// goroutines gets the virtual time, so the code of the product runs unchanged, including contexts with
+// deadlines. All goroutines that f starts must end before f returns. They must not wait for goroutines outside
+// f, for the network or for the disk.
 //
-// Package synctest needs a test to run in. It uses the test only to report failures, and f reports none.
+// Package synctest needs a testing.T, which it uses only to report failures. f reports none.
 func virtually(f func()) {
 	synctest.Test(new(testing.T), func(*testing.T) { f() })
 }
 
 // pause waits for a duration of the virtual clock.
 func pause(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // no time passes in reality
+	time.Sleep(d) //nolint:forbidigo // the virtual clock jumps, so the call returns at once
 }

@@ -35,9 +35,9 @@ func (s *Simulation) document() *report.Document {
 			"local keys last, on average", human.Duration(o.Mean),
 			"local keys last, at most", human.Duration(o.Longest),
 			"creations during the outage", humanize.Comma(o.Creations),
-			"of these by the fallback", humanize.Comma(o.Fallback),
+			"creations by the fallback during the outage", humanize.Comma(o.Fallback),
 			"open breakers, at most", humanize.Comma(int64(o.Open)),
-			"last creation by the fallback, after Redis is back", report.Duration(seconds(o.Recovered)),
+			"time from the end of the outage to the last creation by the fallback", report.Duration(seconds(o.Recovered)),
 		))
 	}
 	if o := s.Worker; o != nil {
@@ -67,11 +67,11 @@ func (s *Simulation) totals() report.Section {
 	}
 	return section("The whole time",
 		"creations", humanize.Comma(t.Creations),
-		"by keys of the pool", humanize.Comma(t.Used),
-		"by the fallback", humanize.Comma(t.Fallback),
-		"failed", humanize.Comma(t.Failed),
-		"waited for a key", humanize.Comma(t.Waited),
-		"longest wait", report.Duration(seconds(t.Longest)),
+		"creations with keys of the pool", humanize.Comma(t.Used),
+		"creations with codes of the fallback", humanize.Comma(t.Fallback),
+		"failed creations", humanize.Comma(t.Failed),
+		"creations that waited for a key", humanize.Comma(t.Waited),
+		"longest wait for a key", report.Duration(seconds(t.Longest)),
 		"keys that servers took", humanize.Comma(t.Taken),
 		"keys that servers returned", humanize.Comma(t.Returned),
 		"keys that servers could not return", humanize.Comma(t.Abandoned),
@@ -102,7 +102,8 @@ func (s *Simulation) models() report.Section {
 	}
 }
 
-// section returns a section with a table of names and values, which are given in turn.
+// section returns a section with a table of two columns. cells contains a name and then its
+// value, for each row.
 func section(title string, cells ...string) report.Section {
 	t := report.Table{Columns: []string{"", ""}}
 	for i := 0; i < len(cells); i += 2 {
@@ -111,7 +112,7 @@ func section(title string, cells ...string) report.Section {
 	return report.Section{Title: title, Tables: []report.Table{t}}
 }
 
-// charts returns the course of the simulation.
+// charts returns the charts of the samples.
 func (s *Simulation) charts() []report.Chart {
 	x := report.Axis{Label: "time", Unit: "h"}
 	line := func(name string, y func(before, at Sample) float64) report.Series {

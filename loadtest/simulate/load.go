@@ -10,8 +10,8 @@ import (
 // Load yields creations in the order of time: the time since the start, and the index of the server.
 type Load = iter.Seq2[time.Duration, int]
 
-// Steady returns a load of creations at a constant rate per second, from a time on and until another time. The
-// creations go to the servers in turn.
+// Steady returns a load of rate creations per second from the time from to the time until. The creations go to the
+// servers in turn.
 func Steady(from, until time.Duration, rate float64, servers int) Load {
 	return func(yield func(time.Duration, int) bool) {
 		for n := 0; ; n++ {

@@ -13,7 +13,7 @@ import (
 
 var errDown = errors.New("no connection to Redis")
 
-// span is the numbers from lo to hi-1.
+// span contains the numbers from lo to hi-1.
 type span struct{ lo, hi int64 }
 
 func (s span) len() int64 { return s.hi - s.lo }
@@ -23,18 +23,18 @@ func (s span) len() int64 { return s.hi - s.lo }
 type redis struct {
 	mu    sync.Mutex
 	queue []*request
-	busy  time.Time // when the last request is served
+	busy  time.Time // until when Redis is busy with requests
 	down  bool
 
 	open      bool // false if Redis lost its data and no worker has begun a new epoch yet
 	epoch     int64
 	keys      []span // in the order in which they are taken
 	size      int64
-	taken     int64 // since the start, as the next five fields
+	taken     int64 // counts from here to batches: since the start of the run
 	pushed    int64
 	returned  int64
-	lost      int64 // with an epoch
-	abandoned int64 // unused keys of a server that belong to an older epoch
+	lost      int64 // keys in the pool when Redis lost its data
+	abandoned int64 // unused keys that a server returned after their epoch had ended
 	batches   int64
 	inEpoch   kgs.PoolStatus // Taken and Pushed since the epoch began
 	empty     time.Time      // when the pool became empty for the first time
@@ -49,7 +49,7 @@ type request struct {
 	done    time.Time
 }
 
-// call sends a request and waits for the reply.
+// call sends a request and waits for the reply, which takes oneWay in each direction.
 func (r *redis) call(ctx context.Context, caller int, work func() time.Duration) error {
 	q := &request{arrives: time.Now().Add(oneWay), caller: caller, work: work}
 	r.mu.Lock()
@@ -63,7 +63,8 @@ func (r *redis) call(ctx context.Context, caller int, work func() time.Duration)
 	return cmp.Or(q.err, ctx.Err())
 }
 
-// serve serves all requests that have arrived. The caller holds mu.
+// serve carries out all requests that have arrived, and sets the time at which each is done. The caller holds
+// mu.
 func (r *redis) serve(now time.Time) {
 	if len(r.queue) == 0 || r.queue[0].arrives.After(now) {
 		return
@@ -141,7 +142,7 @@ func (r *redis) begin() {
 	r.open, r.epoch, r.inEpoch = true, r.epoch+1, kgs.PoolStatus{}
 }
 
-// kill stops Redis. It loses the pool.
+// kill stops Redis, which loses the pool.
 func (r *redis) kill() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +156,8 @@ func (r *redis) restart() {
 	r.down = false
 }
 
-// status returns the state of the pool. It takes no time, because the size of a pool changes slowly.
+// status returns the state of the pool. The model spends no time on this call, because the size of a pool
+// changes slowly in comparison.
 func (r *redis) status(context.Context) (kgs.PoolStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

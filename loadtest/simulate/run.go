@@ -11,15 +11,15 @@ import (
 	"keypool/kgs"
 )
 
-// Config describes a run. All times are since its start.
+// Config describes a run. All times count from the start of the run.
 type Config struct {
 	Servers, Workers   int
 	Capacity           int64 // keys in a full pool
 	Filled             int64 // keys in the pool at the start
 	BatchMin, BatchMax int
 	Duration           time.Duration
-	Step               time.Duration // interval in which creations are bundled
-	Sample             time.Duration // interval of Run.Samples
+	Step               time.Duration // all creations of a step happen at the same time, in its middle
+	Sample             time.Duration // interval of Outcome.Samples
 	Load               Load
 	Events             []Event // in the order of time
 }
@@ -66,9 +66,11 @@ type Outcome struct {
 	Signals []Signal
 	Tally   Tally
 	EmptyAt time.Duration // when the pool became empty for the first time; 0 if it never did
-	// Lasted is the time by server from RedisStops to the first creation by the fallback, or to RedisStarts.
+	// Lasted is, for each server, the time from RedisStops to its first creation by the fallback. If there was
+	// none, it is the time from RedisStops to RedisStarts.
 	Lasted []time.Duration
-	// Recovered is the time from RedisStarts to the last creation by the fallback in the next minute.
+	// Recovered is the time from RedisStarts to the last creation by the fallback within a minute after
+	// RedisStarts.
 	Recovered time.Duration
 }
 
@@ -78,12 +80,12 @@ type Tally struct {
 	Used      int64   `json:"keys_used"`             // creations with a key of the pool
 	Fallback  int64   `json:"fallback_creations"`    // creations with a code of the fallback
 	Failed    int64   `json:"failed_creations"`      // creations without a code
-	Waited    int64   `json:"creations_that_waited"` // for a key
+	Waited    int64   `json:"creations_that_waited"` // creations that had to wait for a key
 	Longest   float64 `json:"longest_wait_seconds"`
-	Pushed    int64   `json:"keys_pushed"` // with the keys of the pool at the start
+	Pushed    int64   `json:"keys_pushed"` // includes the keys in the pool at the start
 	Taken     int64   `json:"keys_taken"`
 	Returned  int64   `json:"keys_returned"`
-	Lost      int64   `json:"keys_lost"`       // with the pool
+	Lost      int64   `json:"keys_lost"`       // keys in a pool that Redis lost
 	Abandoned int64   `json:"keys_abandoned"`  // because a server could not return them
 	Pool      int64   `json:"keys_in_pool"`    // at the end
 	Held      int64   `json:"keys_on_servers"` // at the end
@@ -112,12 +114,12 @@ type run struct {
 	out  Outcome
 	seen []uint64 // one bit for each number that was used
 
-	ended context.Context // has ended
+	ended context.Context // result of the function ended
 
-	stopped, back time.Time // when Redis stopped and started
+	stopped, back time.Time // when Redis stopped, and when it started again
 }
 
-// Run simulates. It returns early with the error of ctx when ctx ends.
+// Run simulates the deployment of cfg. If ctx ends, Run returns early with the error of ctx.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	var out *Outcome
 	virtually(func() {
@@ -151,7 +153,7 @@ func (r *run) play(ctx context.Context) {
 	c.advance(ctx, r.cfg.Duration)
 }
 
-// conductor moves the clock and lets the events happen in time.
+// conductor moves the virtual clock and lets the events happen at their times.
 type conductor struct {
 	run     *run
 	now     time.Duration
@@ -159,8 +161,9 @@ type conductor struct {
 	sampled time.Duration // time of the next sample
 }
 
-// advance waits until the time at. Creations happen in the middle of a step, but everything periodic starts at its
-// edge, so that the order of both is always the same. advance returns false if ctx has ended.
+// advance moves the clock to the time at. Creations happen in the middle of a step, and periodic tasks of the
+// product start at the edge of a step, so the order of creations and tasks is the same in each run. advance
+// returns false if ctx has ended.
 func (c *conductor) advance(ctx context.Context, at time.Duration) bool {
 	for ; c.now < at; c.now += c.run.cfg.Step {
 		pause(c.run.cfg.Step)
@@ -208,7 +211,6 @@ func (r *run) happen(e Event) {
 	}
 }
 
-// startWorkers starts the workers.
 func (r *run) startWorkers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.workers = cancel
@@ -234,7 +236,7 @@ func (r *run) sample(at time.Duration) {
 // end stops everything and returns what the run observed. It counts the keys before the servers return them.
 func (r *run) end() *Outcome {
 	r.workers()
-	pause(time.Second) // for the calls in progress
+	pause(time.Second) // until the calls in progress have returned
 	t := &r.out.Tally
 	for _, s := range r.servers {
 		t.Held += s.source.Local()

@@ -8,7 +8,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// server is the part of a server that supplies keys. All of it is code of the product, except for the pool.
+// server is the part of a server that supplies keys. All of it is code of the product, except supply, which calls
+// the model of Redis.
 type server struct {
 	supply  *supply
 	breaker *kgs.Breaker
@@ -59,7 +60,7 @@ func (r *run) stop(s *server) {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
 		held := s.source.Local()
-		if err := s.source.Close(ctx); err != nil { // the ledger abandons the keys when it declares the server dead
+		if err := s.source.Close(ctx); err != nil { // a sweep of the ledger then abandons the keys
 			r.mu.Lock()
 			r.out.Tally.Abandoned += held
 			r.mu.Unlock()
@@ -67,7 +68,7 @@ func (r *run) stop(s *server) {
 	})
 }
 
-// random is the fallback.
+// random is the model of the fallback. Its keys have no code, because the simulation only counts them.
 type random struct{}
 
 // Next implements [kgs.Generator].
@@ -75,14 +76,16 @@ func (random) Next(context.Context, string, int) (kgs.Key, error) {
 	return kgs.Key{Source: kgs.SourceRandom}, nil
 }
 
-// ended is a context that has ended. With it, a Source gives a key only if it has one in memory.
+// ended returns a context that has ended. With this context, a Source returns a key from its memory or an error, and
+// never waits.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }
 
-// create makes one creation on a server. A creation that must wait for its key does not delay the others.
+// create makes one creation on a server. If the creation must wait for its key, it waits in a goroutine of its own
+// and does not delay other creations.
 func (r *run) create(i int) {
 	s := r.servers[i]
 	if key, err := s.keys.Next(r.ended, "", 0); err == nil {
@@ -103,8 +106,8 @@ func (r *run) create(i int) {
 	})
 }
 
-// settle counts a creation and reports its key as used. A link is stored at once, because the time of the commit has
-// no effect on the supply of keys.
+// settle counts a creation and reports its key as used. The model spends no time on the commit of the link, because
+// the commit has no effect on the supply of keys.
 func (r *run) settle(s *server, key kgs.Key, waited time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +115,7 @@ func (r *run) settle(s *server, key kgs.Key, waited time.Duration) {
 	t.Creations++
 	if waited > 0 {
 		t.Waited++
-		t.Longest = max(t.Longest, waited.Round(10*time.Millisecond).Seconds()) // the order of events of one moment varies by less
+		t.Longest = max(t.Longest, waited.Round(10*time.Millisecond).Seconds()) // so that the order of simultaneous events does not change the result
 	}
 	if key.Batch == nil {
 		t.Fallback++

@@ -1,10 +1,10 @@
 // Package simulate runs the supply of keys of a deployment on a virtual clock, so that a day of a thousand servers
 // takes about 50 s of processor time.
 //
-// These parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with its
-// fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces it, and
-// the dead man's switch ([refill.DeadMan]). These parts are models: Redis with the pool, the ledger, the network, the
-// processes and the clients. [Constants] states the source of each figure of the models.
+// The following parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with
+// its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces it,
+// and the dead man's switch ([refill.DeadMan]). The following parts are models: Redis with the pool, the ledger, the
+// network, the processes and the clients. [Constants] names the source of each figure in the models.
 //
 // Invariant: two runs with the same [Input] have the same result.
 package simulate
@@ -23,17 +23,17 @@ import (
 )
 
 // Input describes a deployment and its day. All figures are positive, except that Outage, WorkerOutage, Deploy and
-// Seed may be 0. Peak is from 1 to 2. Each of the three durations is at most a quarter of Duration.
+// Seed may be 0. Peak is from 1 to 2. Outage, WorkerOutage and Deploy are at most a quarter of Duration each.
 type Input struct {
 	Servers      int     `json:"servers"`
-	Keys         int64   `json:"creations"` // in the whole time
+	Keys         int64   `json:"creations"` // in the whole Duration
 	Duration     float64 `json:"duration_seconds"`
 	Peak         float64 `json:"peak_ratio"` // greatest rate of creations, relative to the average
 	Capacity     int64   `json:"capacity_keys"`
 	BatchMin     int     `json:"batch_keys_min"`
-	Outage       float64 `json:"outage_seconds"`        // of Redis, which loses the pool; begins after a quarter of Duration
-	WorkerOutage float64 `json:"worker_outage_seconds"` // of all workers; begins after half of Duration, at the peak
-	Deploy       float64 `json:"deploy_seconds"`        // in which every server is replaced; begins after three quarters of Duration
+	Outage       float64 `json:"outage_seconds"`        // outage of Redis, which loses the pool; begins after a quarter of Duration
+	WorkerOutage float64 `json:"worker_outage_seconds"` // outage of all workers; begins after half of Duration, at the peak
+	Deploy       float64 `json:"deploy_seconds"`        // time in which a deploy replaces every server and worker; begins after three quarters of Duration
 	Seed         uint64  `json:"seed"`
 }
 
@@ -50,7 +50,8 @@ type Simulation struct {
 	Models  []plan.Constant `json:"constants"`
 }
 
-// Outage is what happened while Redis was down.
+// Outage is what happened while Redis was down. A server creates links with its local keys until they are used up, and
+// then with the fallback.
 type Outage struct {
 	At        float64 `json:"at_seconds"`
 	Seconds   float64 `json:"seconds"`
@@ -58,7 +59,7 @@ type Outage struct {
 	Mean      float64 `json:"local_keys_last_seconds_mean"`
 	Longest   float64 `json:"local_keys_last_seconds_at_most"` // Seconds if a server had keys until the end
 	Creations int64   `json:"creations"`
-	Fallback  int64   `json:"fallback_creations"` // of these
+	Fallback  int64   `json:"fallback_creations"` // creations with a code of the fallback during the outage
 	Open      int     `json:"open_breakers_at_most"`
 	Recovered float64 `json:"recovery_seconds"` // from the end of the outage to the last creation by the fallback
 }
@@ -81,12 +82,12 @@ type Deploy struct {
 }
 
 const (
-	workers  = 2 // as deploy/ starts them
+	workers  = 2 // the number that the files in deploy/ start
 	batchMax = 100_000
 	samples  = 1440 // one for each minute of a day
 )
 
-// Make simulates. It fails only when ctx ends.
+// Make runs the simulation. It returns an error only if ctx ends.
 func Make(ctx context.Context, in Input) (*Simulation, error) {
 	length := seconds(in.Duration)
 	sample := max(step, (length / samples).Truncate(step))
@@ -112,8 +113,8 @@ func Make(ctx context.Context, in Input) (*Simulation, error) {
 	return s, nil
 }
 
-// events returns the events of the day, and the time at which the deploy begins. A deploy replaces the servers one
-// after the other.
+// events returns the events of the day, and the time at which the deploy begins. The deploy restarts all workers at
+// its beginning and replaces the servers one after the other.
 func (in Input) events(length time.Duration) (all []Event, deploy time.Duration) {
 	if in.Outage > 0 {
 		all = append(all, Event{At: length / 4, Kind: RedisStops}, Event{At: length/4 + seconds(in.Outage), Kind: RedisStarts})
@@ -163,13 +164,13 @@ func (o *Outcome) workerOutage(at, lasts time.Duration) *WorkerOutage {
 	return w
 }
 
-// fallback returns the number of creations by the fallback from a time on.
+// fallback returns the number of creations by the fallback from the time at on, for the duration lasts.
 func (o *Outcome) fallback(at, lasts time.Duration) int64 {
 	during := o.between(at, at+lasts)
 	return during[len(during)-1].Fallback - during[0].Fallback
 }
 
-// between returns the samples from a time to another, and the first sample after that.
+// between returns the samples from the time from on, up to the first sample at or after the time to.
 func (o *Outcome) between(from, to time.Duration) []Sample {
 	i := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= from.Seconds() })
 	j := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= to.Seconds() })

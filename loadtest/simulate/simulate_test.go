@@ -14,15 +14,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hour is an hour with every fault.
-func hour() Input {
+// hourWithEveryFault returns the input for an hour with both outages and a deploy.
+func hourWithEveryFault() Input {
 	return Input{Servers: 20, Keys: 100_000, Duration: 3600, Peak: 1.8, Capacity: 10_000, BatchMin: 100, Outage: 300, WorkerOutage: 600, Deploy: 120, Seed: 1}
 }
 
 func TestSameSeedGivesSameResult(t *testing.T) {
 	t.Parallel()
 	text := func(seed uint64) string {
-		in := hour()
+		in := hourWithEveryFault()
 		in.Seed = seed
 		s, err := Make(t.Context(), in)
 		if err != nil {
@@ -47,7 +47,7 @@ func TestSameSeedGivesSameResult(t *testing.T) {
 
 func TestEveryKeyIsAccountedFor(t *testing.T) {
 	t.Parallel()
-	s, err := Make(t.Context(), hour())
+	s, err := Make(t.Context(), hourWithEveryFault())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestEveryKeyIsAccountedFor(t *testing.T) {
 }
 
 // The simulator agrees within 5 % with the full load test of real servers in docs/benchmarks.md.
-func TestAgreesWithMeasuredRuns(t *testing.T) {
+func TestSimulationAgreesWithMeasuredRuns(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/benchmarks.md")
 	if err != nil {
@@ -129,7 +129,8 @@ func TestDayHasItsPeakInTheMiddle(t *testing.T) {
 	for _, n := range perHour {
 		total += n
 	}
-	// The average is 10,000 an hour. It is 1 + 0.8 times that in the middle, and 1 - 0.8 times that at the edges.
+	// The average is 10,000 creations an hour. In the middle, the rate is 1.8 times the average, and at the edges
+	// 0.2 times the average.
 	if total != 240_000 || perHour[0] < 2000 || perHour[0] > 2300 || perHour[12] < 17_700 || perHour[12] > 18_000 {
 		t.Errorf("%d creations, by hour %v", total, perHour)
 	}
@@ -139,14 +140,14 @@ func TestInterruptionEndsTheRun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if s, err := Make(ctx, hour()); s != nil || !errors.Is(err, context.Canceled) {
+	if s, err := Make(ctx, hourWithEveryFault()); s != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("simulation %v, error %v", s, err)
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextAndPageShowEveryEvent(t *testing.T) {
 	t.Parallel()
-	s, err := Make(t.Context(), hour())
+	s, err := Make(t.Context(), hourWithEveryFault())
 	if err != nil {
 		t.Fatal(err)
 	}

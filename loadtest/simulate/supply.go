@@ -9,16 +9,16 @@ import (
 	"keypool/kgs"
 )
 
-// codeBytes is the length of a code of the model, which is the number itself. The model does not permute
-// numbers, because this has no effect on the supply of keys.
+// codeBytes is the length of a code in the model. The code is the number itself in binary form. The model does
+// not permute numbers, because the permutation has no effect on the supply of keys.
 const codeBytes = 8
 
-// supply is the pool as one server sees it.
+// supply is the client of the pool in one server.
 type supply struct {
 	redis   *redis
 	caller  int
 	epochs  map[int64]int64 // epoch of each batch that is not settled
-	pending *kgs.Batch      // batch whose reply this server has not read
+	pending *kgs.Batch      // batch that Redis gave and whose reply the server has not read yet
 }
 
 var _ kgs.Supply = (*supply)(nil)

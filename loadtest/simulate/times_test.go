@@ -15,7 +15,7 @@ import (
 )
 
 // BenchmarkTimes measures the times of the real pool in Redis that the model uses. It reports the smallest time of
-// many calls, because a busy machine makes calls slower.
+// many calls, because other programs on the machine can only make a call slower.
 func BenchmarkTimes(b *testing.B) {
 	server := testenv.StartRedis(b, "--appendonly", "no")
 	client, err := redispool.OpenClient(server.URL)

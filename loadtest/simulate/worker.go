@@ -10,10 +10,10 @@ import (
 	"keypool/kgs/refill"
 )
 
-// pushChunk is how many keys one push sends to Redis.
+// pushChunk is the number of keys that one push sends to Redis.
 const pushChunk = 10_000
 
-// counter is the model of the ledger: a counter in a database.
+// counter is the model of the ledger, which reserves ranges of numbers: a counter in a database.
 type counter struct {
 	mu   sync.Mutex
 	next int64
@@ -28,14 +28,14 @@ func (l *counter) reserve(n int64) span {
 	return span{l.next - n, l.next}
 }
 
-// filler pushes ranges of the ledger to Redis. Like the filler of the product, it continues with the rest of a range
-// after a failure, and drops a range whose epoch has ended.
+// filler is the model of the part of a worker that pushes ranges of the ledger to Redis. As in the product, it
+// continues with the rest of a range after a failure, and drops a range whose epoch has ended.
 type filler struct {
 	redis  *redis
 	ledger *counter
 	caller int
-	rest   span  // of the range in progress
-	epoch  int64 // of this range
+	rest   span  // the numbers of the range in progress that are not pushed yet
+	epoch  int64 // the epoch of the pool when rest was reserved
 }
 
 var _ refill.Filler = (*filler)(nil)
