@@ -19,9 +19,9 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// ink is a colour that is named by its role. The inks 0 to hues-1 are for series. Charts are drawn in
-// placeholder colours, which draw replaces with variables of the page's style sheet. The style sheet defines
-// the colours of the light and the dark scheme.
+// ink is a colour that is named by its role. The inks 0 to hues-1 are for series. The plotting library draws
+// each ink in a placeholder colour. The method draw then replaces the placeholders with variables of the
+// page's style sheet, which defines the colours of the light and the dark scheme.
 type ink byte
 
 const (
@@ -59,7 +59,7 @@ func (c Chart) draw() (template.HTML, error) {
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
 	p.Add(grid)
-	// Predictions are drawn last, because a broken line is visible above a full line but not below it.
+	// Predictions are drawn last, because a dashed line is visible above a full line but not below it.
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
@@ -67,8 +67,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at zero. The X
-	// axis starts at zero if the chart compares named things.
+	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at zero, and
+	// the X axis does so if the Y axis has names.
 	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)
@@ -88,7 +88,7 @@ func (c Chart) draw() (template.HTML, error) {
 	return template.HTML(svg), nil //nolint:gosec // the svg is drawn here, and vgsvg escapes names
 }
 
-// series draws one series. A line of one point is drawn as a point.
+// series draws one series. It draws a line that has only one point as a point.
 func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	var xy plotter.XYs
 	for _, p := range s.XY {
@@ -153,15 +153,15 @@ func (c Chart) moments() []Mark {
 // shows reports whether the axis can show v.
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
-// dress sets the range, the ticks and the style of an axis. Before the call the axis has the range of the
-// series.
+// dress sets the range, the ticks and the style of an axis, which already has the range of the series. zero
+// says that the axis starts at zero.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range slices.Concat(marks, a.Names) {
 		if a.shows(m.At) {
 			axis.Min, axis.Max = min(axis.Min, m.At), max(axis.Max, m.At)
 		}
 	}
-	if axis.Min > axis.Max { // nothing to show
+	if axis.Min > axis.Max { // there is no point, mark or name to show
 		axis.Min, axis.Max = 1, 10
 	}
 	switch {

@@ -55,7 +55,7 @@ func drawn(t *testing.T, c Chart) picture {
 	}
 }
 
-// lines returns the styles of the paths in a colour.
+// lines returns the styles of the paths that have the colour.
 func (p picture) lines(colour string) []string {
 	return keep(p.paths, func(style string) bool { return strings.Contains(style, "var("+colour+")") })
 }
@@ -98,7 +98,6 @@ func TestChartShowsItsParts(t *testing.T) {
 	}
 }
 
-// The style sheet sets every colour of a chart.
 func TestChartUsesTheColoursOfThePage(t *testing.T) {
 	t.Parallel()
 	css, err := page.ReadFile("page/page.css")
@@ -124,7 +123,7 @@ func TestChartUsesTheColoursOfThePage(t *testing.T) {
 	}
 }
 
-func TestChartAxes(t *testing.T) {
+func TestAxesShowRangeAndLabels(t *testing.T) {
 	t.Parallel()
 	line := func(xy ...[2]float64) []Series { return []Series{{XY: xy}} }
 	for name, tt := range map[string]struct {
@@ -156,7 +155,6 @@ func TestChartAxes(t *testing.T) {
 	}
 }
 
-// The X axis of a chart that compares named things starts at zero.
 func TestComparisonsStartAtZero(t *testing.T) {
 	t.Parallel()
 	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
@@ -168,7 +166,6 @@ func TestComparisonsStartAtZero(t *testing.T) {
 	}
 }
 
-// No two numbers of marks overlap.
 func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	p := plot.New()

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// Compare writes a comparison of two runs for a terminal. It contains the command, commit and machine of each run,
-// a line for each claim and the number of changed claims. The claims of a come first. "!" marks a claim whose
-// outcome changed or that only one run contains. Two claims are compared if their names and the names of their
-// experiments are equal.
+// Compare writes a comparison of two runs for a terminal: the command, commit and machine of each run, a line for
+// each claim, and the number of changed claims. The claims of a come first, and then those that only b contains.
+// "!" marks a claim whose outcome changed or that only one run contains. Two claims are the same if their names
+// and the names of their experiments are equal.
 func Compare(w io.Writer, a, b *Report) error {
 	inA, names := a.claims()
 	inB, more := b.claims()
@@ -31,7 +31,7 @@ func Compare(w io.Writer, a, b *Report) error {
 			quantity(a.Observed, a.Unit), quantity(b.Observed, b.Unit), ratio(b.Observed, a.Observed))
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s differ in their outcome or are in only one run.\n",
+	_, err := fmt.Fprintf(out, "A: %s\nB: %s\n\n\tclaim\tA\tB\tobserved A\tobserved B\tB / A\n%s\n%d of %s have different outcomes or are in only one run.\n",
 		a.circumstances(), b.circumstances(), &rows, changed, count(len(names), "claim"))
 	return written("comparison", cmp.Or(err, out.Flush()))
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// later returns another run of the sample, with another commit and more cores. In it one claim holds that
-// failed in the sample, one claim has a slower figure, one claim is new, and one claim is missing.
+// later returns another run of the sample, with another commit and more cores. One claim that failed in
+// the sample holds, some claims have other figures, one claim has another name, and two experiments are
+// missing.
 func later() *Report {
 	r := sample()
 	r.Commit, r.Machine.Cores, r.Interrupted = "a|b*c", 16, false
@@ -23,7 +24,7 @@ func later() *Report {
 	return r
 }
 
-func TestCompare(t *testing.T) {
+func TestCompareMarksChangedOutcomes(t *testing.T) {
 	t.Parallel()
 	const want = `
 A: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage fallback', commit fd22103; 2 cores of AMD EPYC 7763 64-Core Processor, 8 GiB, Debian 12.9, Linux 6.1.0-28-amd64, go1.26.0 linux/amd64, PostgreSQL 15.14, Redis 7.0.15.
@@ -43,7 +44,7 @@ B: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage 
 !  fault/10 lost           held          –             0 links           –                 –
 !  create dura|ble         –             not judged    –                 –                 –
 
-6 of 12 claims differ in their outcome or are in only one run.
+6 of 12 claims have different outcomes or are in only one run.
 `
 	var b strings.Builder
 	if err := Compare(&b, sample(), later()); err != nil {
@@ -68,7 +69,7 @@ func words(text string) []string {
 	return lines
 }
 
-func TestCompareWithItself(t *testing.T) {
+func TestCompareWithItselfMarksNothing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := Compare(&b, sample(), sample()); err != nil {

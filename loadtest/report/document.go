@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Document is a text with charts and tables that does not come from a run, such as a plan.
+// Document is a text with charts and tables that is not a report of a run, such as a plan or a
+// simulation.
 type Document struct {
 	Title, Lead string
 	Sections    []Section
@@ -61,10 +62,11 @@ func (t Table) aligned() string {
 	return b.String()
 }
 
-// lineWidth is the greatest length of a line of wrapped, unless a single word is longer.
+// lineWidth is the greatest length of a line that wrapped returns. A line with a single word
+// may be longer.
 const lineWidth = 100
 
-// wrapped returns a paragraph as lines.
+// wrapped returns a paragraph with line breaks.
 func wrapped(paragraph string) string {
 	var b strings.Builder
 	column := 0

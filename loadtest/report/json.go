@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Read reads a report from r, which must contain nothing else. It ignores unknown members. It returns an error
-// if the report has another Schema, because another release of this program wrote it.
+// Read reads a report from r, which must contain nothing else. It ignores unknown members. If another release
+// of this program wrote the report with another [Schema], Read returns an error.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
 	// Check the schema first, because the members of another schema may have other types.
@@ -70,7 +70,7 @@ func keep[T any](all []T, ok func(T) bool) (kept []T) {
 	return kept
 }
 
-// written adds to err the name of what could not be written.
+// written returns err with the text "write what" before it, or nil if err is nil.
 func written(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", what, err)

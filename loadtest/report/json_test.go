@@ -53,7 +53,7 @@ func TestReadRefusesInvalidReports(t *testing.T) {
 	}
 }
 
-// A figure that could not be computed does not prevent the report of a long run.
+// Without this, one NaN would prevent the report of a long run.
 func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()
@@ -114,7 +114,6 @@ func TestReportFitsSchema(t *testing.T) {
 	}
 }
 
-// The schema describes every member of the types, and the types have every member of the schema.
 func TestSchemaHasEveryMember(t *testing.T) {
 	t.Parallel()
 	content := struct {

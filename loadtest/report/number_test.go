@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestQuantity(t *testing.T) {
+func TestQuantityHasFourSignificantDigits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		v    float64
@@ -35,7 +35,7 @@ func TestQuantity(t *testing.T) {
 	}
 }
 
-func TestRatio(t *testing.T) {
+func TestRatioIsDashWithoutQuotient(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		observed, predicted *float64
@@ -55,7 +55,7 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
+func TestDurationChoosesUnit(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
 		0: "0 s", 51e-9: "51 ns", 17.29e-6: "17.3 µs", 0.0042137: "4.21 ms", 0.5: "500 ms", 48.24: "48.2 s", 59.99: "1 min", 70: "1 min 10 s",

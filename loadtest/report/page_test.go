@@ -78,7 +78,6 @@ func TestPageOfAnEmptyRunShowsAnError(t *testing.T) {
 	}
 }
 
-// No text of a report becomes markup.
 func TestPageEscapesEveryText(t *testing.T) {
 	t.Parallel()
 	const hostile = `</style></svg><script>alert(1)</script><img src=http://example.com/x onerror=alert(2)>"'` + "`&"
@@ -136,8 +135,8 @@ func replaced(v any, text string) any {
 // patience bounds each step in the browser.
 const patience = 30 * time.Second
 
-// browse opens a page in a browser and returns a function that runs steps in it. The test fails if
-// the browser logs an error or requests a URL other than the page.
+// browse opens a page in a browser and returns a function that runs steps in the page. The test
+// fails if the browser logs a message or requests a URL other than the page.
 func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -175,13 +174,14 @@ func browse(t *testing.T, url string) func(...chromedp.Action[chromedp.Void]) {
 	return do
 }
 
-// looks contains what the test measures on the page at every width and in both colour schemes.
+// looks contains what the JavaScript in look measures on the page. The test runs it at each width
+// and in both colour schemes.
 type looks struct {
 	Over  int      // pixels by which the page is too wide
 	Small float64  // the smallest text in a chart, in pixels
 	Out   []string // texts that are partly outside their chart
 	Shown int      // visible charts
-	Least float64  // the lowest contrast of text and ground (WCAG 2.2, 1.4.3: 4.5)
+	Least float64  // the lowest contrast of a text with its background; WCAG 2.2, 1.4.3 requires 4.5
 	Text  string   // the text with that contrast
 }
 

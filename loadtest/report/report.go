@@ -2,12 +2,12 @@
 // a self-contained page with charts for people, a summary for a terminal, and Markdown tables for
 // a document.
 //
-// Invariant: the page shows nothing that the JSON does not contain, so the page can be made again
-// from the JSON. schema.json describes each member.
+// Invariant: everything on the page is also in the JSON, so the page can be made again from the JSON.
+// schema.json describes each member of the JSON.
 //
-// Vocabulary: an outcome is the result of a claim. A verdict is the result of an experiment or of
-// the run. A finding is a claim that does not hold, a control that was not caught, or an experiment
-// that did not run to its end.
+// Vocabulary: an outcome is the result of a claim. A verdict is the result of an experiment or of the
+// run. A finding is a claim that does not hold or was not judged, a control that was not caught, or an
+// experiment that did not run to its end.
 //
 // A figure that is NaN or infinite was not observed. The JSON and the page omit it.
 package report
@@ -24,7 +24,7 @@ type Report struct {
 	Seconds     float64      `json:"seconds"`
 	Full        bool         `json:"full"`        // the experiments ran at full size
 	Strict      bool         `json:"strict"`      // a speed claim that fails makes the run fail
-	Interrupted bool         `json:"interrupted"` // ended early; the report contains what ran
+	Interrupted bool         `json:"interrupted"` // the run ended early; the report contains what ran until then
 	Command     string       `json:"command"`
 	Commit      string       `json:"commit"`
 	Machine     Machine      `json:"machine"`
@@ -75,14 +75,15 @@ type Kind string
 const (
 	// A correctness claim that fails always makes the run fail.
 	Correctness Kind = "correctness"
-	// An availability claim is about the share of requests that are served. If it fails, the run
-	// fails. On a machine that other programs keep busy, the claim is inconclusive instead, because a
-	// service without processor time refuses requests.
+	// An availability claim is about the share of requests that are served. If it fails, the run fails.
+	// If other programs keep the machine busy, the claim is inconclusive instead, because a service
+	// that lacks processor time refuses requests.
 	Availability Kind = "availability"
-	// A speed claim that fails makes a strict run fail. Any other run only shows it. On a busy machine
-	// the claim is inconclusive.
+	// A speed claim that fails makes a strict run fail. In any other run, the report shows the failure,
+	// and the run can pass. On a busy machine, the claim is inconclusive instead.
 	Speed Kind = "speed"
-	// A bar claim is an aim of the project. A run shows whether it holds and never fails because of it.
+	// A bar claim is an aim of the project. The report shows whether the aim is reached. A bar that is
+	// missed never makes the run fail.
 	Bar Kind = "bar"
 )
 
@@ -98,18 +99,18 @@ type Claim struct {
 	Unit      string   `json:"unit,omitempty"` // unit of both figures, such as "s", "ms" or "keys"
 }
 
-// Control is the same experiment with programs that are broken on purpose, or with other settings. It
-// must refute the claim that it names.
+// Control is the result of the same experiment with programs that are broken on purpose, or with other
+// settings. The claims in Refutes must then fail.
 type Control struct {
 	Name    string `json:"name"`    // what is broken or set
-	Refutes string `json:"refutes"` // the claim that must fail
-	Caught  bool   `json:"caught"`
-	Why     string `json:"why"` // what refuted the claim, or what was found instead
+	Refutes string `json:"refutes"` // names of the claims that must fail, separated by commas
+	Caught  bool   `json:"caught"`  // all claims in Refutes failed
+	Why     string `json:"why"`     // the result of each claim in Refutes, and what else was found
 }
 
 // Chart shows series over time or another quantity.
 type Chart struct {
-	Title  string   `json:"title"` // says what the chart shows
+	Title  string   `json:"title"` // what the chart shows
 	X      Axis     `json:"x"`
 	Y      Axis     `json:"y"`
 	Series []Series `json:"series"`
@@ -122,14 +123,14 @@ type Axis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit"`
 	Log   bool   `json:"log,omitzero"`
-	// Names replace the numbers at the axis, such as 0 closed, 1 half-open, 2 open.
+	// Names are words that replace the numbers at the axis, such as "closed" at 0 and "open" at 2.
 	Names []Mark `json:"names,omitempty"`
 }
 
 // Series is one line of a chart.
 type Series struct {
 	Name      string       `json:"name"`
-	Predicted bool         `json:"predicted,omitzero"` // from a formula; drawn as a broken line
+	Predicted bool         `json:"predicted,omitzero"` // the values come from a formula; drawn as a dashed line
 	Points    bool         `json:"points,omitzero"`    // drawn as points, not as a line
 	XY        [][2]float64 `json:"xy"`
 }
@@ -140,7 +141,7 @@ type Mark struct {
 	Name string  `json:"name"`
 }
 
-// Table contains figures that a chart would hide.
+// Table contains figures that a chart does not show exactly.
 type Table struct {
 	Title   string     `json:"title"`
 	Columns []string   `json:"columns"`

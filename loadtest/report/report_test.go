@@ -11,7 +11,7 @@ func experiment(claims ...Claim) Experiment { return Experiment{Name: "e", Claim
 
 func claim(k Kind, o Outcome) Claim { return Claim{Name: "c", Kind: k, Outcome: o} }
 
-func TestExperimentVerdict(t *testing.T) {
+func TestExperimentVerdictFollowsClaimsAndControls(t *testing.T) {
 	t.Parallel()
 	held, broken := claim(Correctness, Held), experiment(claim(Correctness, Held))
 	broken.Error = "no server"
@@ -49,7 +49,7 @@ func TestExperimentVerdict(t *testing.T) {
 	}
 }
 
-func TestReportVerdict(t *testing.T) {
+func TestReportVerdictFollowsExperiments(t *testing.T) {
 	t.Parallel()
 	good, unsure := experiment(claim(Correctness, Held)), experiment(claim(Speed, Inconclusive))
 	slow, bad := experiment(claim(Speed, Failed)), experiment(claim(Correctness, Failed))
@@ -77,7 +77,7 @@ func TestReportVerdict(t *testing.T) {
 	}
 }
 
-// The most serious findings come first. An error replaces the claims that were not judged because of it.
+// If an experiment ended with an error, its claims that were not judged are no findings.
 func TestFindingsAreSortedBySeverity(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -96,7 +96,7 @@ func TestFindingsAreSortedBySeverity(t *testing.T) {
 	}
 }
 
-func TestThisMachine(t *testing.T) {
+func TestThisMachineIsDescribed(t *testing.T) {
 	t.Parallel()
 	m := ThisMachine(t.Context())
 	if m.OS == "unknown" || m.OS == "" || m.CPU == "" || m.Cores < 1 || m.MemGiB < 1 || m.Go == "" {

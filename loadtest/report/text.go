@@ -20,7 +20,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString(r.Experiments[i].Line(r.Strict) + "\n")
 	}
 	if all := r.Findings(); len(all) > 0 {
-		b.WriteString("\nWhat does not hold, with the reason:\n")
+		b.WriteString("\nFindings, each with its reason:\n")
 		for _, f := range all {
 			fmt.Fprintf(&b, "%s %s\n    %s\n", f.Word, f, f.Why)
 		}
@@ -29,7 +29,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	return written("summary", err)
 }
 
-// String describes the finding without its word and its reason.
+// String describes the finding without Word and Why.
 func (f Finding) String() string {
 	return strings.TrimSuffix(f.Experiment+", "+f.Name, ", ") + ": " + f.Text
 }
@@ -38,11 +38,11 @@ func (f Finding) String() string {
 func (r *Report) Summary() string {
 	s := r.Sentence() + "."
 	if r.Interrupted {
-		s += " The run was interrupted; the report holds what ran until then."
+		s += " The run was interrupted. The report contains what ran until then."
 	}
 	advisory := func(e Experiment) bool { return e.Verdict(true) == Fail && e.Verdict(false) != Fail }
 	if !r.Strict && slices.ContainsFunc(r.Experiments, advisory) {
-		s += " A speed claim that fails does not make this run fail."
+		s += " Without --strict, a speed claim that fails does not make the run fail."
 	}
 	return s + " It took " + took(r.Seconds) + "."
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-func TestWriteText(t *testing.T) {
+func TestTextHasExperimentsThenFindingsThenVerdict(t *testing.T) {
 	t.Parallel()
 	const want = `FAIL          drain: The pool drains, the signals go out, the worker returns: 2 of 3 claims hold, 1 failed; 1 of 2 controls caught (1 min 10 s)
 ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
 
-What does not hold, with the reason:
+Findings, each with its reason:
 FAIL drain, page: The page goes out within two seconds of the pool falling below 10 %.
     The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
 FAIL drain, without the restart signal: The control was not caught. Its run must refute the claims: "exhaustion".
@@ -18,7 +18,7 @@ FAIL drain, without the restart signal: The control was not caught. Its run must
 ERROR outage: The experiment did not run to its end.
     start servers: listen tcp 127.0.0.1:8080: bind: address already in use
 
-FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The run was interrupted; the report holds what ran until then. It took 3 min 12 s.
+FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The run was interrupted. The report contains what ran until then. It took 3 min 12 s.
 `
 	r := sample()
 	r.Experiments = r.Experiments[1:3]
@@ -31,10 +31,9 @@ FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The ru
 	}
 }
 
-// The summary of a run that is not strict says that speed claims do not make it fail.
 func TestSummaryExplainsFailedSpeedClaims(t *testing.T) {
 	t.Parallel()
-	const advice = "A speed claim that fails does not make this run fail."
+	const advice = "Without --strict, a speed claim that fails does not make the run fail."
 	r := &Report{Experiments: []Experiment{experiment(claim(Speed, Failed))}}
 	if got := r.Summary(); !strings.Contains(got, advice) {
 		t.Errorf("no advice in %q", got)
@@ -45,7 +44,7 @@ func TestSummaryExplainsFailedSpeedClaims(t *testing.T) {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
+func TestMarkdownHasVerdictClaimsTablesAndNotes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := Markdown(&b, sample()); err != nil {

@@ -14,12 +14,13 @@ type Verdict string
 const (
 	Pass    Verdict = "PASS"
 	Fail    Verdict = "FAIL"         // a claim fails, or a control is not caught
-	Errored Verdict = "ERROR"        // it did not run to its end, or it has neither a judged claim nor a control
+	Errored Verdict = "ERROR"        // an experiment did not run to its end, or nothing was judged
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A judged claim of
-// correctness, or of an unknown kind, fails if it does not hold, even if it is inconclusive.
+// fails reports whether the claim makes its experiment fail. If strict is true, a failed speed
+// claim does. Only claims that depend on time may be inconclusive, so any other claim with this
+// outcome fails.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:
@@ -50,8 +51,8 @@ func (c Claim) Word() string {
 	return string(Fail)
 }
 
-// Verdict returns FAIL if a claim fails or a control is not caught. If strict is true, speed
-// claims count too.
+// Verdict returns FAIL if a claim fails or a control is not caught. If strict is false, a speed
+// claim that fails does not count.
 func (e *Experiment) Verdict(strict bool) Verdict {
 	fails := func(c Claim) bool { return c.fails(strict) }
 	missed := func(c Control) bool { return !c.Caught }
@@ -59,7 +60,7 @@ func (e *Experiment) Verdict(strict bool) Verdict {
 	switch {
 	case slices.ContainsFunc(e.Claims, fails), slices.ContainsFunc(e.Controls, missed):
 		return Fail
-	case e.Error != "", !e.judged():
+	case e.Error != "", !e.isJudged():
 		return Errored
 	case slices.ContainsFunc(e.Claims, unsure):
 		return Unsure
@@ -67,13 +68,14 @@ func (e *Experiment) Verdict(strict bool) Verdict {
 	return Pass
 }
 
-func (e *Experiment) judged() bool {
+func (e *Experiment) isJudged() bool {
 	judged := func(c Claim) bool { return c.Outcome != NotJudged }
 	return slices.ContainsFunc(e.Claims, judged) || len(e.Controls) > 0
 }
 
-// Verdict returns PASS if the run was not interrupted and every experiment passes or is
-// inconclusive. It never returns INCONCLUSIVE.
+// Verdict returns FAIL if an experiment fails. If not, it returns ERROR if the run was
+// interrupted, if no experiment ran, or if an experiment has the verdict ERROR. If not, it
+// returns PASS: an experiment that is inconclusive does not make the run fail.
 func (r *Report) Verdict() Verdict {
 	verdict := Pass
 	if r.Interrupted || len(r.Experiments) == 0 {
@@ -155,7 +157,8 @@ func tally(all []Outcome, noun, failed string) string {
 	return s
 }
 
-// Finding is a claim that does not hold, a control that was not caught, or an error.
+// Finding is a claim that does not hold or was not judged, a control that was not caught, or an
+// error of an experiment.
 type Finding struct {
 	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES, NOT JUDGED
 	Experiment string
@@ -165,7 +168,7 @@ type Finding struct {
 }
 
 // Findings returns the findings of all experiments, the most serious first. If an experiment
-// ended with an error, Findings leaves out its claims that were not judged.
+// ended with an error, the error is a finding, and its claims that were not judged are not.
 func (r *Report) Findings() []Finding {
 	var all []Finding
 	for i := range r.Experiments {
