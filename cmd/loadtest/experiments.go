@@ -18,8 +18,8 @@ import (
 // ownServers are the flags of experiments that start their own servers.
 type ownServers struct {
 	Controls bool   `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
-	Full     bool   `help:"Do not scale the experiments down. They then use 100,000,000 keys and take minutes to hours."`
-	Share    string `placeholder:"N/M" help:"Run only share N of M of the selected experiments, such as 1/2."`
+	Full     bool   `help:"Run the experiments at full size. They then use 100,000,000 keys and take minutes to hours."`
+	Share    string `placeholder:"N/M" help:"Run only a part of the selected experiments: every M-th, from the N-th on. 1/2 and 2/2 together contain all."`
 	common
 }
 
@@ -28,7 +28,7 @@ type allFlags struct {
 	ownServers
 }
 
-// Run runs the load test. Ctrl-C ends the experiment in progress, and the report contains what ran.
+// Run runs the load test. If Ctrl-C ends the run early, the report contains what ran until then.
 func (c *allFlags) Run(ctx context.Context, out output) error {
 	all, err := experiment.Select(experiments.All(), "", experiments.LoadTest())
 	if err != nil {
@@ -43,8 +43,8 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
 	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
-	Scale    float64          `default:"1" help:"Scale of a fault row; 1 means 200 kills and a minute of load."`
-	Parallel int              `default:"4" help:"Number of experiments at a time, for those that do not measure time."`
+	Scale    float64          `default:"1" help:"Scale of the experiments that inject one fault (fault/...). 1 means 200 kills and a minute of load."`
+	Parallel int              `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
 	List     bool             `help:"List the experiments and their claims instead of running them."`
 	ownServers
 }
@@ -80,7 +80,8 @@ func list(out output, all []*experiment.Experiment) error {
 	return err
 }
 
-// start runs experiments on the programs in the directory of this program, and controls on broken builds.
+// start runs experiments on the programs in the directory of this program. Controls run on programs that
+// are built without a protection.
 func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
 	all, err := share(all, c.Share)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// brief returns the arguments of a run against target. The run takes a second or two.
-func brief(target, dir string, more ...string) []string {
+// briefRun returns the arguments of a run against target that takes about two seconds.
+func briefRun(target, dir string, more ...string) []string {
 	return append([]string{"run", "--target", target, "--report", dir, "--rate=200", "--duration=50ms"}, more...)
 }
 
@@ -38,14 +38,14 @@ func TestRunWritesAReport(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := t.TempDir(), t.TempDir()
 	var stdout, stderr strings.Builder
-	if status := run(brief(start(t, false, false), honest), &stdout, &stderr); status != exitPassed {
+	if status := run(briefRun(startShortener(t, false, false), honest), &stdout, &stderr); status != exitPassed {
 		t.Errorf("exit status %d of a sound service; output:\n%s%s", status, &stdout, &stderr)
 	}
 	if r := readBack(t, honest); !r.Passed() || len(r.Experiments) != 1 || r.Experiments[0].Name != "load/create" || r.Interrupted {
 		t.Errorf("the report is %+v", r)
 	}
 	stdout.Reset()
-	if status := run(brief(start(t, true, false), forgetful), &stdout, &stderr); status != exitFailed {
+	if status := run(briefRun(startShortener(t, true, false), forgetful), &stdout, &stderr); status != exitFailed {
 		t.Errorf("exit status %d of a service that loses links", status)
 	}
 	if !strings.Contains(stdout.String(), "FAIL") || readBack(t, forgetful).Passed() {
@@ -58,7 +58,7 @@ func TestRunWritesAReport(t *testing.T) {
 	}
 }
 
-// trigger calls act when a text that is written to it contains word.
+// trigger is an io.Writer that calls act when a written text contains word.
 type trigger struct {
 	mu   sync.Mutex
 	word string
@@ -83,15 +83,15 @@ func TestInterruptionIsReported(t *testing.T) {
 	defer cancel()
 	stderr := &trigger{word: "per second", act: cancel}
 	var stdout strings.Builder
-	err := execute(ctx, brief(start(t, false, false), dir, "--duration=1m"), output{&stdout, stderr})
+	err := execute(ctx, briefRun(startShortener(t, false, false), dir, "--duration=1m"), output{&stdout, stderr})
 	r := readBack(t, dir)
 	if !errors.Is(err, errFailed) || !r.Interrupted || r.Passed() || len(r.Experiments) != 1 {
 		t.Errorf("error %v, the report is %+v; output:\n%s", err, r, &stderr.all)
 	}
 }
 
-// A broken pipe at the output ends the run. A broken connection to a server does not, although the system reports both
-// with SIGPIPE.
+// The system sends SIGPIPE for a broken output and for a broken connection to a server. The broken output ends the
+// run, and the broken connection does not.
 func TestOnlyABrokenOutputEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -108,7 +108,7 @@ func TestOnlyABrokenOutputEndsTheRun(t *testing.T) {
 			dir := t.TempDir()
 			var stdout strings.Builder
 			stderr := writerFunc(func(text []byte) (int, error) { return len(text), tt.act() })
-			run(brief(start(t, false, false), dir, "--duration", tt.duration), &stdout, stderr)
+			run(briefRun(startShortener(t, false, false), dir, "--duration", tt.duration), &stdout, stderr)
 			if r := readBack(t, dir); r.Interrupted != tt.interrupted {
 				t.Errorf("interrupted = %t; output:\n%s", r.Interrupted, &stdout)
 			}
@@ -120,7 +120,7 @@ type writerFunc func(text []byte) (int, error)
 
 func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
-// Each phase is shown when it begins, and then every few seconds.
+// A phase is shown when it begins. A second line about the same phase follows only after linePeriod.
 func TestProgressShowsPhases(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
@@ -163,7 +163,6 @@ func TestExperimentsAreListedOnce(t *testing.T) {
 	}
 }
 
-// The shares of the experiments contain each experiment once.
 func TestSharesCoverAllExperiments(t *testing.T) {
 	t.Parallel()
 	all := experiments.All()

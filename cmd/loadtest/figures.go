@@ -9,7 +9,8 @@ import (
 
 type figuresFlags struct{}
 
-// Run prints docs/figures.md. The working directory must be in the source tree, because lines are counted.
+// Run prints docs/figures.md. The working directory must be in the source tree, because the page contains
+// numbers of lines of code.
 func (figuresFlags) Run(ctx context.Context, out output) error {
 	root, err := controls.ModuleRoot(ctx)
 	if err != nil {

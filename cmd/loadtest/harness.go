@@ -22,7 +22,7 @@ const (
 	dataName = "report.json"
 )
 
-// maxRate is far beyond what one sender can reach, in requests per second.
+// maxRate is the greatest rate of a flag, in requests per second. One sender does not reach it.
 const maxRate = 1_000_000
 
 // common are the flags of every command that runs experiments.
@@ -34,7 +34,7 @@ type common struct {
 	Markdown string        `placeholder:"FILE" help:"Also write the claims and tables as Markdown to this file."`
 }
 
-// execute runs the experiments, prints the verdict, and returns errFailed when the report does not pass.
+// execute runs the experiments and prints the verdict. It returns errFailed if the verdict is not PASS.
 func (c *common) execute(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
 	if !(c.Rate >= 0 && c.Rate <= maxRate) || c.Duration < 0 {
 		return fmt.Errorf("--rate must be from 0 to %d, and --duration not negative", maxRate)
@@ -44,7 +44,7 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	if r == nil {
 		return err
 	}
-	err = errors.Join(err, r.WriteText(out.stdout)) // the verdict counts even if the report cannot be written
+	err = errors.Join(err, r.WriteText(out.stdout)) // the verdict is printed even if the report cannot be written
 	if c.Markdown != "" {
 		err = errors.Join(err, writeFile(c.Markdown, func(f *os.File) error { return report.Markdown(f, r) }))
 	}
@@ -57,8 +57,8 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 	return err
 }
 
-// run runs the experiments. It writes the report after each experiment, so that an early end loses no result.
-// If no experiment was started, the report is nil.
+// run runs the experiments. It writes the report after each experiment, so that no result is lost if the run
+// ends early. If no experiment was started, the report is nil.
 func (c *common) run(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) (*report.Report, error) {
 	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // other users may read a report
 		return nil, err
@@ -99,7 +99,7 @@ func commandLine(args []string) string {
 	return password.ReplaceAllString(strings.Join(args, " "), "$1:xxxxx@")
 }
 
-// writeFile replaces the file at path as a whole. The old file stays until the new file is
+// writeFile replaces the file at path by a file that write fills. The old file stays until the new file is
 // complete.
 func writeFile(path string, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

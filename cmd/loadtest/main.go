@@ -1,5 +1,6 @@
-// Command loadtest judges the service from outside. It runs experiments on servers that it starts itself, or on a
-// service that is already running, and writes a report. See `loadtest --help`.
+// Command loadtest measures a URL shortener through HTTP and judges it. It runs experiments on servers that it starts
+// itself, or on a service that is already running, and writes a report. It also computes capacity plans and simulates
+// the supply of keys. See `loadtest --help`.
 package main
 
 import (
@@ -24,12 +25,12 @@ import (
 // The exit statuses.
 const (
 	exitPassed = 0
-	exitFailed = 1 // the verdict is FAIL or ERROR, such as after an interruption
+	exitFailed = 1 // the verdict is FAIL or ERROR; an interruption gives ERROR
 	exitNotRun = 2 // any other error, such as an invalid flag or a report that cannot be written
 )
 
-// errFailed is the error of a command that has printed a verdict other than PASS. Other errors may be joined
-// to it.
+// errFailed is the error of a command that has printed a verdict other than PASS. The command may join other errors to
+// errFailed.
 var errFailed = errors.New("failed")
 
 // output contains the standard output and the standard error of the program.
@@ -46,7 +47,7 @@ type flags struct {
 	Experiments experimentsFlags `cmd:"" help:"Run experiments by name, group or suite: fault rows, key sources, the comparison, bars."`
 	Compare     compareFlags     `cmd:"" help:"Show the reports of two runs side by side."`
 	Plan        planFlags        `cmd:"" help:"Compute how large a deployment must be, without running anything."`
-	Figures     figuresFlags     `cmd:"" help:"Compute the published figures of the field and print docs/figures.md. Run it in the source tree."`
+	Figures     figuresFlags     `cmd:"" help:"Compute figures that are often published about URL shorteners, and print docs/figures.md. The working directory must be in the source tree."`
 	Simulate    simulateFlags    `cmd:"" help:"Simulate the supply of keys for a day of many servers, on a virtual clock."`
 	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
 	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
@@ -74,7 +75,8 @@ type compareFlags struct {
 	B string `arg:"" help:"The report.json of another run."`
 }
 
-// Run prints the comparison. An outcome that changed is a result and not a failure.
+// Run prints the comparison. The exit status is 0 even if outcomes differ, because a difference is a result and not a
+// failure.
 func (c *compareFlags) Run(out output) error {
 	a, errA := readReport(c.A)
 	b, errB := readReport(c.B)
@@ -104,15 +106,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // go-redis would log each outage of Redis that an experiment causes
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// The first signal ends the experiment in progress. A second signal ends the program even during the cleanup.
+	// The first signal ends the experiment in progress, and then the cleanup runs. A second signal ends the program
+	// immediately.
 	defer context.AfterFunc(ctx, stop)()
-	// The system sends SIGPIPE for a broken pipe, such as `loadtest all | head`, and for a connection to a server that an
-	// experiment has killed. The first must end the run after the cleanup, and the second must not end it.
+	// The system sends SIGPIPE for a broken pipe, such as `loadtest all | head`, and for a connection to a server that
+	// an experiment has killed. A broken pipe must end the run after the cleanup. A connection to a killed server must
+	// not end the run.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // without a handler, a broken pipe ends the process at once
 	return exitStatus(execute(ctx, args, output{required{stdout, stop}, required{stderr, stop}}), stderr)
 }
 
-// required is an output without which a run is useless. A failed write ends the run.
+// required is an output that a run needs. If a write to it fails, the run ends.
 type required struct {
 	io.Writer
 	end func()
@@ -126,8 +130,8 @@ func (w required) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// exitStatus returns the status for the error of a command. It prints the error unless the error is only
-// errFailed.
+// exitStatus returns the exit status for the error of a command. It prints the error, except errFailed alone, because
+// the verdict is printed already.
 func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitPassed
@@ -147,7 +151,7 @@ func execute(ctx context.Context, args []string, out output) error {
 	printed := false // --help or --version was printed; Parse continues, but there is nothing more to do
 	parser, err := kong.New(&f, append(planMappers(),
 		kong.Name("loadtest"),
-		kong.Description(`Judges a URL shortener from outside.
+		kong.Description(`Measures a URL shortener through HTTP and judges it.
 
 Exit status: 0 passed; 1 the verdict is FAIL or ERROR; 2 any other error, such as an invalid flag or a report that cannot be written.
 

@@ -16,9 +16,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves links from a map until the test ends. If forgets is true, the service
-// acknowledges links and does not store them. If ill is true, its health check fails.
-func start(t *testing.T, forgets, ill bool) string {
+// startShortener serves links from a map until the test ends, and returns its URL. If forgets
+// is true, the service acknowledges links and does not store them. If ill is true, its health
+// check fails.
+func startShortener(t *testing.T, forgets, ill bool) string {
 	t.Helper()
 	var links sync.Map
 	mux := http.NewServeMux()
@@ -56,7 +57,7 @@ func start(t *testing.T, forgets, ill bool) string {
 
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
-	honest, nothing := start(t, false, false), filepath.Join(t.TempDir(), "nothing")
+	honest, nothing := startShortener(t, false, false), filepath.Join(t.TempDir(), "nothing")
 	tests := []struct {
 		name   string
 		args   []string
@@ -70,7 +71,7 @@ func TestExitStatus(t *testing.T) {
 		{"not a URL", []string{"run", "--target", "localhost:8080"}, 2, "", "--target"},
 		{"another machine", []string{"run", "--target", "http://192.0.2.1:8080"}, 2, "", "--yes"},
 		{"no server", []string{"run", "--target", "http://127.0.0.1:1"}, 2, "", "not healthy"},
-		{"not healthy", []string{"run", "--target", start(t, false, true)}, 2, "", "503"},
+		{"not healthy", []string{"run", "--target", startShortener(t, false, true)}, 2, "", "503"},
 		{"negative duration", []string{"run", "--target", honest, "--duration=-1s"}, 2, "", "--duration"},
 		{"rate that is not a number", []string{"run", "--target", honest, "--rate=NaN"}, 2, "", "--rate"},
 		{"experiment with servers of its own", []string{"run", "--target", honest, "--only=drain"}, 2, "", "can run against a target"},
@@ -99,8 +100,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// An error that is joined to errFailed is printed.
-func TestErrorJoinedToTheVerdictIsPrinted(t *testing.T) {
+func TestErrorsOtherThanErrFailedArePrinted(t *testing.T) {
 	t.Parallel()
 	full := errors.New("the disk is full")
 	for _, tt := range []struct {
@@ -122,7 +122,7 @@ func TestErrorJoinedToTheVerdictIsPrinted(t *testing.T) {
 	}
 }
 
-func TestLoopback(t *testing.T) {
+func TestLoopbackAcceptsOnlyThisMachine(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{
 		"localhost": true, "127.0.0.1": true, "127.8.9.1": true, "::1": true,

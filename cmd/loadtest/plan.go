@@ -15,16 +15,16 @@ import (
 	"keypool/loadtest/plan"
 )
 
-// figure is the value of a flag of the command plan. The tags min and max bound it. With the tag whole, it is a
-// whole number.
+// figure is the value of a flag that is a number. The tags min and max of the flag give the bounds. With the
+// tag whole, the number must be whole.
 type figure float64
 
-// span is a duration from 0 to maxSpan.
+// span is the value of a flag that is a duration from 0 to maxSpan.
 type span time.Duration
 
 const maxSpan = 365 * 24 * time.Hour
 
-// planFlags describe a deployment. The bounds keep every figure of a plan finite.
+// planFlags describe a deployment. The bounds are so small that no figure of a plan overflows.
 type planFlags struct {
 	Creations  figure `default:"1000" min:"0.001" max:"10000000" placeholder:"N" help:"Average creations per second."`
 	Years      figure `default:"10" min:"1" max:"100" whole:"" placeholder:"N" help:"Years of the plan."`
@@ -57,7 +57,8 @@ func (c *planFlags) Run(out output) error {
 	return err
 }
 
-// planMappers returns the decoders of the flags of the command plan. An invalid value yields a [*config.Error].
+// planMappers returns the decoders of the types figure and span. A decoder returns a [*config.Error] for an
+// invalid value.
 func planMappers() []kong.Option {
 	return []kong.Option{
 		kong.TypeMapper(reflect.TypeFor[figure](), kong.MapperFunc(decodeFigure)),

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestInvalidFlagsOfAPlan(t *testing.T) {
+func TestInvalidFlagsOfPlanAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ flag, takes string }{
 		{"--creations=x", `got "x", takes a number from 0.001 to 10000000`},
@@ -36,7 +36,7 @@ func TestInvalidFlagsOfAPlan(t *testing.T) {
 			t.Errorf("%s: status %d, output %q, standard error %q, want %q", tt.flag, status, &stdout, &stderr, want)
 		}
 	}
-	// A flag without a value, or an unknown flag, is refused in one line too.
+	// The error about a flag without a value, or about an unknown flag, is one line too.
 	for _, args := range [][]string{{"plan", "--creations"}, {"plan", "--creations", "-5"}, {"plan", "--nothing"}} {
 		var stdout, stderr strings.Builder
 		status := run(args, &stdout, &stderr)
@@ -82,8 +82,8 @@ func TestPlanAsJSONAndPage(t *testing.T) {
 	}
 }
 
-// The output of each example in docs/capacity.md is what the program prints.
-func TestExamplesOfCapacityDocumentation(t *testing.T) {
+// docs/capacity.md contains the output that the program prints for each example.
+func TestExamplesInCapacityDocumentationAreUpToDate(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/capacity.md")
 	if err != nil {

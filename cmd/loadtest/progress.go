@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/experiment"
 )
 
-// linePeriod is how often a line is written while the phase of an experiment does not change.
+// linePeriod is the least time between two lines about the same phase of an experiment.
 const linePeriod = 5 * time.Second
 
 // progress prints the progress of a run, one line for each step. Its methods may be called concurrently.
@@ -22,7 +22,7 @@ type progress struct {
 	due map[string]time.Time // the time of the next line, by experiment and phase
 }
 
-// line writes a line. A line that cannot be written does not end the run.
+// line writes a line. It ignores an error, because the type required ends the run if a write fails.
 func (p *progress) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *progress) isDue(phase string) bool {
 	return true
 }
 
-// details formats the current figures of the load.
+// details formats the current figures of the load and the pool.
 func details(now experiment.Live) string {
 	var b strings.Builder
 	if now.Rate > 0 {

@@ -18,9 +18,9 @@ import (
 // runFlags are the flags of experiments against a service that is already running.
 type runFlags struct {
 	Target string   `required:"" placeholder:"URL" help:"The service, such as http://localhost:8080."`
-	Admin  string   `placeholder:"URL" help:"The admin listener of one server of the target, for the pool's state."`
+	Admin  string   `placeholder:"URL" help:"The admin listener of one server of the target. The report then shows the state of the pool."`
 	Only   []string `placeholder:"NAME,..." default:"create" help:"The experiments: create, mix."`
-	Climb  bool     `help:"Raise the rate until the target no longer keeps up."`
+	Climb  bool     `help:"Also raise the rate until requests fail or become slow."`
 	Yes    bool     `help:"Send the load even if the target is not this machine."`
 	common
 }
@@ -58,8 +58,8 @@ func (c *runFlags) checkTarget(ctx context.Context) error {
 	return nil
 }
 
-// checkAdmin fails when the admin listener that the flag names does not answer. Otherwise the report
-// would lack the pool's state without a reason.
+// checkAdmin returns an error if --admin names an admin listener that does not answer. Without this
+// check, the report would lack the state of the pool and not say why.
 func (c *runFlags) checkAdmin(ctx context.Context) error {
 	if c.Admin == "" {
 		return nil
@@ -82,7 +82,7 @@ func parseService(flag, address string) (*url.URL, error) {
 	return u, nil
 }
 
-// loopback reports whether host is this machine. It uses no name server.
+// loopback reports whether host is this machine. It makes no DNS query.
 func loopback(host string) bool {
 	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

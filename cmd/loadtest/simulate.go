@@ -11,7 +11,7 @@ import (
 	"keypool/loadtest/simulate"
 )
 
-// simulateFlags describe a deployment and its day.
+// simulateFlags describe a deployment and the simulated time, which is a day by default.
 type simulateFlags struct {
 	Servers      figure `default:"1000" min:"1" max:"10000" whole:"" placeholder:"N" help:"Servers that share the load."`
 	Keys         figure `default:"100000000" min:"1" max:"1000000000" whole:"" placeholder:"N" help:"Creations in the whole time. Each needs a key."`
@@ -33,7 +33,7 @@ const (
 	longestDay  = 7 * 24 * time.Hour
 )
 
-// check returns an error that names the first flag whose duration does not fit into the others.
+// check returns an error that names the first flag whose duration is outside its bounds.
 func (c *simulateFlags) check() error {
 	length := time.Duration(c.Duration)
 	if length < shortestDay || length > longestDay {

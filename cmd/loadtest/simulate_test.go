@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestInvalidFlagsOfASimulation(t *testing.T) {
+func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ flag, takes string }{
 		{"--servers=0", `got "0", takes a whole number from 1 to 10000`},

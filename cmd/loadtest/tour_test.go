@@ -16,7 +16,7 @@ import (
 	"keypool/loadtest/figures"
 )
 
-// question is a section of docs/tour.md.
+// question is a section of docs/tour.md with its only command.
 type question struct{ text, command string }
 
 func questions(t *testing.T) (all []question) {
@@ -41,7 +41,7 @@ func readDoc(t *testing.T, file string) string {
 	return string(text)
 }
 
-// Each question has one file to read, and each of its links leads to a file and a heading that exist.
+// Each question links to exactly one Go file. Each link leads to a file and a heading that exist.
 func TestTourLinksExist(t *testing.T) {
 	t.Parallel()
 	all := questions(t)
@@ -75,7 +75,8 @@ func checkLink(t *testing.T, number int, file, anchor string) {
 	t.Errorf("question %d: %s has no heading #%s", number, file, anchor)
 }
 
-// Cheap commands run. The experiments of the others are listed, which fails for an unknown name or flag.
+// Each command of the tour runs. In place of a command that takes minutes, the test lists the
+// experiments of the command, which fails if a name is unknown.
 func TestTourCommandsRun(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "links.db")
@@ -114,7 +115,7 @@ func startOnce(t *testing.T, database string) {
 	}
 }
 
-// untilServing is a log that ends the server when it serves.
+// untilServing is a log that stops the server when the server logs that it serves.
 type untilServing struct {
 	cancel context.CancelFunc
 	mu     sync.Mutex
@@ -135,7 +136,7 @@ func runLoadtest(args ...string) (int, string) {
 	return run(args, &out, &out), out.String()
 }
 
-// listed lists the experiments of a make target, whose name must be in the Makefile.
+// listed lists the experiments that a make target runs. The target must be in the Makefile.
 func listed(t *testing.T, words []string) (int, string) {
 	t.Helper()
 	if !strings.Contains(readDoc(t, "Makefile"), "\n"+words[0]+": ") {

@@ -53,7 +53,7 @@ func TestReadRefusesInvalidReports(t *testing.T) {
 	}
 }
 
-// Without this, one NaN would prevent the report of a long run.
+// If Write refused such a figure, one NaN would prevent the report of a long run.
 func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()

@@ -18,9 +18,9 @@ const (
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. If strict is true, a failed speed
-// claim does. Only claims that depend on time may be inconclusive, so any other claim with this
-// outcome fails.
+// fails reports whether the claim makes its experiment fail. A failed speed claim does so only
+// if strict is true. Only claims that depend on time may be inconclusive, so any other
+// inconclusive claim fails.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:
@@ -73,9 +73,9 @@ func (e *Experiment) isJudged() bool {
 	return slices.ContainsFunc(e.Claims, judged) || len(e.Controls) > 0
 }
 
-// Verdict returns FAIL if an experiment fails. If not, it returns ERROR if the run was
-// interrupted, if no experiment ran, or if an experiment has the verdict ERROR. If not, it
-// returns PASS: an experiment that is inconclusive does not make the run fail.
+// Verdict returns FAIL if an experiment fails. Otherwise it returns ERROR if the run was
+// interrupted, if no experiment ran, or if an experiment has the verdict ERROR. In all other
+// cases it returns PASS. An inconclusive experiment does not make the run fail.
 func (r *Report) Verdict() Verdict {
 	verdict := Pass
 	if r.Interrupted || len(r.Experiments) == 0 {
@@ -168,7 +168,8 @@ type Finding struct {
 }
 
 // Findings returns the findings of all experiments, the most serious first. If an experiment
-// ended with an error, the error is a finding, and its claims that were not judged are not.
+// ended with an error, the error is a finding, and the claims of the experiment that were not
+// judged are no findings.
 func (r *Report) Findings() []Finding {
 	var all []Finding
 	for i := range r.Experiments {
