@@ -43,7 +43,7 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
 	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
-	Scale    float64          `default:"1" help:"Scale of the experiments that inject one fault (fault/...). 1 means 200 kills and a minute of load."`
+	Scale    float64          `default:"1" help:"Scale of the numbers and durations in the experiments. For an experiment that injects faults, 1 means 200 kills and a minute of load."`
 	Parallel int              `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
 	List     bool             `help:"List the experiments and their claims instead of running them."`
 	ownServers

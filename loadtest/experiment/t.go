@@ -16,7 +16,7 @@ import (
 // Options are the settings that all experiments of a run share.
 type Options struct {
 	Programs string  // the directory of the built programs
-	Scale    float64 // scale of a fault row; 1 means 200 kills and a minute of load
+	Scale    float64 // scale of numbers and durations; for a fault row, 1 means 200 kills and a minute of load
 	Full     bool    // at full size, such as 100,000,000 keys; takes minutes to hours
 
 	// A deployment that is already running. Only an experiment with Definition.Anywhere can use it.
