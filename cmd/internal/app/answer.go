@@ -41,8 +41,8 @@ func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) erro
 	return err
 }
 
-// probe connects to the database again and again. It returns errNoAnswer after the database did not answer for maxSilence, or
-// nil when ctx ends. It does not use the pool, whose connections may all be busy.
+// probe connects to the database again and again. It returns errNoAnswer if the database has not answered for maxSilence, or
+// nil when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
 func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ticks := time.NewTicker(probeInterval)
 	defer ticks.Stop()
@@ -61,7 +61,8 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	}
 }
 
-// answers reports whether the database answers a new connection in time. An error is an answer.
+// answers reports whether the database answers a new connection in time. An error counts as an answer, unless it is a
+// timeout.
 func answers(ctx context.Context, cfg *pgx.ConnConfig) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

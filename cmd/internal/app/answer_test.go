@@ -10,8 +10,8 @@ import (
 	"keypool/internal/testenv"
 )
 
-// A server that accepts connections and never answers, as one that is suspended does, ends the work.
-func TestWhileAnsweringEndsBesideSilentServer(t *testing.T) {
+// The server accepts connections but never answers, like a process that is suspended.
+func TestWhileAnsweringEndsWorkIfDatabaseIsSilent(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestWhileAnsweringEndsBesideSilentServer(t *testing.T) {
 	}
 }
 
-// A refused connection is an answer, because the error of the work itself says more.
+// A refused connection counts as an answer, because the error of the work itself says more.
 func TestWhileAnsweringReturnsErrorOfWork(t *testing.T) {
 	t.Parallel()
 	errWork := errors.New("work")

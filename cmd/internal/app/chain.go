@@ -30,7 +30,7 @@ type Chain struct {
 
 	keys    *kgs.Fallback
 	local   *kgs.Source
-	batch   atomic.Pointer[kgs.Source] // the value of local, for the watch, which may start before local is set
+	batch   atomic.Pointer[kgs.Source] // a copy of local for the dead man's switch, which may run before openLocal
 	breaker interface{ State() gobreaker.State }
 	watch   *poolWatch
 	serving *servingWatch
@@ -89,7 +89,7 @@ func PlainCodes(name string) bool {
 }
 
 // OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. If a background
-// part fails, its error is passed to fail.
+// part fails, OpenChain passes its error to fail.
 func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
 	ch := &Chain{Core: c, settings: s, fail: fail, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom, probe: ch.probe, taken: ch.taken, rate: kgs.NewWindow(takenWindow)}
@@ -130,8 +130,8 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// byCreations wraps look. It subtracts the keys in the local batch from the keys that were taken, because no creation has used
-// them. Otherwise a server that has just started would seem to use up the pool.
+// byCreations wraps look, so that Taken counts only the keys that creations used. It subtracts the keys that are still in the
+// local batch. Without the subtraction, a server that has just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)

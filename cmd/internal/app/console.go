@@ -34,8 +34,8 @@ type Console struct {
 	Out, Errors io.Writer
 }
 
-// Run starts a program, waits until ctx ends or the program fails, stops it, and returns the exit status. The program continues
-// while standard error is closed or is a pipe that is not read: its log drops lines.
+// Run starts a program, waits until ctx ends or the program fails, stops it, and returns the exit status. If standard error is
+// closed, or is a pipe that is not read, the program continues and its log drops lines.
 func (c Console) Run(ctx context.Context, s config.Common, start func(log *slog.Logger) (*program.Program, error)) int {
 	signal.Ignore(syscall.SIGPIPE) // otherwise a write to a closed standard error ends the process
 	out := startLines(c.Errors)

@@ -1,6 +1,7 @@
-// Package app connects the parts that the programs shortener and kgs share: the key ledger, key
-// sources and pools, the admin listener, alerts, and the commands that may run while servers run. It
-// contains no code for links. Package cmd/internal/server adds that code, so the program kgs lacks it.
+// Package app connects the parts that the programs shortener and kgs share: the key ledger, key sources
+// and pools, the admin listener, alerts, and the commands that may run while servers run. It contains
+// no code for links. Package cmd/internal/server adds that code, so the program kgs lacks it. The words
+// for keys and pools are in docs/glossary.md.
 package app
 
 import (
@@ -86,8 +87,8 @@ func newCore(s config.Common, life *program.Lifecycle, log *slog.Logger) *Core {
 	return c
 }
 
-// open opens the database and the ledger, and registers with c.life how they are closed. It returns c. If open fails,
-// the caller must call c.life.Shutdown.
+// open opens the database and the ledger, and registers their closing with c.life. It returns c. If open fails, the
+// caller must call c.life.Shutdown.
 func (c *Core) open(ctx context.Context) (*Core, error) {
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
@@ -171,7 +172,7 @@ func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool,
 	return pool, nil
 }
 
-// OpenPool returns a pool of connections, as NewPool does, which the stop closes.
+// OpenPool is like NewPool, but the stop of the program closes the pool.
 func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	pool, err := c.NewPool(ctx, cfg)
 	if err != nil {
@@ -184,7 +185,7 @@ func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 }
 
 // releaseHolder removes this process from the holders of the ledger. After an outage of the database, the first call may
-// get a connection that the database has closed.
+// get a connection that the database has closed. Therefore releaseHolder tries again on a new connection.
 func (c *Core) releaseHolder(ctx context.Context) error {
 	err := c.ledger.Release(ctx, c.holder)
 	if err == nil || ctx.Err() != nil {
@@ -214,7 +215,7 @@ func (c *Core) Engine() string {
 // must return when its context ends.
 func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
-// closeTimeout is how long a command that is complete waits for a database that does not answer.
+// closeTimeout limits the time that a command spends on closing the database after its work, because the database may not answer.
 const closeTimeout = 2 * time.Second
 
 // Close runs the steps of the stop. It takes at most two seconds. Only a caller of OpenOffline needs it.
@@ -224,10 +225,11 @@ func (c *Core) Close(ctx context.Context) error {
 	return c.life.Shutdown(ctx)
 }
 
-// asHolder registers this process as a holder in the ledger. It calls open, which opens the parts
-// that take keys for this holder. Then it starts the janitor, which sends heartbeats and abandons
-// the keys of dead holders. The ledger treats a holder without heartbeats as dead. The stop ends
-// the janitor before it releases the holder, because the janitor would register the holder again.
+// asHolder registers this process as a holder in the ledger. Then it calls open, which opens the
+// parts that take keys for this holder. Then it starts the janitor, which sends heartbeats and
+// abandons the keys of dead holders. The ledger treats a holder without heartbeats as dead. The stop
+// ends the janitor before it releases the holder, because the janitor would register the holder
+// again.
 func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error) error {
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
@@ -244,14 +246,15 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	return nil
 }
 
-// Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. Without it, another
-// process could change the order of the links meanwhile. fail gets the error of a heartbeat that cannot be sent.
+// Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. While a holder is
+// registered, the command reindex refuses to change the order of the links. If a heartbeat cannot be sent, fail gets the error.
 func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 	return c.asHolder(ctx, fail, func() error { return nil })
 }
 
 // migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
-// another secret, migrate changes nothing, because the program that created it must still be able to use the database.
+// another secret, migrate changes nothing, because the program that created the ledger must still be able to use the
+// database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)

@@ -7,13 +7,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// setKeepalives makes PostgreSQL end a connection whose client has not answered for 25 s. Without these settings, PostgreSQL keeps the
-// connections of a network partition for two hours by default. They count towards max_connections, and the new connections of
-// the same client may then be refused. (PostgreSQL manual, 19.3.2.)
+// setKeepalives makes PostgreSQL end a connection whose client has not answered for 25 s. Without these settings, PostgreSQL keeps a
+// connection by default for two hours after a network partition has broken it. Such connections count towards max_connections, so
+// PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// keepAlive sets the keepalives of every new connection. They are no parameters of the connection, because a connection pooler
-// refuses parameters that it does not know. If a server refuses the settings, the connection works without them.
+// keepAlive sets the keepalives of every new connection. It sends them as a statement and not as connection parameters, because a
+// connection pooler refuses parameters that it does not know. If a server refuses the settings, the connection works without
+// them.
 func keepAlive(cfg *pgxpool.Config) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

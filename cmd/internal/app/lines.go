@@ -12,13 +12,13 @@ import (
 const (
 	// maxLines is the number of log lines that may wait for standard error. A line has a few hundred bytes.
 	maxLines = 1024
-	// flushTime is how long a program that ends waits until standard error has accepted its last lines.
+	// flushTime limits how long a program that ends waits until standard error has accepted the last lines.
 	flushTime = time.Second
 )
 
-// lines writes log lines to standard error without blocking the caller. If standard error is a pipe that is not read, up
-// to maxLines lines wait, and further lines are dropped and counted. A line is also dropped if the write to standard error fails. It
-// is safe for concurrent use.
+// lines writes log lines to standard error without blocking the caller. If standard error is a pipe that is not read, up to maxLines
+// lines wait, and further lines are dropped and counted. A line is also dropped if the write to standard error fails. lines is safe
+// for concurrent use.
 type lines struct {
 	out     io.Writer
 	queue   chan []byte
@@ -40,7 +40,7 @@ func startLines(out io.Writer) *lines {
 	return l
 }
 
-// Write implements [io.Writer]. It never fails, because slog ignores the error.
+// Write implements [io.Writer]. It never fails, because slog would ignore the error.
 func (l *lines) Write(line []byte) (int, error) {
 	select {
 	case l.queue <- bytes.Clone(line):
@@ -80,7 +80,8 @@ func (l *lines) close() {
 	}
 }
 
-// countedLog is the handler of a log that writes to lines. Loggers that are derived from the log have such a handler, too.
+// countedLog is a log handler that also holds the counter of dropped lines, so that newCore can register the counter. Loggers that
+// are derived from the log keep the counter.
 type countedLog struct {
 	slog.Handler
 

@@ -15,7 +15,8 @@ import (
 	"keypool/cmd/internal/program"
 )
 
-// A writer that is not read must not block the program.
+// Standard error may be a pipe that is not read. This must not block the
+// program.
 func TestLogDoesNotWaitForItsReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, writer := io.Pipe()

@@ -13,8 +13,9 @@ import (
 // the pages of the program.
 const memoryShare = 0.8
 
-// limitMemory sets GOMEMLIMIT to a share of the memory of the cgroup of this process, unless the environment variable is set.
-// Near the limit, the garbage collector runs more often. Without the limit, the kernel would kill the process.
+// limitMemory sets the memory limit of the Go runtime to memoryShare of the memory of this process's cgroup. It does nothing
+// if the environment variable GOMEMLIMIT is set. Near the limit, the garbage collector runs more often. Without the limit,
+// the kernel would kill the process.
 func limitMemory(log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return

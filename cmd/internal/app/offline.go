@@ -40,9 +40,9 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 	return c, nil
 }
 
-// MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the
-// links. Only ctx limits its time. MigrateDatabase fails with ledger.ErrWrongSecret and changes nothing if the ledger was created with
-// another secret and anySecret is false.
+// MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the links. Only ctx limits the time of
+// MigrateDatabase. If the ledger was created with another secret and anySecret is false, MigrateDatabase changes nothing and returns
+// ledger.ErrWrongSecret.
 func MigrateDatabase(ctx context.Context, s config.Common, anySecret bool, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}

@@ -10,17 +10,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// poolers finds out which databases are behind a connection pooler such as PgBouncer. A pooler in transaction mode gives each
-// transaction of a client another connection to the server, so a statement that the client prepared does not exist there.
+// poolers finds out which databases are behind a connection pooler such as PgBouncer. A pooler in transaction mode may run
+// each transaction of a client on another connection to the server. A statement that the client prepared on one connection
+// does not exist on the next one.
 type poolers struct {
 	mu    sync.Mutex
 	known map[string]bool // whether there is a pooler, by the address of the database
 }
 
 // adapt makes the connections of cfg prepare no statements if they lead to a pooler. It changes nothing if the URL sets
-// default_query_exec_mode. Before the first connection to a database, one more connection finds out whether there is a pooler.
-// Each later connection is checked, because after a failover a pooler may be in front of the database. In this case, the
-// connection fails, and the next one prepares no statements.
+// default_query_exec_mode. Before the first connection to a database, poolers opens one more connection to find out whether
+// there is a pooler. It checks each later connection again, because a failover may put a pooler in front of the database. If
+// the check finds a new pooler, the connection fails, and the next one prepares no statements.
 func (p *poolers) adapt(cfg *pgxpool.Config) {
 	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return
@@ -48,7 +49,7 @@ func (p *poolers) adapt(cfg *pgxpool.Config) {
 // errPooler reports a connection that would prepare statements although it leads to a pooler.
 var errPooler = errors.New("the database is behind a connection pooler now")
 
-// before reports whether a pooler is in front of the database.
+// before runs before a connection is opened. It reports whether a pooler is in front of the database.
 func (p *poolers) before(ctx context.Context, cfg *pgx.ConnConfig) (bool, error) {
 	p.mu.Lock()
 	pooled, known := p.known[address(cfg)]
@@ -90,8 +91,8 @@ func leadsToPooler(ctx context.Context, cfg *pgx.ConnConfig) (pooled bool, err e
 	return pooled, errors.Join(err, conn.Close(ctx))
 }
 
-// isPooled compares the process id that a new connection announces with the one of the server process that answers. A pooler
-// announces its own.
+// isPooled compares two process ids: the id that a new connection announces, and the id of the server process that answers a
+// query. They differ behind a pooler, because a pooler announces an id of its own.
 func isPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&pid)

@@ -46,9 +46,10 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 }
 
 // checkRedis returns an error if Redis cannot keep the pool. It waits for Redis for at most a second. If
-// Redis has not answered after that, it returns nil. The dead man's switch checks the policy regularly.
+// Redis has not answered after that, it returns nil. The dead man's switch checks the eviction policy again
+// later.
 func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
-	status, err := c.pool.Status(ctx) // the status contains the policy even if the pool is not open yet
+	status, err := c.pool.Status(ctx) // the status contains the eviction policy even if the pool is not open yet
 	if single, ok := client.(*redis.Client); ok && err != nil && strings.Contains(err.Error(), "DB index is out of range") {
 		return &config.Error{
 			Name: "REDIS_URL", Got: fmt.Sprintf("the database number %d", single.Options().DB), Takes: "the number of a database that this Redis has",
@@ -67,7 +68,7 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 }
 
 // refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a second. If Redis has
-// not answered after that, it returns nil. A Cluster or a Sentinel names the master itself.
+// not answered after that, it returns nil. It does not check a Cluster or a Sentinel, because they name the master themselves.
 func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) error {
 	single, ok := client.(*redis.Client)
 	if !ok || strings.Contains(string(c.RedisURL), "master_name=") {
@@ -79,14 +80,14 @@ func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) 
 	if err != nil {
 		return refusal(err) // the breaker reports that Redis is unreachable
 	}
-	if !strings.Contains(replication, "slave_read_only:1") { // a line of replicas only
+	if !strings.Contains(replication, "slave_read_only:1") { // only a replica has this line
 		return nil
 	}
 	return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
 }
 
-// refusal returns a config.Error if err is the answer of a Redis that REDIS_URL gives no access to. It returns nil for other
-// errors, because Redis may be unreachable during the start.
+// refusal returns a config.Error if err shows that Redis refuses access with REDIS_URL. It returns nil for other errors,
+// because Redis may be unreachable during the start.
 func refusal(err error) error {
 	var certificate *tls.CertificateVerificationError
 	var remote *net.OpError
@@ -95,7 +96,7 @@ func refusal(err error) error {
 	case errors.As(err, &certificate):
 		refused.Got = "a Redis whose certificate cannot be verified: " + certificate.Err.Error()
 		refused.Takes = "a Redis whose certificate is for the host in the URL, and is signed by an authority in the file of tls_ca or of the system"
-	case errors.As(err, &remote) && remote.Op == "remote error": // an alert of TLS
+	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert that the server sent
 		refused.Got = "a Redis that ended the TLS handshake: " + remote.Err.Error()
 		refused.Takes = "tls_cert and tls_key with a certificate that this Redis accepts"
 	case redis.HasErrorPrefix(err, "WRONGPASS"), redis.HasErrorPrefix(err, "NOAUTH"):
@@ -128,8 +129,8 @@ func (c *Core) poolConfig(holder string, list int) redispool.Config {
 	}
 }
 
-// redisPool returns the Redis pool with all lists that ever had an epoch. The lists beyond KGS_POOL_SHARDS are not refilled, so
-// that servers empty them.
+// redisPool returns the Redis pool with all lists that ever had an epoch. Workers do not refill the lists beyond KGS_POOL_SHARDS,
+// so that servers take the last keys of these lists.
 func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*redispool.Lists, error) {
 	epochs, err := c.ledger.Epochs(ctx)
 	if err != nil {
@@ -142,8 +143,8 @@ func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*re
 	return redispool.NewLists(client, c.poolConfig(c.holder, 0), c.lists, c.Log), nil
 }
 
-// redisWorkers returns a worker for each list, with its own Redis connections and its own holder name. They share
-// neither with hung workers that they replace.
+// redisWorkers returns a worker for each list, with its own Redis connections and its own holder name. A worker that
+// replaces a hung worker must share neither with it.
 func (c *Core) redisWorkers() refill.Runner {
 	workers := make(refill.Workers, c.lists)
 	for list := range workers {

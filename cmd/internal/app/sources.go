@@ -28,8 +28,8 @@ func (ch *Chain) openPostgresPool(context.Context) error {
 	return nil
 }
 
-// drawingFiller returns a filler of a pool in tables. It draws random codes, and longer codes as soon as more than half of the codes of a length
-// are used.
+// drawingFiller returns a filler of a pool in tables. The filler draws random codes. When more than
+// half of the codes of a length are used, it draws codes with one more character.
 func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
 	length := c.CodeLength
 	filler := pgpool.NewFiller(pool, keysource.Random{Length: func() int { return length }}, c.Log)
@@ -71,8 +71,8 @@ func (ch *Chain) openRedisIncr(ctx context.Context) error {
 	return nil
 }
 
-// openSnowflake opens the key source snowflake: the clock and a machine id that the database
-// reserves for this process.
+// openSnowflake opens the key source snowflake. It makes codes from the time and a machine id,
+// which the database reserves for this process.
 func (ch *Chain) openSnowflake(ctx context.Context) error {
 	machines := ch.machineIDs()
 	ch.life.OnStop("machine ids", func(ctx context.Context) error { return program.WaitFor(ctx, machines.Close) })
@@ -94,7 +94,7 @@ func (ch *Chain) openSnowflake(ctx context.Context) error {
 	return nil
 }
 
-// machineIDs returns the machine ids in the database of the links.
+// machineIDs returns the reservations of machine ids in the database of the links.
 func (c *Core) machineIDs() *keysource.MachineIDs {
 	if c.ledgerDB != nil {
 		return keysource.NewPostgresMachineIDs(c.ledgerDB)

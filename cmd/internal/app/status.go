@@ -41,7 +41,8 @@ func (c *Core) adminHosts() []string {
 }
 
 // Status returns the state of the chain for /status. It makes no network calls: it reports what the
-// watches read in the last few seconds. A value that they could not read is nil.
+// ledger watch and the dead man's switch read in the last few seconds. A value that could not be read
+// is nil.
 func (ch *Chain) Status() admin.Status {
 	s := admin.Status{State: string(refill.StateOK), KeySource: ch.settings.KeySource, Since: ch.started}
 	if ch.watch != nil {
@@ -142,9 +143,10 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 // of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are taken. A key in a pool is not
 // taken: a random code conflicts only with the code of a link.
 //
-// The runway is at the rate at which servers take keys from the pool, because the fill of a pool reserves numbers and uses
-// none. It is unknown while the pool cannot be read. Without a pool, it is at the rate at which all processes settle batches
-// and lease keys, because a batch that a server has just reserved is not used either.
+// The runway follows from the rate at which servers take keys from the pool. The rate of reservations would be wrong, because a
+// worker that fills the pool reserves numbers that are not used yet. The runway is unknown while the pool cannot be read.
+// Without a pool, the rate is the one at which all processes settle batches and lease keys, because a server has not used a
+// batch that it has just reserved.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	seen := counters.Fresh()
 	if seen == nil {
@@ -152,7 +154,7 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 	}
 	space := seen.Current(c.CodeLength)
 	s.SpaceLength = &space.Length
-	if space.Next > 0 { // a new ledger was perhaps read just before the first reservation
+	if space.Next > 0 { // 0 before the first reservation in a new ledger
 		used := space.UsedRatio()
 		s.SpaceUsedRatio = &used
 	}
@@ -174,8 +176,8 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 // Pooled reports whether the key source takes keys from a pool that this chain watches.
 func (ch *Chain) Pooled() bool { return ch.watch != nil }
 
-// takenOf returns how many numbers of space creations and clients have taken. The count is unknown if the keys in a pool in Redis
-// are unknown, because the ledger counts them as taken.
+// takenOf returns how many numbers of space were taken by creations and by clients of the key service. The ledger also counts the
+// keys in a Redis pool as taken, so takenOf subtracts them. The count is unknown if the keys in the pool are unknown.
 func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *poolWatch) (taken int64, known bool) {
 	taken = seen.TakenOf(space)
 	if c.pool == nil {

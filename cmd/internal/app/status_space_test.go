@@ -83,7 +83,7 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	})
 }
 
-// A server reads a new ledger before the first reservation, and again two seconds later.
+// When a server reads a new ledger for the first time, no number is reserved. The ratio stays unknown until the next read.
 func TestUsedSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
 	t.Parallel()
 	for next, known := range map[int64]bool{0: false, 1: true} {

@@ -53,8 +53,8 @@ func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	}
 }
 
-// The database closes all connections, as it does when it restarts. The stop then gets a closed connection first. The test has
-// its own server, because other tests would lose their connections too.
+// The database closes all connections, as it does when it restarts. Therefore the stop first gets a closed connection. The
+// test has its own server, because other tests would lose their connections too.
 func TestStopReleasesHolderAfterOutage(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
