@@ -51,18 +51,18 @@ type Serve struct {
 
 	OwnHosts    OwnHosts `env:"OWN_HOSTS" group:"destinations" placeholder:"HOST,..." help:"Further host names of this service, without ports, separated by commas. A link must not lead to them, on any port. Subdomains are not included."`
 	BlockHosts  string   `name:"block-hosts-file" env:"BLOCK_HOSTS_FILE" group:"destinations" placeholder:"PATH" help:"Block list: a file with one host per line. Links must not lead to these hosts and their subdomains. The server reads the file again when it changes."`
-	ReportURL   PageURL  `name:"report-url" env:"REPORT_URL" group:"destinations" placeholder:"URL" help:"Where people report a link: http(s)://... gets the parameter code, and mailto:... gets the short URL as its body. The preview page shows it."`
+	ReportURL   PageURL  `name:"report-url" env:"REPORT_URL" group:"destinations" placeholder:"URL" help:"Where people report a link. The preview page links to this URL: it adds the parameter code to http(s)://..., and the short URL as the body to mailto:..."`
 	HomeURL     PageURL  `name:"home-url" env:"HOME_URL" group:"destinations" placeholder:"URL" help:"Page to which / redirects a browser. Default: / is the page to create links."`
 	NotFoundURL PageURL  `name:"not-found-url" env:"NOT_FOUND_URL" group:"destinations" placeholder:"URL" help:"Page to which an unknown code redirects a browser. Default: a page with status 404."`
 
 	Visits        string    `env:"VISITS" default:"total" oneof:"off,total,detail" group:"visits" help:"off, total (count the visits of each link by hour) or detail (also by referrer, country and device)."`
-	VisitsFlush   Interval  `env:"VISITS_FLUSH" default:"1s" group:"visits" help:"Time between two flushes of counts to the database, 100ms to 1m. If the server is killed, the visits of this time are lost."`
+	VisitsFlush   Interval  `env:"VISITS_FLUSH" default:"1s" group:"visits" help:"Time between two flushes of counts to the database, 100ms to 1m. A server that is killed loses the visits since its last flush."`
 	VisitsKeep    Retention `env:"VISITS_KEEP" default:"400d" group:"visits" help:"How long the counts by hour and by detail are stored, such as 400d or 48h. The total of a link is stored forever."`
-	CountryHeader Header    `env:"COUNTRY_HEADER" group:"visits" placeholder:"NAME" help:"Request header with the two letters of the client's country, such as CF-IPCountry. It is ignored unless it comes from TRUSTED_PROXIES."`
+	CountryHeader Header    `env:"COUNTRY_HEADER" group:"visits" placeholder:"NAME" help:"Request header with the two letters of the client's country, such as CF-IPCountry. The header is used only if a proxy in TRUSTED_PROXIES sends it."`
 	RedirectAge   int       `name:"redirect-max-age" env:"REDIRECT_MAX_AGE" default:"90" min:"0" max:"31536000" group:"visits" help:"Seconds for which browsers may cache a redirect. A browser that follows the link again in this time sends no request, so no visit is counted."`
 
 	Replicas Replicas `name:"database-read-urls" env:"DATABASE_READ_URLS" group:"database" placeholder:"URL,..." help:"Replicas of a PostgreSQL DATABASE_URL, separated by commas. Redirects read them, and read the primary if a replica lacks a link. Each URL must name one server."`
-	MaxLag   Lag      `name:"database-read-max-lag" env:"DATABASE_READ_MAX_LAG" default:"1s" group:"database" help:"The server does not ask a replica that lags more than this, 500ms to 1m. Changes of links reach all redirects within this time plus one second."`
+	MaxLag   Lag      `name:"database-read-max-lag" env:"DATABASE_READ_MAX_LAG" default:"1s" group:"database" help:"Longest lag of a replica that the server reads, 500ms to 1m. Changes of links reach all redirects within this time plus one second."`
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
@@ -76,12 +76,12 @@ type Serve struct {
 	BatchMax int    `name:"kgs-batch-max" env:"KGS_BATCH_MAX" default:"100000" min:"1" max:"1000000" group:"pool" help:"Most keys in a local batch."`
 
 	Anonymous       Switch `env:"ANONYMOUS" default:"true" group:"limits" help:"Let clients without a token create links."`
-	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Links that an address may create per second without a token, with bursts of ten times that, or off. Default: 10/s for every address except loopback addresses."`
+	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Links that an address may create per second without a token. A burst may have ten times as many. The value off removes the limit. Default: 10/s for every address except loopback addresses."`
 	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry expires after this time. Default: no maximum."`
 	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have per second before it gets status 429. A miss is a request for an unknown code, a creation with a taken alias or a failed sign-in."`
 	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have at once."`
 	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, or fewer if a quarter of the memory limit or half of the permitted open files is not enough for them."`
-	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. Trusted proxies have no limit of their own. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
+	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. The limit does not apply to trusted proxies. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
 
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
 }

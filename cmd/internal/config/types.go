@@ -113,7 +113,8 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Secret is the FF1 key, which permutes the codes. It is nil if the ledger stores the FF1 key.
+// Secret is the key of the cipher FF1 (NIST SP 800-38G), which permutes the codes. It is nil if
+// the ledger stores the FF1 key.
 type Secret []byte
 
 // UnmarshalText takes 16 or 32 bytes as hex.
