@@ -54,8 +54,9 @@ func openFiles() int {
 	return int(min(files.Cur, 1<<30))
 }
 
-// connectionClient returns the client to which a connection from addr belongs. The connections of a trusted proxy belong to
-// many clients. So may connections from this machine, unless the operator has set a limit.
+// connectionClient returns the client to which a connection from addr belongs. limited is false for a trusted proxy,
+// because its connections belong to many clients. It is also false for an address of this machine, which may be such a
+// proxy, unless the operator has set MAX_CONNECTIONS_PER_ADDRESS.
 func connectionClient(s config.Serve, addr netip.Addr) (_ netip.Prefix, limited bool) {
 	addr = addr.Unmap().WithZone("")
 	limited = !client.Contains(s.TrustedProxies, addr) && (s.MaxPerAddress > 0 || !addr.IsLoopback())

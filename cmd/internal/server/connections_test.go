@@ -10,7 +10,7 @@ import (
 )
 
 // This test is not parallel, because the memory limit applies to the whole process.
-func TestDefaultConnectionLimits(t *testing.T) {
+func TestConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	most := min(defaultConnections, openFiles()/2)
@@ -33,7 +33,7 @@ func TestDefaultConnectionLimits(t *testing.T) {
 	}
 }
 
-func TestClientOfAConnection(t *testing.T) {
+func TestConnectionsOfProxiesAndLoopbackAreNotLimited(t *testing.T) {
 	t.Parallel()
 	proxies := config.Networks{netip.MustParsePrefix("10.0.0.0/8")}
 	for _, tt := range []struct {

@@ -67,7 +67,7 @@ func TestReadOnlyReplicaOfRedisIsRefused(t *testing.T) {
 	}
 }
 
-// The start does not fail if the eviction policy is unknown because Redis is unreachable or hangs.
+// If Redis is unreachable or hangs, the start succeeds although the eviction policy is unknown.
 func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")

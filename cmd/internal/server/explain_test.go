@@ -21,8 +21,8 @@ func explained(t *testing.T, database, code string) (x explain.Explanation) {
 	return x
 }
 
-// The command runs beside the server that issued the codes.
-func TestExplainBesideRunningServer(t *testing.T) {
+// The server that issued the codes is running.
+func TestExplainWorksWhileServerRuns(t *testing.T) {
 	t.Parallel()
 	for engine, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
 		t.Run(engine, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestExplainBesideRunningServer(t *testing.T) {
 	}
 }
 
-func TestExplainKeySourcesWithoutLedger(t *testing.T) {
+func TestExplainDescribesCodesOfEachKeySource(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	link := func(source string, flags ...string) explain.Explanation {

@@ -39,7 +39,7 @@ func TestAlertRulesAndDashboardsUseExportedMetrics(t *testing.T) {
 	}
 }
 
-func TestMetricsInExpression(t *testing.T) {
+func TestMetricsInReturnsOnlyMetricNames(t *testing.T) {
 	t.Parallel()
 	got := metricsIn(`sum by (le, job) (rate(a_bucket{x=~"y_z|w"}[5m])) / on (instance) group_left (v) b:c > bool 0 unless d offset 5m or 1e3 and e`)
 	if want := []string{"a_bucket", "b:c", "d", "e"}; !slices.Equal(got, want) {
@@ -61,7 +61,7 @@ func exportedMetrics(t *testing.T) []string {
 	reader.await("the lag of the replica", func(admin.Status) bool {
 		return strings.Contains(metrics(reader.AdminAddr().String()), "shortener_replica_lag_seconds{")
 	})
-	r.await("a runway, which needs that keys are taken from the pool", func(admin.Status) bool {
+	r.await("a runway, which exists only while keys are taken from the pool", func(admin.Status) bool {
 		for range 50 {
 			r.shorten("https://go.dev/")
 		}

@@ -20,8 +20,8 @@ func limits(s config.Serve) client.Limits {
 	}
 }
 
-// readers returns the number of lists and queries for visits that a server reads at the same time. In PostgreSQL they leave
-// connections free for redirects and creations, unless there is only one connection.
+// readers returns the number of lists and queries for visits that a server reads at the same time. In PostgreSQL, half of
+// the connections stay free for redirects and creations, unless there is only one connection.
 func readers(c *app.Core, connections *pgxpool.Pool) int {
 	if c.SQLite != nil {
 		return c.SQLite.Scan.Stats().MaxOpenConnections

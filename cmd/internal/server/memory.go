@@ -15,8 +15,8 @@ import (
 // collector runs when the heap has doubled. With the small heap of the server, it would run all the time.
 const headroom = 16 << 20
 
-// minimumHeap is the heap, at 100 percent, below which the collector does not run. The runtime multiplies it
-// by the percentage, too.
+// minimumHeap is the size of the heap below which the collector does not run if the percentage is 100. The runtime
+// scales this size by the percentage.
 const minimumHeap = 4 << 20
 
 // cacheShare is the part of GOMEMLIMIT that cached links may need. If the objects that stay in use filled the limit, the

@@ -107,8 +107,8 @@ type deleteFlags struct {
 	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
 }
 
-// deleteLinks turns links into tombstones. It returns after the time for which a server may still
-// serve the links from its cache.
+// deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server
+// may serve the links from its cache for this time.
 func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		err := operate.Delete(ctx, func(ctx context.Context, code string) error {

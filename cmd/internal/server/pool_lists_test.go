@@ -26,9 +26,9 @@ func listsIn(t *testing.T, redisURL, prefix string) []string {
 	return lists
 }
 
-// TestNumberOfListsMayChange starts a server with one list, then with three lists, and then with one list again. No key is lost:
-// the servers empty the lists that are no longer refilled.
-func TestNumberOfListsMayChange(t *testing.T) {
+// TestChangeOfNumberOfListsLosesNoKey starts a server with one list, then with three lists, and then with one list again. No key is lost,
+// because the servers empty the lists that are not refilled.
+func TestChangeOfNumberOfListsLosesNoKey(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.RedisURL(t)
 	// The list that had the whole pool keeps its keys, and each of the two new lists gets a third of the capacity.

@@ -8,9 +8,9 @@ import (
 	"keypool/internal/testenv"
 )
 
-// PgBouncer in transaction mode gives each transaction another connection to the server. Servers work behind it, without a
-// parameter in the URL, because they use no state of a connection beyond a transaction.
-func TestServersBehindPgBouncerInTransactionMode(t *testing.T) {
+// PgBouncer in transaction mode may run each transaction of a client on another connection. Servers work behind it,
+// without a parameter in the URL, because they use no state of a connection beyond a transaction.
+func TestServersWorkBehindPgBouncerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))
 	servers := []*running{start(t, settings(t, bouncer.URL, "")), start(t, settings(t, bouncer.URL, ""))}

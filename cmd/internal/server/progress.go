@@ -34,7 +34,8 @@ func newProgress(out io.Writer, total int64) *progress {
 	return p
 }
 
-// show shows that done steps are done. It ignores errors of the output, because the work continues without a display.
+// show displays the number of completed steps. It ignores errors of the output, because the work continues without a
+// display.
 func (p *progress) show(done int64, text string) {
 	if p.bar != nil {
 		p.bar.Describe(text)

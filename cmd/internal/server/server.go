@@ -1,5 +1,5 @@
 // Package server connects the parts of the program shortener. It adds links, their store and the
-// public listener to package app.
+// public listener to package app. The vocabulary is in docs/glossary.md.
 package server
 
 import (
@@ -28,7 +28,7 @@ import (
 // called s.Complete. If Start fails, it closes everything that it opened.
 //
 // If the links are in the tables of an older version, Start first moves them, unless MIGRATE=false.
-// This has no time limit.
+// The move has no time limit.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	p, err := startServer(ctx, s, log)
 	if !errors.Is(err, errLinksNotMoved) || !s.Migrate.On {
@@ -138,7 +138,7 @@ func openLinks(c *app.Core, cfg service.Config) *service.Service {
 	return links
 }
 
-// logStart logs what runs.
+// logStart logs the addresses of the server and its most important settings.
 func logStart(log *slog.Logger, p *program.Program, c *app.Core, s config.Server, pooled bool) {
 	l := describeLimits(s.Serve, web.Limited{})
 	attrs := []any{

@@ -19,10 +19,10 @@ import (
 
 // migrateFlags are the flags of the command migrate.
 type migrateFlags struct {
-	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. It may be repeated."`
+	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. The command may be repeated."`
 }
 
-// errNoReadURLs reports settings that exclude each other.
+// errNoReadURLs reports that DATABASE_READ_URLS is set although the links are on a Citus cluster.
 var errNoReadURLs = errors.New("DATABASE_READ_URLS: the links are distributed over a Citus cluster, whose nodes answer the look-ups; remove this setting")
 
 // checkShards returns an error if the tables cannot be distributed as the flags say. It changes nothing.
@@ -67,8 +67,9 @@ func distribute(ctx context.Context, c *app.Core, shards int) error {
 	return nil
 }
 
-// openNodes returns a store that knows on which node of a Citus cluster each link lives, and where the links live. If the tables of
-// links are not distributed, it returns store and nil. The stop closes the connections to the nodes after the service of the links.
+// openNodes returns a store that knows on which node of a Citus cluster each link is, and the placement of the links for the
+// service. If the tables of links are not distributed, it returns store and nil. The stop closes the connections to the nodes after
+// the service of the links.
 func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
 	if connections == nil {
 		return store, nil, nil

@@ -75,7 +75,7 @@ func (r *running) onceAs(bearer, key, url string) answer {
 }
 
 // Links that exist are distributed in place, and all commands work on distributed tables.
-func TestCitusServerAndCommands(t *testing.T) {
+func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	t.Parallel()
 	url := testenv.StartCitus(t, 2, "fsync=off").Schema(t)
 	server := start(t, settings(t, url, ""))

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Without Citus, the command exits with one line that names Citus, and makes no tables.
+// Without Citus, the command exits with one line that names Citus, and creates no
+// tables.
 func TestShardsRequireCitus(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		status, out := command(t, url, "migrate", "--shards=4")

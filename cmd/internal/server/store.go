@@ -27,7 +27,8 @@ import (
 // errLinksNotMoved reports that links have not been moved to the tables of this program.
 var errLinksNotMoved = errors.New("the links have not been moved to their tables, because an older version created them or a reindex was interrupted: run `shortener migrate`")
 
-// orderOf is openOrder, for a server, or readOrder, for a command that only uses links.
+// orderOf returns the order of the links. It is openOrder for a program that creates links, and readOrder for a command that
+// creates none.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
 // openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger and the polls have
@@ -64,7 +65,7 @@ type linkStore interface {
 }
 
 // openStore opens the store of the links in the database of c, whose code space must be open. It also returns their
-// order. openConnections has opened the connections.
+// order. connections is the result of openConnections.
 func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (linkStore, shortener.Order, error) {
 	links, done := linksDatabase(c, connections)
 	order, err := orderOf(ctx, c, links, keySource)
@@ -123,8 +124,8 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	}
 	exists, err := db.Exists(ctx)
 	if err == nil && exists && c.Migrate.On {
-		// The migration created the table, although it has no links. Another process may fill the table
-		// unless this process is the only one that migrates.
+		// The table links_earlier exists but is empty, because a migration creates it even if there are no
+		// links to move. Move drops it. onLinks ensures that no other process fills the table meanwhile.
 		err = onLinks(ctx, c, func(links reorder.Database) error { return links.Move(ctx, nil, logProgress(c.Log)) })
 	}
 	if err != nil {
@@ -187,8 +188,8 @@ func knownOrder(c *app.Core, recorded string) (shortener.Order, error) {
 }
 
 // onLinks calls do with the tables of the links while no other process migrates the database. In
-// PostgreSQL, it needs two connections at once, one of them for the lock. The pool of the links may be
-// limited to one.
+// PostgreSQL, onLinks needs two connections at once, one of them for the lock. It opens a pool of its
+// own, because the pool of the links may be limited to one connection.
 func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
 	if c.SQLite != nil {
 		db := c.SQLite.Write
@@ -225,7 +226,7 @@ func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) err
 	return migrateThen(ctx, s, log, func(*app.Core) error { return nil })
 }
 
-// migrateThen is migrateDatabase, and then calls more.
+// migrateThen does the work of migrateDatabase, and then calls more.
 func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, more func(*app.Core) error) error {
 	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
 		err := onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })

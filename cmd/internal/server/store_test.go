@@ -23,9 +23,9 @@ import (
 	"keypool/shortener"
 )
 
-// older changes the database of a stopped server as if a program before version 7 had created links. It
-// returns their codes.
-func older(t *testing.T, path string, links int) (codes []string) {
+// plantOlderLinks adds links to the database of a stopped server as a program before version 7 left them:
+// in the table links_earlier, and without an order on record. It returns their codes.
+func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestServerMovesLinksOfOlderSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "links.db")
 	s := settings(t, "sqlite:"+path, "")
 	start(t, s).stop()
-	codes := older(t, path, 20)
+	codes := plantOlderLinks(t, path, 20)
 
 	for _, args := range [][]string{{"audit"}, {"delete", codes[0]}} {
 		if status, out := command(t, "sqlite:"+path, args...); status == 0 || !strings.Contains(out, "shortener migrate") {
@@ -88,7 +88,7 @@ func TestMigrateMovesLinksOfOlderSchema(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "links.db")
 	s := settings(t, "sqlite:"+path, "")
 	start(t, s).stop()
-	codes := older(t, path, 3)
+	codes := plantOlderLinks(t, path, 3)
 	for range 2 {
 		if status, out := command(t, "sqlite:"+path, "migrate"); status != 0 {
 			t.Fatalf("migrate: exit status %d, %s", status, out)
@@ -107,7 +107,7 @@ func TestWrongSecretIsRefusedBeforeLinksMove(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "links.db")
 	s := settings(t, "sqlite:"+path, "", "--kgs-secret="+strings.Repeat("2b", 16))
 	start(t, s).stop()
-	older(t, path, 3)
+	plantOlderLinks(t, path, 3)
 	wrong := settings(t, "sqlite:"+path, "", "--kgs-secret="+strings.Repeat("2c", 16))
 	if _, err := Start(t.Context(), wrong, slog.New(slog.DiscardHandler)); !errors.Is(err, ledger.ErrWrongSecret) {
 		t.Errorf("start with another secret: %v, want ErrWrongSecret", err)

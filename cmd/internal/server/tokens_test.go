@@ -52,9 +52,9 @@ func (r *running) create(bearer string) answer {
 	return r.doAs(bearer, http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev/")
 }
 
-// Tokens are created and revoked by other processes than the servers. A new token is valid at once. When the command
+// Processes other than the servers create and revoke the tokens. A new token is valid at once. When the command
 // token revoke ends, no server accepts the token.
-func TestTokensOfRunningServers(t *testing.T) {
+func TestServersFollowTokenCommands(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		var log logbuffer.Buffer
 		servers := []*running{
@@ -89,7 +89,7 @@ func TestTokensOfRunningServers(t *testing.T) {
 	})
 }
 
-func TestTokenList(t *testing.T) {
+func TestTokenListShowsAllTokens(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		if status, out := command(t, url, "migrate"); status != 0 {
 			t.Fatalf("migrate: %s", out)
@@ -187,7 +187,7 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 	}
 }
 
-// A revocation whose command does not wait long enough is no success, although the token is revoked.
+// The command token revoke fails if it ends before every server refuses the token, although the token is revoked.
 func TestInterruptedRevocationFails(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
@@ -232,7 +232,7 @@ func TestStatusShowsLimits(t *testing.T) {
 }
 
 // The server logs when the tokens cannot be read, and keeps serving with the tokens that it read last.
-func TestTokensDuringOutage(t *testing.T) {
+func TestServerReportsOutageOfTokens(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
 	server := testenv.StartPostgres(t)

@@ -50,9 +50,9 @@ func writeLinks(t *testing.T, text string) (path string) {
 	return path
 }
 
-// The links of a server that is running are exported, and another server serves them after an import. Keys that have the code
-// of an imported link are skipped.
-func TestExportAndImportOfRunningServers(t *testing.T) {
+// The links of a running server are exported. After an import, another server serves them. A key with the code of an imported link
+// is skipped.
+func TestExportedLinksAreServedAfterImport(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		old := start(t, settings(t, url, ""))
 		bearer, _ := createdToken(t, url, "--name=ci", "--scope=create,edit")
@@ -97,9 +97,9 @@ func TestExportAndImportOfRunningServers(t *testing.T) {
 	})
 }
 
-// A server finds a link at once that another process imports, although it answered 404 before. Keys whose codes an import took
-// are not used.
-func TestImportWhileServerRuns(t *testing.T) {
+// A running server finds an imported link at once, although it answered 404 for the code before. The server does not use keys whose
+// codes the import took.
+func TestServerFindsLinksImportedWhileItRuns(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const length = 3
 		r := start(t, settings(t, url, "", "--code-length=3", "--kgs-permute=false", "--kgs-pool-capacity=1000", "--anonymous-rate=off"))
@@ -162,9 +162,9 @@ func TestImportRefusesBadInput(t *testing.T) {
 // programVariable is an environment variable that makes the test binary run the program shortener.
 const programVariable = "KEYPOOL_TEST_SHORTENER"
 
-// An import that is killed while it inserts, and then repeated, ends with the same links and the same visits of the past as one
-// import, although its links are visited in between.
-func TestKilledImportIsRepeated(t *testing.T) {
+// The import is killed several times while it inserts links, and then repeated. The database then has the same links, and the same
+// visits of the past, as after one import. Visits between the attempts do not change this.
+func TestKilledImportCanBeRepeated(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const records = 20_000
 		var links strings.Builder
@@ -241,8 +241,8 @@ func TestOneConnectionForLinksSufficesForTransfers(t *testing.T) {
 	}
 }
 
-// killImport imports a file that does not end, and kills the program when the program has read the given text. The program must not
-// be able to keep the whole text in memory before it inserts links.
+// killImport imports a file that does not end, and kills the program when the program has read the given text. The text must be so
+// long that the program inserts links before it has read the whole text.
 func killImport(t *testing.T, url, pipe, text string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -28,7 +28,8 @@ func (r *running) get(target, name, value string) answer {
 	return answer{status: resp.StatusCode, header: resp.Header}
 }
 
-// A server has pages for links on the admin listener, and on the public one if UI says so.
+// A server has pages for links on the admin listener, and on the public listener if UI is
+// not off.
 func TestServerServesPagesForLinks(t *testing.T) {
 	t.Parallel()
 	off := start(t, settings(t, sqliteURL(t), "", "--admin-hosts=keypool.internal"))

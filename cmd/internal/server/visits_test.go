@@ -26,7 +26,8 @@ func (r *running) visitsOf(bearer, code string) (v struct {
 	return v
 }
 
-// An orderly stop of two servers, whose counts are never flushed before, loses no visit. The next server reports all.
+// Two servers make an orderly stop before their first flush. No visit is lost, and the next server reports all
+// visits.
 func TestOrderlyStopStoresEveryVisit(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const each, code = 50, "visited"
@@ -58,7 +59,7 @@ func TestOrderlyStopStoresEveryVisit(t *testing.T) {
 	})
 }
 
-// A server flushes at each interval, and as_of shows how far.
+// A server flushes at each interval. The member as_of has the time up to which all visits are stored.
 func TestVisitsAreFlushed(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		server := start(t, settings(t, url, "", "--visits-flush=100ms"))
@@ -84,7 +85,7 @@ func TestVisitsAreFlushed(t *testing.T) {
 	})
 }
 
-func TestVisitsAreOff(t *testing.T) {
+func TestVisitsOffDisablesCounts(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	server := start(t, settings(t, url, "", "--visits=off", "--redirect-max-age=7"))
