@@ -4,7 +4,7 @@
 // Invariants:
 //
 //   - a handler checks the size, media type and syntax of a request before it uses the content;
-//   - a creation with a token that is not valid is refused, even if it needs no token;
+//   - a creation with an invalid token is refused, even if the service permits anonymous creations;
 //   - a token sees and changes only its own links, unless it has the scope admin: each handler passes the
 //     [service.Actor] of the request to the service.
 package api

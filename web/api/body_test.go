@@ -8,8 +8,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// If a body has two faults, the error names a syntax error before any other fault, and otherwise
-// the first fault.
+// If a body has a syntax error, the error reports it, even if the body has another fault before it. If a body has
+// several other faults, the error reports the first one.
 func TestParseJSONReportsTheFirstFault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ body, detail string }{
@@ -47,7 +47,8 @@ func TestParseJSONKeepsNumbersAsWritten(t *testing.T) {
 	}
 }
 
-// The buffer of a body is used again for other requests, so the fields of a request must not share memory with it.
+// The buffer of a body is used again for other requests, so the fields of a request must not share memory with the
+// buffer.
 func TestParsedRequestsShareNoMemoryWithTheBody(t *testing.T) {
 	t.Parallel()
 	const want = "https://example.com/a aa bb 60 none"

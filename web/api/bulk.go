@@ -61,7 +61,8 @@ type bulkAnswer struct {
 }
 
 // createLinks answers POST of /api/links. It creates a link for each line of the body. The answer has a line for each
-// line of the body, in the same order. Each link is durable by itself.
+// line of the body, in the same order. The lines are not one transaction: a line that fails does not affect the links of
+// other lines.
 func (a *API) createLinks(c echo.Context) error {
 	tok, err := a.bulkToken(c)
 	if err != nil {
@@ -153,7 +154,7 @@ func readLine(r *bufio.Reader) (text []byte, err error) {
 	return nil, err
 }
 
-// pacedReader calls next before each part of bulkPart bytes.
+// pacedReader calls next before each part of bulkPart bytes. next sets the deadline for this part.
 type pacedReader struct {
 	r    io.Reader
 	next func() error
@@ -237,7 +238,7 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	out := newParts(c, media.NDJSON)
 	a.limits.AnnounceToken(c, tok)
 	answers := newJSONLines(out)
-	var parsed []parsedLine // a few lines, because a parsed line can be much larger
+	var parsed []parsedLine // at most bulkWorkers lines, because a parsed line can be much larger than its text
 	for len(lines)+len(parsed) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%w: %d lines of a bulk request remain: %w", reply.ErrNotSent, len(lines)+len(parsed), err)

@@ -84,8 +84,8 @@ func (a *API) admitCreation(c echo.Context) (tok token.Token, owned bool, err er
 	return tok, true, a.limits.SpendToken(c, tok)
 }
 
-// readCreation reads the body and the idempotency key of a creation. Unless owned is true, it refuses a member or a key that only
-// a client with a token may send.
+// readCreation reads the body and the idempotency key of a creation. If owned is false, it refuses a member or a key that only a
+// client with a token may send.
 func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
 	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
 	if r, err = a.readFields(c.Response().Writer, c.Request()); err != nil {

@@ -19,7 +19,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// manager returns who sends a request, if the token of the request has one of the scopes.
+// manager returns the sender of a request that manages links. It fails if the token of the request has none of the
+// scopes.
 func (a *API) manager(c echo.Context, scopes ...token.Scopes) (service.Actor, error) {
 	tok, ok, err := client.Identify(c, a.tokens)
 	if err != nil {
@@ -128,7 +129,7 @@ func (a *API) deleteLink(c echo.Context) error {
 const noVersion = 0
 
 // ifMatch returns the versions that the If-Match header names (RFC 9110 section 13.1.1), or nil if every
-// version matches. An entity tag of another form matches no version.
+// version matches. An entity tag that this service does not issue becomes noVersion.
 func ifMatch(r *http.Request) (versions []int64, err error) {
 	fields := r.Header.Values("If-Match")
 	if len(fields) == 0 {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// When a stream has found a link, it sends what it has written if this is streamPart bytes, or if it has sent nothing for
-	// streamInterval. The interval keeps proxies from breaking a connection on which nothing arrives.
+	// After each link, a stream decides whether it sends the lines that it has written. It sends them if they have streamPart
+	// bytes, or if it has sent nothing for streamInterval. The interval keeps proxies from breaking a connection on which
+	// nothing arrives.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )

@@ -46,7 +46,7 @@ func (p *parts) send() error {
 	return nil
 }
 
-// allow gives the client the time of one part, from now on, to receive what the server sends.
+// allow gives the client partTimeout, from now on, to receive what the server sends.
 func (p *parts) allow() error {
 	return p.connection.SetWriteDeadline(time.Now().Add(partTimeout))
 }

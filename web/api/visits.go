@@ -17,7 +17,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// visitReader returns who reads visits, if visits are counted.
+// visitReader returns the sender of a request for visits. It fails if the sender may not read visits or if visits are not
+// counted.
 func (a *API) visitReader(c echo.Context) (service.Actor, error) {
 	actor, err := a.manager(c, token.ScopeRead)
 	if err == nil && a.counter == nil {
@@ -26,8 +27,8 @@ func (a *API) visitReader(c echo.Context) (service.Actor, error) {
 	return actor, err
 }
 
-// visitedLink returns the code of a request, if the token of the request may read the visits of the link. The link may be
-// deleted.
+// visitedLink returns the sender of a request for the visits of a link, and the code of the link. It fails if the sender
+// may not read these visits. The link may be deleted.
 func (a *API) visitedLink(c echo.Context) (actor service.Actor, code string, err error) {
 	actor, err = a.visitReader(c)
 	if err != nil {
@@ -37,7 +38,8 @@ func (a *API) visitedLink(c echo.Context) (actor service.Actor, code string, err
 	return actor, link.Code, err
 }
 
-// readVisits calls read, which makes one query, when it is the turn of the actor.
+// readVisits waits for the turn of the actor, because the service limits how many queries run at the same time. Then it
+// calls read, which makes one query.
 func (a *API) readVisits(c echo.Context, actor service.Actor, read func(context.Context) error) error {
 	ctx := c.Request().Context()
 	end, err := a.service.BeginRead(ctx, actor)
@@ -94,7 +96,7 @@ func (a *API) facet(c echo.Context, f visits.Facet) error {
 	return a.sendVisits(c, newFacetAnswer(values))
 }
 
-// topSpan is the range of the links with the most visits, if the client does not choose one.
+// topSpan is the length of the period in which topVisits counts visits, if the client does not choose its beginning.
 const topSpan = 7 * 24 * time.Hour
 
 // topVisits answers GET and HEAD of /api/visits/top.

@@ -63,7 +63,7 @@ func (q *seriesQuery) selected(n visits.Count) visits.Count {
 	return n
 }
 
-// topQuery holds the parameters of a request for values or links in the order of their visits.
+// topQuery holds the parameters of a request for the values or the links with the most visits.
 type topQuery struct {
 	span  visits.Range
 	limit int
