@@ -58,7 +58,7 @@ func TestPatchHasOnlyChangedFields(t *testing.T) {
 }
 
 // A filter keeps its members in the address of a page.
-func TestFilterAddress(t *testing.T) {
+func TestAddressOfListContainsFilter(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]filter{
 		"/links/":                       {State: service.StateActive, base: "/links"},

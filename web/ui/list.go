@@ -116,7 +116,8 @@ func (u *UI) list(x *exchange) error {
 	return nil
 }
 
-// said returns the message about what the last form did.
+// said returns the message about the result of a form. After a form, u.redirect sends the browser to a page with
+// the parameter said, which names the message.
 func said(q url.Values) string {
 	return map[string]string{
 		"created": "The link is created.", "existing": "This link existed already.",
@@ -124,7 +125,7 @@ func said(q url.Values) string {
 	}[q.Get("said")]
 }
 
-// created is what the page of a link says about a creation.
+// created returns the name of the message about a creation; see said.
 func created(existing bool) string {
 	if existing {
 		return "existing"

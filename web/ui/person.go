@@ -36,7 +36,8 @@ func (p person) MayEdit() bool { return p.has(token.ScopeEdit) }
 // SeesAll reports whether the person sees the links of all owners.
 func (p person) SeesAll() bool { return p.has(token.ScopeAdmin) }
 
-// maySee returns an error unless the person may see links. The scope edit includes this, as in the API.
+// maySee returns an error unless the person may see links. The scope edit includes the permission to see links, as in the
+// API.
 func (p person) maySee() error {
 	if p.has(token.ScopeRead) || p.has(token.ScopeEdit) {
 		return nil
@@ -148,9 +149,10 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// local returns a path below base with its query, or base itself if the text is anything else. A browser takes "//host" for
-// another site, "\" for "/", and removes segments of dots, even if they are percent-encoded. net/http.Redirect removes such
-// segments from the whole text up to "?", so local removes them itself and refuses a fragment.
+// local returns text if it is a path below base, with its query. For any other text, it returns the path of the list. So a
+// redirect to the result cannot lead to another site: a browser takes "//host" for another site, and "\" for "/". local
+// removes segments of dots, because a browser would remove them, even if they are percent-encoded, and could then leave
+// base. local refuses a fragment, because http.Redirect would treat it as a part of the path.
 func local(text, base string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {

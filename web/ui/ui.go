@@ -12,7 +12,7 @@
 //
 //   - a person sees and changes only the links that they are permitted to see and change, because each handler passes the person's
 //     [service.Actor] to the service;
-//   - a request that could change something is refused unless the browser says that a page of the same origin sent it;
+//   - a request that could change something is accepted only if the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
 //   - a refused form keeps what was typed.
 package ui

@@ -64,7 +64,7 @@ func (c *chart) Width() int { return len(c.Bars)*(barWidth+barGap) - barGap }
 // Height returns the height of the chart.
 func (*chart) Height() int { return chartHeight }
 
-// First and Last return the first and the last day of the chart.
+// First returns the first day of the chart.
 func (c *chart) First() time.Time { return c.Days[0].At }
 
 // Last returns the last day of the chart.
@@ -86,7 +86,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	return draw(s)
 }
 
-// daily reads the visits of a link when it is the turn of the person.
+// daily waits for the turn of the person, and then reads the visits of a link.
 func (u *UI) daily(x *exchange, code string) (Series, error) {
 	end, err := u.Service.BeginRead(x.r.Context(), x.person.actor())
 	if err != nil {

@@ -31,7 +31,7 @@ func series() Series {
 }
 
 // The bars of a chart are as high as their shares of the highest day, and at least one unit high.
-func TestChartBars(t *testing.T) {
+func TestChartBarsAreProportionalToVisits(t *testing.T) {
 	t.Parallel()
 	c := draw(series())
 	if c.Human != 601 || c.Bot != 450 || c.Top != 1000 || len(c.Bars) != chartDays || c.Width() != 30*20-4 {
@@ -76,7 +76,7 @@ func renderVisits(t *testing.T, v Visits, scopes token.Scopes) string {
 	return out.String()
 }
 
-func TestVisitsSection(t *testing.T) {
+func TestVisitsSectionShowsChartOrReason(t *testing.T) {
 	t.Parallel()
 	idle := series()
 	idle.Days[0], idle.Days[1], idle.Days[29] = Day{At: idle.Days[0].At}, Day{At: idle.Days[1].At}, Day{At: idle.Days[29].At}
@@ -110,7 +110,7 @@ func TestVisitsSection(t *testing.T) {
 }
 
 // Every page can be rendered with every kind of link and person.
-func TestPagesRender(t *testing.T) {
+func TestEveryPageCanBeRendered(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 	details := &shortener.Details{Owner: 1, Title: "T", Tags: []string{"a"}, Editable: true, Version: 2, ChangedAt: now}
