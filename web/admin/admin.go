@@ -65,7 +65,7 @@ type Handler struct {
 	page    *template.Template
 	shell   *shell.Shell
 	history *history
-	unready atomic.Bool // whether the last probe failed
+	unready atomic.Bool // whether the last request for /readyz got 503
 	failing failing
 
 	streams     atomic.Int32 // number of open streams
@@ -164,8 +164,8 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	h.report(reply.Unavailable().Write(w))
 }
 
-// noteReadiness logs a change of the readiness. Repeated results are logged at level DEBUG
-// at most, because probes arrive every few seconds.
+// noteReadiness logs a change of the readiness. Repeated results are logged at level DEBUG at
+// most, because a supervisor requests /readyz every few seconds.
 func (h *Handler) noteReadiness(ctx context.Context, err error) {
 	was := h.unready.Swap(err != nil)
 	switch {
@@ -203,7 +203,7 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 }
 
 // report logs an answer that could not be encoded. An answer that was not sent is logged at level
-// DEBUG, because a probe may disconnect at any time.
+// DEBUG, because a client may disconnect at any time.
 func (h *Handler) report(err error) {
 	switch {
 	case errors.Is(err, reply.ErrNotSent):

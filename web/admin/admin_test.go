@@ -91,7 +91,7 @@ func TestReadyzReportsDegraded(t *testing.T) {
 	}
 }
 
-// Probes arrive every second and must not fill the log.
+// Requests for /readyz arrive every second and must not fill the log.
 func TestReadinessChangesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

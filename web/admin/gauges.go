@@ -4,8 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// gauges are metrics whose values are read at each scrape. All but kgs_keys_reserved_total are gauges. A
-// metric with an unknown value is omitted; its old value is not repeated.
+// gauges are metrics whose values are read at each scrape. All of them are gauges except
+// kgs_keys_reserved_total, which is a counter. A metric with an unknown value is omitted, so that no old
+// value is exported.
 type gauges struct {
 	status func() Status
 

@@ -120,7 +120,7 @@ func (s Status) spaceRows() []Row {
 	if !s.hasPool() && s.LocalKeys == nil { // this program has neither a pool nor a local batch
 		return nil
 	}
-	rateKnown := s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool()) // the rate of a pool is unknown while the pool is
+	rateKnown := s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool()) // a pool that cannot be read has no known rate
 	return []Row{
 		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
 		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
