@@ -181,7 +181,7 @@ func (l *Limiters) SpendLine(tok token.Token) error {
 	return err
 }
 
-// SpendAnonymous counts one creation without a token. A client without a limit costs no allocation.
+// SpendAnonymous counts one creation without a token. For a client without a limit, it allocates no memory.
 func (l *Limiters) SpendAnonymous(c echo.Context) error {
 	ip := c.RealIP()
 	r := l.anonymousRate(ip)

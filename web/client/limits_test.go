@@ -84,7 +84,7 @@ func TestMissLimiterKeepsLimitedNumberOfClients(t *testing.T) {
 
 // Without a setting, all addresses except loopback addresses are limited. A setting applies to all
 // addresses.
-func TestAnonymousRateByAddress(t *testing.T) {
+func TestAnonymousRateExemptsLoopbackByDefault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		set  *quota.Rate

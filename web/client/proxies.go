@@ -34,8 +34,8 @@ type reached struct {
 	origin       destination.Origin
 }
 
-// NewProxies panics if base, the base URL of this service, is neither empty nor an origin, because the caller validates the
-// settings.
+// NewProxies returns the Proxies of a service. base is the base URL of the service, or "". NewProxies panics if base is not an
+// origin, because the caller has checked the settings.
 func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies {
 	p := &Proxies{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
 	if base == "" {
@@ -58,8 +58,8 @@ func (p *Proxies) Origin(r *http.Request) destination.Origin {
 	return p.parse(p.scheme(r), r.Host)
 }
 
-// parse returns the zero Origin if host is not valid in a link. It keeps the latest origin, because almost all requests to
-// a service have the same one.
+// parse returns the origin with this scheme and host, or the zero Origin if host is not valid in a link. It keeps the latest
+// origin, because almost all requests to a service have the same one.
 func (p *Proxies) parse(scheme, host string) destination.Origin {
 	if l := p.latest.Load(); l != nil && l.scheme == scheme && l.host == host {
 		return l.origin
@@ -118,8 +118,8 @@ func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// Address returns the address of the client of r. It implements [echo.IPExtractor]. The result is the address of the
-// connection unless the connection comes from a trusted proxy. Behind trusted proxies, the result is the nearest
+// Address returns the address of the client of r. It implements [echo.IPExtractor]. If the connection does not come
+// from a trusted proxy, the result is the address of the connection. Behind trusted proxies, the result is the nearest
 // forwarded address that is not a trusted proxy.
 func (p *Proxies) Address(r *http.Request) string {
 	forwarded := r.Header[echo.HeaderXForwardedFor]
@@ -128,7 +128,7 @@ func (p *Proxies) Address(r *http.Request) string {
 	}
 	if !p.Trusts(r.RemoteAddr) {
 		p.ignored.Do(func() {
-			p.log.Warn("the forwarded addresses of clients are ignored, because their sender is not a trusted proxy; if it is a proxy, add its address to TRUSTED_PROXIES",
+			p.log.Warn("the forwarded addresses of clients are ignored, because their sender is not a trusted proxy; if the sender is your proxy, add its address to TRUSTED_PROXIES",
 				"header", echo.HeaderXForwardedFor, "sender", direct(r))
 		})
 		return direct(r)

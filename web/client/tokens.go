@@ -36,7 +36,7 @@ func (NoTokens) Authenticate(context.Context, string) (token.Token, error) {
 func (NoTokens) Name(int64) string { return "" }
 
 const (
-	// SendBearer ends the detail of a problem of a client without a valid token.
+	// SendBearer is the last sentence of each problem that reports a missing or invalid token.
 	SendBearer = "Send the header Authorization: Bearer TOKEN with a valid token."
 	// tokensRetry is the Retry-After of a request whose token cannot be checked.
 	tokensRetry = time.Second
