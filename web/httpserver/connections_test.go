@@ -139,7 +139,7 @@ func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	}
 }
 
-// All connections count against the limit of the listener. The metrics and the memory follow.
+// All connections count against the limit of the listener. The metrics and the memory follow the number of open connections.
 func TestConnectionsOfAListenerAreLimited(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 3, 3)

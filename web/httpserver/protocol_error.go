@@ -10,8 +10,9 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// net/http answers a request that it cannot read by itself, before any handler. It writes such an answer to the connection in one piece:
-// the status line, these headers and a line of text. No other answer has exactly these headers, because the others have a Date.
+// net/http itself answers a request that it cannot read, before any handler runs. It writes such an answer to the connection in one
+// piece: the status line, these headers and a line of text. No other answer has exactly these headers, because all other answers have a
+// Date.
 const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.
@@ -29,7 +30,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 func protocolProblem(p []byte) []byte {
 	const start = "HTTP/1.1 "
 	if len(p) < len(start) || p[len(start)-1] != ' ' || !bytes.ContainsAny(p[len(start):min(len(p), len(start)+1)], "45") {
-		return nil // not an error, as most answers
+		return nil // not an error answer
 	}
 	line, text, found := bytes.Cut(p, []byte(protocolErrorHeaders))
 	if !found || !bytes.HasPrefix(line, []byte(start)) || bytes.IndexByte(line, '\n') >= 0 || len(line) < len(start)+3 {
