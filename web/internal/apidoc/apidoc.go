@@ -102,7 +102,7 @@ type Type struct {
 }
 
 // Parse reads a description in YAML. It fails if the description is malformed or contains a
-// reference that it does not resolve.
+// reference that Parse cannot resolve.
 func Parse(text []byte) (*Document, error) {
 	var raw rawDocument
 	if err := yaml.Unmarshal(text, &raw); err != nil {

@@ -63,7 +63,7 @@ components:
         text/plain: { schema: { type: string }, example: "a line\n" }
 `
 
-func TestParse(t *testing.T) {
+func TestParseReadsWholeDescription(t *testing.T) {
 	t.Parallel()
 	got, err := Parse([]byte(sample))
 	if err != nil {

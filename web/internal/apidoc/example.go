@@ -11,8 +11,9 @@ import (
 
 const mediaForm = "application/x-www-form-urlencoded"
 
-// exampleText returns an example as it appears in a body: a text as it is, an object as a form if media is the
-// media type of forms, and any other value as indented JSON with its members in the order of the description.
+// exampleText returns an example as it appears in a body. A text stays as it is. An object becomes a form if
+// media is the media type of forms. Any other value becomes indented JSON, with its members in the order of
+// the description.
 func exampleText(media string, n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.ScalarNode:

@@ -20,8 +20,8 @@ var (
 	ErrTooManyMisses = errors.New("the client had too many misses")
 	ErrLimited       = errors.New("the client created too many links")
 	ErrVisitsOff     = errors.New("visits are not counted")
-	// ErrMisdirected reports that a request for the pages for links names another host than the base URL. Such a host
-	// may belong to another site, whose name leads to this service for a moment (DNS rebinding).
+	// ErrMisdirected reports that a request for the pages for links names another host than the base URL. Another site
+	// can make its host name lead to this service, so that its scripts can use the pages (DNS rebinding).
 	ErrMisdirected = errors.New("the Host header names another host")
 
 	errMalformed    = errors.New("the request is malformed")
@@ -51,8 +51,8 @@ type unsupportedError struct {
 
 func (e *unsupportedError) Unwrap() error { return e.error }
 
-// Unsupported is the error of a body with another media type, content coding or charset. accepted are the media types that the body
-// may have.
+// Unsupported is the error of a body whose media type, content coding or charset is not supported. accepted are the media types
+// that the body may have.
 func Unsupported(accepted []string, detail string) error {
 	return &unsupportedError{&detailedError{errUnsupported, detail}, accepted}
 }
@@ -78,7 +78,7 @@ func (e *LimitedError) Error() string { return e.Limit.Error() }
 // Unwrap returns the limit.
 func (e *LimitedError) Unwrap() error { return e.Limit }
 
-// Panicked is the error of a panic, with its stack. The function that recovered v calls it.
+// Panicked is the error of a panic with the value v, with the stack. The deferred function that recovers v must call it.
 func Panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
 // suggestingError is a shortener.ErrAliasTaken with aliases that are free.

@@ -15,7 +15,7 @@ import (
 )
 
 // StatusClientGone is the status of a request that the client closed before the answer.
-// nginx uses the same status. Without it, such requests would count as 5xx.
+// nginx uses the same status. Without this status, such requests would count as 5xx.
 const StatusClientGone = 499
 
 // table maps errors to problems. The first row that matches wins, so a specific row

@@ -33,8 +33,8 @@ func NewDrawer() *Drawer {
 	return &Drawer{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// Draw returns the image that image makes of the QR code of text. It waits at most a second for its turn, and fails with
-// a [*BusyError] if its turn does not come.
+// Draw encodes text as a QR code and returns the image that the function image makes of the code. It waits at most
+// drawPatience for its turn, and fails with a [*BusyError] if its turn does not come.
 func (d *Drawer) Draw(ctx context.Context, text string, level Level, image func(*Code) ([]byte, error)) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience, errDrawing)
 	defer cancel()

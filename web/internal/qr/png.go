@@ -17,8 +17,8 @@ func (e *TooSmallError) Error() string {
 	return fmt.Sprintf("a QR code with this margin needs at least %d pixels a side", e.Least)
 }
 
-// PNG returns the code as a PNG image with size pixels a side. Each module is a square of
-// the same whole number of pixels. The pixels that are left widen the margin. PNG fails with a
+// PNG returns the code as a PNG image with size pixels a side. Each module is a square of the
+// same whole number of pixels. The remaining pixels widen the margin. PNG fails with a
 // *TooSmallError if a module would be smaller than a pixel.
 func (c *Code) PNG(size, margin int) ([]byte, error) {
 	width := c.width(margin)
@@ -35,9 +35,9 @@ func (c *Code) PNG(size, margin int) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// picture is an image of a code that computes each pixel. So the image needs no memory for its
-// pixels. It implements [image.PalettedImage], and package png uses one bit per pixel because the
-// palette has two colours.
+// picture is an image of a code. It computes each pixel when it is read, so the image needs no
+// memory for its pixels. It implements [image.PalettedImage], and package png uses one bit per pixel
+// because the palette has two colours.
 type picture struct {
 	code    *Code
 	modules []int // maps a horizontal or vertical position in pixels to a position in modules, or to -1 in the margin

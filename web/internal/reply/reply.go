@@ -97,7 +97,7 @@ func AppendString(b []byte, s string) []byte {
 // the connection.
 var ErrNotSent = errors.New("the answer was not sent")
 
-// Send sends an encoded answer. It fails with ErrNotSent.
+// Send sends an encoded answer. Each of its errors wraps ErrNotSent.
 func Send(w http.ResponseWriter, status int, body []byte) error {
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
