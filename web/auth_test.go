@@ -70,7 +70,7 @@ func (s *tokenSite) post(t *testing.T, authorization string) response {
 	return s.create(t, `{"url":"https://go.dev"}`, "Authorization", authorization)
 }
 
-// A token that is not valid is refused, even if the request needs no token.
+// An invalid token is refused, even if the service permits anonymous creations.
 func TestBadTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, limits := range []client.Limits{{}, {TokensOnly: true}} {
@@ -163,8 +163,8 @@ func TestCreationNeedsScope(t *testing.T) {
 	}
 }
 
-// The limit of a token applies to all its clients, and only to it. The limit of addresses does not apply to
-// tokens.
+// The limit of a token applies to all its clients together, and to no other token. The limit of addresses
+// does not apply to tokens.
 func TestCreationsWithTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})
@@ -194,8 +194,7 @@ func TestCreationsWithTokenAreLimited(t *testing.T) {
 	}
 }
 
-// A service without tokens refuses each token.
-func TestServiceWithoutTokens(t *testing.T) {
+func TestServiceWithoutTokensRefusesEachToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.create(t, `{"url":"https://go.dev"}`, "Authorization", "Bearer kp_00000001_secret")

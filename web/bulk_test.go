@@ -109,7 +109,7 @@ func (s *heldStore) Insert(ctx context.Context, links []shortener.Link) ([]short
 	return s.Store.Insert(ctx, links)
 }
 
-// A client that ends its side of the connection gets no complete answer to a bulk request unless all lines are answered.
+// If a client ends its side of the connection before all lines of a bulk request are answered, the answer breaks off.
 func TestBulkAnswerBreaksOff(t *testing.T) {
 	t.Parallel()
 	for protocol, want := range protocols {
@@ -145,7 +145,7 @@ func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
 	panic("broken look-up")
 }
 
-// A panic fails only its own line. The look-up of an alias that is taken panics.
+// A panic fails only its own line. In this test, the look-up of an alias that is taken panics.
 func TestPanicFailsOnlyItsLine(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })

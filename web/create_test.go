@@ -226,7 +226,7 @@ func TestCreateRefusesContentCoding(t *testing.T) {
 	s.wantProblem(t, r, http.StatusUnsupportedMediaType, "unsupported-media-type")
 }
 
-// An answer to another media type names those of the operation.
+// The answer to an unsupported media type names the media types that the operation accepts.
 func TestUnsupportedMediaTypeNamesAcceptedTypes(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)

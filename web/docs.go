@@ -15,7 +15,8 @@ import (
 type docs struct {
 	*shell.Shell
 
-	// page renders the page at the first request, because the page is the same for each request and its parts need 2 MiB of memory.
+	// page renders the page once, because the page is the same for each request. It does so at the first request, because the parts
+	// of the page need 2 MiB of memory.
 	page func() ([]byte, error)
 }
 

@@ -54,8 +54,8 @@ func (p *public) follow(c echo.Context, code string) error {
 	return p.redirect(c, link, err)
 }
 
-// redirect answers with a redirect to the URL of the link. If err, the error of the look-up, is not nil, redirect returns err. It
-// counts GET requests.
+// redirect answers with a redirect to the URL of the link. If err, the error of the look-up, is not nil, redirect returns err.
+// redirect counts GET requests.
 func (p *public) redirect(c echo.Context, link shortener.Link, err error) error {
 	if c.Request().Method == http.MethodGet {
 		p.metrics.visited(err)
@@ -92,8 +92,8 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, a)
 }
 
-// preview is the JSON representation of a link for everyone. It says whether the link may lead elsewhere later. Only the owner
-// sees when a member other than the URL was changed.
+// preview is the JSON representation of a link for everyone. It shows whether the link is editable, that is, whether the link may
+// lead elsewhere later. Only the owner sees when a member other than the URL was changed.
 type preview struct {
 	api.Link
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the URL
@@ -120,8 +120,8 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 	return link, err
 }
 
-// redirectAge is the longest time for which a browser may cache a redirect. The cache saves requests. A browser that has
-// a redirect in its cache may follow the link for this time after the deletion of the link.
+// redirectAge is the longest time for which a browser may cache a redirect. A long time saves requests. But after the
+// deletion of a link, a browser with the redirect in its cache may follow the link for this time.
 type redirectAge struct {
 	longest time.Duration
 	// full is the Cache-Control header of most redirects. The redirects can share this slice

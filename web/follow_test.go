@@ -104,7 +104,7 @@ func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 }
 
 // The router must not take the paths of the API for a code with a path.
-func TestAPIListsItsMethods(t *testing.T) {
+func TestAPIPathsAnswer405WithTheirMethods(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, allow := range map[string]string{

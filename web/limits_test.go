@@ -139,7 +139,7 @@ func TestCreationsWithoutLimitHaveNoRateLimitHeaders(t *testing.T) {
 	}
 }
 
-func TestAnonymousMaxAge(t *testing.T) {
+func TestAnonymousMaxAgeLimitsExpiry(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits.AnonymousMaxAge = 48 * time.Hour })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)

@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A search of a slow store ends in time. Its pages have each link that matches exactly once, although the store fails once.
-func TestListEndsInTime(t *testing.T) {
+// Each page of a search in a slow store ends in time. Together, the pages have each link that matches exactly once,
+// although the store fails once.
+func TestSearchOfSlowStoreEndsInTime(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 60)
 		store.page, store.links, store.pages = 700*time.Millisecond, 1, 4

@@ -18,7 +18,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// A stream may search for longer than a client may take to receive a part, before, between and after the links that match.
+// A stream may search for longer than a client may take to receive a part. The search may be long before the first link that
+// matches, between two links, and after the last one.
 func TestStreamMaySearchLong(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
@@ -36,7 +37,7 @@ func TestStreamMaySearchLong(t *testing.T) {
 }
 
 // If the store fails before the first link is found, the client gets a complete answer, even after a long search.
-func TestStreamThatFailsBeforeItsFirstPart(t *testing.T) {
+func TestStreamThatFailsBeforeItsFirstPartAnswers503(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 40)
 		store.page, store.links, store.pages = time.Second, 1, 30

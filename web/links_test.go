@@ -112,7 +112,7 @@ func TestOwnerChangesALink(t *testing.T) {
 	}
 }
 
-func TestChangesThatAreRefused(t *testing.T) {
+func TestInvalidChangesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o := s.owner(t, "docs", everyScope)
@@ -230,7 +230,7 @@ func TestLinksOfOthersAreHidden(t *testing.T) {
 
 // A request for an alias with the same URL gets the existing link. It must not get an editable link, whose URL may
 // change, or the details of another owner.
-func TestAliasOfAnotherOwner(t *testing.T) {
+func TestAliasOfAnotherOwnerRevealsNoDetails(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
@@ -260,7 +260,7 @@ func TestMembersOfOwnersNeedAToken(t *testing.T) {
 	}
 }
 
-func TestOwnedLinkFromAForm(t *testing.T) {
+func TestFormCreatesOwnedLink(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	r := o.do(t, http.MethodPost, "/shorten", "url=https%3A%2F%2Fgo.dev&title=T&tags=a&tags=&tags=b&editable=true&redirect=308&forward=query%2Bpath&alias=",
@@ -288,7 +288,7 @@ func (o owner) list(t *testing.T, query string) (codes []string, next string) {
 	return codes, page.Next
 }
 
-func TestListLinks(t *testing.T) {
+func TestListSelectsAndPagesLinks(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o, admin := s.owner(t, "docs", everyScope), s.owner(t, "admin", token.ScopeAdmin)
@@ -436,8 +436,8 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 	}
 }
 
-// An earlier release of Keypool recorded only the time of the last change of any member, even if the URL changed.
-func TestPreviewOfChangeByEarlierRelease(t *testing.T) {
+// Earlier releases of Keypool recorded only the time of the last change of any member, even if the URL changed.
+func TestPreviewShowsChangeByEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, shortener.Link{

@@ -88,7 +88,7 @@ func TestUIRefusesForeignForms(t *testing.T) {
 }
 
 // A session is a cookie that scripts and other sites cannot use. It ends with its token.
-func TestUISession(t *testing.T) {
+func TestUISessionEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	created, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes})
@@ -120,8 +120,9 @@ func TestUISession(t *testing.T) {
 	}
 }
 
-// With HTTPS, a subdomain cannot set the cookie, and the cookie of HTTP is not a session.
-func TestUISessionOverHTTPS(t *testing.T) {
+// With HTTPS, the name of the cookie has a prefix, so that a subdomain cannot set the cookie. A cookie without the prefix is not a
+// session.
+func TestUISessionOverHTTPSUsesHostPrefix(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.example" })
 	bearer := s.bearer(t, "alice", ownScopes)
@@ -238,7 +239,7 @@ func TestUIAppliesLimits(t *testing.T) {
 
 // An alias that belongs to another link counts as a miss. Without misses, an address cannot choose an alias, but it can still create
 // links with keys.
-func TestUICountsMisses(t *testing.T) {
+func TestUICountsTakenAliasAsMiss(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	bearer := s.bearer(t, "alice", ownScopes)
@@ -279,7 +280,7 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 }
 
 // The list has the states of the API. If its address lacks the final slash, the redirect to the list keeps the query.
-func TestUIListAddress(t *testing.T) {
+func TestUIListHasStatesOfAPI(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)

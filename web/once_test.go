@@ -19,7 +19,7 @@ import (
 
 const firstKey = `"0123456789abcdef"`
 
-func TestIdempotencyKey(t *testing.T) {
+func TestRepetitionWithIdempotencyKeyGetsSameLink(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o, other := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope)
@@ -235,7 +235,7 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 	}
 }
 
-// Each line costs one of the rate of the token.
+// Each line counts as one creation against the limit of the token.
 func TestLinesOfABulkRequestAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})

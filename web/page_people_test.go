@@ -290,7 +290,7 @@ func TestPageShowsQRCode(t *testing.T) {
 	}
 }
 
-// Each new view fits a phone and a desktop, and its texts have enough contrast in both colour schemes.
+// Each view fits a phone and a desktop, and its texts have enough contrast in both colour schemes.
 func TestPageViewsFitEveryScreen(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)

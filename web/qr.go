@@ -22,7 +22,7 @@ const (
 	suffixPNG = ".png"
 )
 
-// Limits of the parameters of a QR code. The default of the correction is qr.M.
+// Limits of the parameters of a QR code. The default level of error correction is qr.M.
 const (
 	minQRSize     = 64
 	maxQRSize     = 2048
@@ -36,7 +36,7 @@ const (
 // changes, but the link may be deleted.
 const qrAge = time.Hour
 
-// cutQR cuts the suffix of a QR code off a path. It runs for every redirect.
+// cutQR cuts the suffix of a QR code off a path. cutQR is short because it runs for every redirect.
 func cutQR(path string) (code, suffix string) {
 	if i := len(path) - len(suffixSVG); i >= 0 && path[i] == '.' && (path[i:] == suffixSVG || path[i:] == suffixPNG) {
 		return path[:i], path[i:]

@@ -123,7 +123,7 @@ func TestQRRefusesBadParameters(t *testing.T) {
 	}
 }
 
-func TestQROfUnknownAndGoneCodes(t *testing.T) {
+func TestQROfUnknownAndGoneCodesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, expired("old"))

@@ -53,7 +53,8 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// slowStore is a store whose calls take longer, in the time of a bubble of synctest.
+// slowStore is a store whose calls take time. Tests use it in a bubble of synctest, in which time passes
+// without waiting.
 type slowStore struct {
 	shortener.Store
 	insert time.Duration

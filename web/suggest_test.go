@@ -36,7 +36,7 @@ func TestTakenAliasAnswersSuggestions(t *testing.T) {
 }
 
 // While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
-func TestTakenAliasWithoutSuggestions(t *testing.T) {
+func TestTakenAliasAnswers409WithoutSuggestions(t *testing.T) {
 	t.Parallel()
 	pages := newPages(false, "", nil)
 	p := problem.Of(problem.WithSuggestions(shortener.ErrAliasTaken, nil))
@@ -95,7 +95,7 @@ func TestHomeFillsForm(t *testing.T) {
 	}
 }
 
-func TestHostOf(t *testing.T) {
+func TestHostOfReturnsHostAndPort(t *testing.T) {
 	t.Parallel()
 	urls := []string{"https://go.dev/doc?a=https://x/", "HTTP://Go.dev:80", "https://go.dev?a/b", "https://go.dev#a", "https://[::1]:8/x", ""}
 	var hosts []string

@@ -31,8 +31,8 @@ func (p *public) count(c echo.Context, l *shortener.Link) {
 	})
 }
 
-// first returns the first value of a header, whose name must have the canonical form. Header.Get would check the form for
-// each redirect.
+// first returns the first value of a header. The name must have the canonical form, because first runs for each redirect and
+// does not convert the name as Header.Get does.
 func first(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]

@@ -10,7 +10,8 @@ import (
 
 var _ ui.Visits = (*Visits)(nil)
 
-// daily returns v for the pages for links. It is nil if v is nil, because an interface that holds a nil pointer is not nil.
+// daily returns v as a [ui.Visits]. If v is nil, it returns a nil interface, because an interface that holds a nil pointer is
+// not nil.
 func (v *Visits) daily() ui.Visits {
 	if v == nil {
 		return nil
@@ -18,7 +19,7 @@ func (v *Visits) daily() ui.Visits {
 	return v
 }
 
-// dailyTimeout is the time limit of Daily. A page for a link waits for it.
+// dailyTimeout limits the time for which the page of a link waits for Daily.
 const dailyTimeout = 2 * time.Second
 
 // Daily implements [ui.Visits]. The series has only the last days. The total is a separate query, in which the database adds up

@@ -125,7 +125,7 @@ func TestVisitsCountRedirects(t *testing.T) {
 	}
 }
 
-func TestVisitsByFacet(t *testing.T) {
+func TestVisitsAreCountedByFacet(t *testing.T) {
 	t.Parallel()
 	for _, trusted := range []bool{true, false} {
 		s := newVisitSite(t, func(c *PublicConfig) {
@@ -157,7 +157,7 @@ func TestVisitsByFacet(t *testing.T) {
 	}
 }
 
-func TestVisitsAsCSV(t *testing.T) {
+func TestVisitsAreSentAsCSV(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o := s.owner(t, "docs", everyScope)
@@ -219,7 +219,7 @@ func TestVisitsBelongToTheOwner(t *testing.T) {
 	s.wantProblem(t, creator.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits", ""), http.StatusForbidden, "forbidden")
 }
 
-func TestBadParametersOfVisits(t *testing.T) {
+func TestBadParametersOfVisitsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o := s.owner(t, "docs", everyScope)
@@ -235,7 +235,7 @@ func TestBadParametersOfVisits(t *testing.T) {
 	}
 }
 
-func TestVisitsOff(t *testing.T) {
+func TestVisitsOffAnswers404(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
@@ -245,7 +245,7 @@ func TestVisitsOff(t *testing.T) {
 }
 
 // While the database does not answer, redirects work, and reads of visits get a 503.
-func TestVisitsWithoutDatabase(t *testing.T) {
+func TestReadsOfVisitsAnswer503WithoutDatabase(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	if err := errors.Join(db.Read.Close(), db.Write.Close()); err != nil {
@@ -288,7 +288,8 @@ func benchVisit(tb testing.TB, detail bool) func() {
 func BenchmarkVisit(b *testing.B)       { bench(b, benchVisit(b, false)) }
 func BenchmarkVisitDetail(b *testing.B) { bench(b, benchVisit(b, true)) }
 
-// The pages for links show the visits that the API shows, those of imported links included.
+// The pages for links show the visits that the API shows, including those of imported
+// links.
 func TestUIShowsVisits(t *testing.T) {
 	t.Parallel()
 	v := newVisits(t)

@@ -5,7 +5,7 @@
 // Invariants:
 //
 //   - a handler ignores forwarding headers unless the peer is a trusted proxy (web/client);
-//   - one table maps errors to problems (web/internal/problem);
+//   - one table maps errors to problems, the error answers of RFC 9457 (web/internal/problem);
 //   - no metric label contains a code, a path, an address, a token or an undefined method.
 package web
 
@@ -120,7 +120,7 @@ func (p *public) newAPI(tokens client.Tokens, log *slog.Logger) *api.API {
 	return api.New(cfg)
 }
 
-// router returns the router with all routes but those of the API and of the pages for links.
+// router returns the router with all routes except those of the API and of the pages for links.
 func (p *public) router() *echo.Echo {
 	e := echo.New()
 	// The default extractor of echo trusts the X-Forwarded-For header of every peer.
