@@ -6,8 +6,8 @@
 // Invariants:
 //
 //   - alerts are delivered one at a time, in the order of their events;
-//   - each alert is repeated until the webhook answers 2xx, unless too many newer alerts wait or
-//     the process ends, so the webhook may receive an alert more than once;
+//   - each alert is repeated until the webhook answers 2xx, so the webhook may receive an alert more
+//     than once. An alert is lost only if too many newer alerts wait or the process ends;
 //   - the URL of the webhook is a secret and appears in no log.
 package alert
 

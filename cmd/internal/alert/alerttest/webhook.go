@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Hang is an answer: the webhook leaves each request unanswered until the client cancels it.
+// Hang is an answer that makes the webhook leave each request unanswered until the client
+// cancels the request.
 const Hang = 0
 
 // Alert is the JSON document that a webhook receives.
