@@ -82,10 +82,10 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	}
 }
 
-// poll reads the file if its version is new and an earlier poll found the same version. At the first poll that finds
-// a version, another program may still write the file. poll reads a version again if the read failed. It does not read
-// a version with an invalid line again, because a large list would keep a processor busy. poll reports whether there is
-// a new list.
+// poll reads a new version of the file when it finds the version for the second time, because at the first time another
+// program may still write the file. If the read fails, the next poll reads the version again. If the version has an
+// invalid line, poll does not read it again, because a large list would keep a processor busy. poll reports whether
+// there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
