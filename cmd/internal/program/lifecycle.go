@@ -34,8 +34,9 @@ func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 // Returned records that a step of the stop returned unused keys. The step calls it.
 func (l *Lifecycle) Returned(keys int64) { l.returned += keys }
 
-// Background runs f in a goroutine. The stop cancels the context of f and waits until f returns.
-// If f fails before the stop, its error is passed to failed, and the stop does not return it again.
+// Background runs f in a goroutine. The stop cancels the context of f and waits until f returns. If
+// f fails before the stop, Background passes its error to failed, and the stop does not return this
+// error again.
 func (l *Lifecycle) Background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group
@@ -69,8 +70,8 @@ func (l *Lifecycle) Shutdown(ctx context.Context) error {
 	return l.err
 }
 
-// WaitFor returns the result of wait, or the error of ctx if ctx ends first. If ctx ends first, a
-// goroutine stays blocked in wait. That does no harm, because WaitFor is called only while the
+// WaitFor returns the result of wait. If ctx ends first, WaitFor returns the error of ctx, and a
+// goroutine stays blocked in wait. This does no harm, because WaitFor is called only while the
 // process stops.
 func WaitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)

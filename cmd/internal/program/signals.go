@@ -12,8 +12,8 @@ import (
 // another to its process group at the same time, as timeout(1) does.
 const signalGrace = time.Second
 
-// UntilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The program should then stop. A further signal later
-// than signalGrace after the first one ends the program at once, without an orderly stop.
+// UntilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The program should then stop. A further signal that
+// arrives more than signalGrace after the first one ends the program at once, without an orderly stop.
 func UntilSignal() context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalGrace, stop) })
