@@ -33,7 +33,7 @@ func TestConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
 	}
 }
 
-func TestConnectionsOfProxiesAndLoopbackAreNotLimited(t *testing.T) {
+func TestConnectionsOfProxiesAndLoopbackAreUnlimitedByDefault(t *testing.T) {
 	t.Parallel()
 	proxies := config.Networks{netip.MustParsePrefix("10.0.0.0/8")}
 	for _, tt := range []struct {

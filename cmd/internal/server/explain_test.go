@@ -54,7 +54,7 @@ func TestExplainWorksWhileServerRuns(t *testing.T) {
 	}
 }
 
-func TestExplainDescribesCodesOfEachKeySource(t *testing.T) {
+func TestExplainDescribesCodesOutsideTheLedger(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	link := func(source string, flags ...string) explain.Explanation {
