@@ -15,8 +15,8 @@ const (
 	breakerReminder = time.Minute // time between two log lines while the breaker is open
 )
 
-// Breaker is a circuit breaker in front of a pool. It prevents repeated waits for a pool that
-// does not answer, for example because Redis or a remote KGS is down.
+// Breaker is a circuit breaker in front of a pool. If the pool does not answer, for example because
+// Redis is down, callers fail at once instead of waiting again and again.
 //
 // The breaker opens after three calls in a row have failed. While the breaker is open, calls
 // fail at once with gobreaker.ErrOpenState. After one second the breaker is half-open. It then
@@ -42,11 +42,11 @@ func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
 }
 
 // NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. It logs when it
-// opens and when it closes, and each minute that it is still open. An error for
-// which isAnswer returns true counts as a success. If isAnswer is nil, every error but
-// context.Canceled counts as a failure.
+// opens and when it closes. While it stays open, it logs this once a minute. An error for which isAnswer
+// returns true counts as a success. context.Canceled does not count. Every other error counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
-	// The lock that the library holds during IsSuccessful and OnStateChange guards these variables.
+	// The library calls IsSuccessful and OnStateChange under its own lock, which also guards these
+	// variables.
 	var last error
 	var logged time.Time // when a log line said that the breaker is open
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
@@ -72,7 +72,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 	})
 }
 
-// answered reports whether err means that the pool is reachable but gives no keys.
+// answered reports whether err is an answer of the pool, which is then reachable.
 func answered(err error) bool {
 	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || errors.Is(err, ErrExhausted)
 }

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Generator returns keys one at a time. A [Source] takes the keys from a local batch of a
-// [Supply]. A key source without batches makes each key when a creation needs it. Some key sources
-// without batches request each key from a server. Others need no server.
+// Generator returns keys one at a time. A [Source] takes the keys from a local batch of a [Supply].
+// The generators of package keysource have no batches: they make a key when a creation needs it.
+// Some of them request each key from a server. Others need no server.
 type Generator interface {
 	// Next returns a key for url. Only the hash source uses url. attempt is 0 in the first call for
 	// a creation and grows with each conflict of that creation. Next is safe for concurrent use. It
@@ -27,7 +27,7 @@ var ErrNoKeys = errors.New("no key to give")
 type Key struct {
 	Code   string
 	Source string
-	Batch  *LocalBatch // the batch that receives the outcome of the key; nil if no supply records the key
+	Batch  *LocalBatch // the caller reports the outcome of the key to this batch; nil if the key is from no batch
 }
 
 // Fallback is a generator that uses a second generator when the first generator has no key. All
@@ -47,9 +47,9 @@ func NewFallback(first, second Generator) *Fallback { return &Fallback{first: fi
 func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
 	key, err := f.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, ErrNoKeys)
-	// Later attempts do not change dry. After conflicts, the hash source may have no more codes for
-	// one URL while it still has codes for other URLs. The load before the store avoids a contended
-	// write in every creation.
+	// Only the first attempt changes dry. After conflicts, the hash source may have no more codes
+	// for one URL, but it still has codes for other URLs. The load before the store avoids a
+	// contended write in every creation.
 	if attempt == 0 && f.dry.Load() != dry {
 		f.dry.Store(dry)
 	}
@@ -62,10 +62,10 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Probe requests a key from the first generator if Dry, and discards the key. Without it, a server
-// without creations would not notice that the first generator has keys again. The first
-// generator must not be a [Source], because Probe does not report what happened to the key. Probe
-// blocks as long as Next of the first generator.
+// Probe requests a key from the first generator if Dry, and discards the key. Without Probe, a
+// server without creations would not notice that the first generator has keys again. Probe does not
+// report what happened to the key, so the first generator must not be a [Source]. Probe blocks as
+// long as Next of the first generator.
 func (f *Fallback) Probe(ctx context.Context) {
 	if !f.Dry() {
 		return
@@ -75,6 +75,6 @@ func (f *Fallback) Probe(ctx context.Context) {
 	}
 }
 
-// Dry reports whether the first generator had no key when Next was last called with attempt 0, and
-// when Probe was last called.
+// Dry reports whether the first generator had no key at the last call of Next with attempt 0. A
+// successful Probe after that call makes Dry return false.
 func (f *Fallback) Dry() bool { return f.dry.Load() }

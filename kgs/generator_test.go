@@ -35,7 +35,7 @@ func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 }
 
 // After conflicts, the hash source may have no more codes for one URL. It still has codes for other
-// URLs, so the generator is not dry.
+// URLs, so Dry must return false.
 func TestFallbackDryIgnoresLaterAttempts(t *testing.T) {
 	t.Parallel()
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
@@ -49,7 +49,8 @@ func TestFallbackDryIgnoresLaterAttempts(t *testing.T) {
 	}
 }
 
-// A probe notices that the first generator has keys again, and a generator that is not dry gets no probe.
+// A probe notices that the first generator has keys again. If Dry returns false, Probe does not call the
+// first generator.
 func TestFallbackProbeEndsDry(t *testing.T) {
 	t.Parallel()
 	first := &countingGenerator{err: ErrNoKeys}

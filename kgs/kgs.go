@@ -1,23 +1,24 @@
 // Package kgs prepares unique short codes ahead of time, so that the creation of a short URL does
-// not search for a free code. It defines the contracts of the key generation service and the
-// parts of it that every server has: the local batch ([Source]), the [Breaker] and the
-// [Metrics]. The subpackages implement the contracts:
+// not search for a free code. It defines the contracts of the key generation service: [Supply] and
+// [Generator]. It also contains what every server needs: the local batch ([Source]), the [Breaker]
+// and the [Metrics]. The subpackages implement the contracts:
 //
 //	codespace   turns numbers into codes and codes into numbers (FF1); defines ranges of numbers
 //	ledger      reserves ranges of numbers durably, and records what happens to them
 //	refill      keeps a pool full, and raises an alarm when a pool runs low
 //	redispool   a pool of codes in a Redis list
 //	pgpool      a pool of random codes in PostgreSQL tables
-//	mempool     a pool of ranges in the memory of one process; also a supply without a pool
+//	mempool     a pool of ranges in the memory of one process; also batches from the ledger without a pool
 //	keysource   key sources without batches: redis-incr, ticket, snowflake, hash, uuid, random
 //	audit       accounts for every reserved number
 //	keyserver   serves keys to other programs over gRPC and HTTP
 //	kgstest     conformance tests for the contracts
 //
-// A key passes through these steps. The ledger reserves a range of numbers. A code space turns
-// the numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the
-// pool and gives one key to each creation. A PostgreSQL pool takes no numbers from the ledger, and
-// its random codes need no code space. The key sources without batches have no pool.
+// A key passes through these steps. The ledger reserves a range of numbers. A code space turns the
+// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool and
+// gives one key to each creation, which is the request that creates a link. There are two
+// exceptions. A pool in PostgreSQL holds random codes, so it needs neither the ledger nor a code
+// space. The key sources of package keysource have no pool.
 //
 // Vocabulary:
 //
@@ -25,10 +26,9 @@
 //   - a code is the string that a code space maps a number to;
 //   - a key is a code that is ready to be assigned;
 //   - a pool holds keys until servers take them;
-//   - a batch is the keys that one server took in one call; the server is the holder of the
-//     batch;
-//   - a holder settles a batch: it reports for every key whether the key is used, returned or
-//     lost;
+//   - a batch is the keys that one server took in one call;
+//   - a holder is the process that a batch or a range belongs to. It settles a batch: it reports
+//     for every key whether the key is used, returned or lost;
 //   - a pool in Redis consists of one list or more;
 //   - an epoch is one generation of a list: a list that may have lost data begins a new epoch,
 //     and the keys of the old epoch are abandoned;
@@ -36,14 +36,14 @@
 //
 // These invariants hold after any crash:
 //
-//   - unless a number is returned unused, the ledger reserves it only once, a worker pushes its
-//     key only once, and a server hands out the key only once;
+//   - the ledger reserves each number once, a worker pushes its key once, and a server hands out
+//     the key once. Only a number that was returned unused goes through these steps again;
 //   - an audit can account for each reserved number at any time: a link uses the number, or the
 //     number is in a pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
 //
-// The key sources without a ledger document their own guarantees. This package does not use
+// The key sources without a ledger document their own guarantees. This package does not access
 // links. The primary key of the link store decides which link a code belongs to. As long as the
-// invariants hold, a key of the ledger never violates that constraint.
+// invariants hold, no key of the ledger violates this primary key.
 package kgs
 
 import (
@@ -54,8 +54,8 @@ import (
 var (
 	// ErrEmpty means that a supply is reachable but has no keys now.
 	ErrEmpty = errors.New("the supply of keys is empty")
-	// ErrNoEpoch means that a pool lost data or may have lost data. No keys can be taken from
-	// it until a worker opens a new epoch.
+	// ErrNoEpoch means that a pool lost data or may have lost data. It gives no keys before a
+	// worker has opened a new epoch.
 	ErrNoEpoch = errors.New("the pool lost its state and waits for a new epoch")
 	// ErrFenced means that another process has taken over the range or batch that the caller uses.
 	// The call changed nothing, and the caller must stop using the range or batch.
@@ -71,21 +71,19 @@ type Batch struct {
 	Codes  []string // codes in the order in which to hand them out; read-only
 }
 
-// Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use and
-// return at the latest when ctx ends. The caller may repeat a call after an error. If the answer
-// of a Take is lost and the supply can identify the repeated Take, it returns the same keys
-// again.
+// Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use and return
+// at the latest when ctx ends. The caller may repeat a call after an error. The answer of a Take
+// may get lost. A supply that recognises the repeated Take then returns the same keys again.
 type Supply interface {
 	// Take returns a batch of 1 to n keys. A repeated Take may return more than n keys, because it
-	// returns the keys of the call whose answer was lost. The caller becomes the holder of the batch
-	// and is responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
+	// returns the keys of the first call. The caller becomes the holder of the batch and is
+	// responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
 	// reachable but gives no keys now. ErrExhausted means that no code length has numbers left. Any
 	// other error means that the supply could not be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
 	// Settle reports what happened to every code of b. The codes in unused return to the supply,
-	// the codes in lost are abandoned, and all other codes are used. Settle succeeds without effect
-	// if the supply no longer has the batch on record, because the batch is already settled or
-	// abandoned.
+	// the codes in lost are abandoned, and all other codes are used. If the batch is already
+	// settled or abandoned, Settle changes nothing and returns nil.
 	Settle(ctx context.Context, b *Batch, unused, lost []string) error
 }
 
@@ -100,9 +98,9 @@ const (
 	ReasonConflict  = "conflict"   // a link has the code as its alias or random code; only the audit reports this
 )
 
-// Names of key sources in metrics and links. The ledger accounts for the numbers of SourcePool
-// and SourceLedger. It accounts for a number of SourceKGS only if it leased this number to a
-// client.
+// Names of key sources in metrics and links. The keys of SourcePool and SourceLedger are numbers of
+// the ledger. A key of SourceKGS is a number of the ledger of the remote KGS, which may be another
+// ledger.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"
@@ -113,7 +111,7 @@ const (
 	SourceHash         = "hash"
 	SourceUUID         = "uuid"
 	SourceRandom       = "random"
-	SourceKGS          = "kgs" // a remote KGS, which has its own ledger
+	SourceKGS          = "kgs" // a remote KGS
 )
 
 // PoolStatus is the state of a pool. Every kind of pool reports it.

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// LocalBatch is one batch that a Source hands out. It counts its codes whose outcome is unknown.
-// When the count reaches zero, the Source settles the batch with its supply. Until then the
-// supply has the batch on record, so every key stays accounted for after a crash.
+// LocalBatch is one batch that a Source hands out. It counts the codes whose outcome is unknown.
+// When the count reaches zero, the Source settles the batch with its supply. The supply has the
+// batch on record until then, so no key is lost without a record in a crash.
 //
 // For each code, the caller of Source.Next makes exactly one call of Used, Returned or Lost.
 // These methods do not block and are safe for concurrent use.

@@ -35,14 +35,13 @@ func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	}
 	m.perSecond += min(1, weight) * (float64(total-m.total)/elapsed - m.perSecond)
 	m.total, m.at = total, now
-	if m.perSecond < 0.001 { // a rate below four an hour counts as 0
+	if m.perSecond < 0.001 { // a rate below 3.6 an hour counts as 0
 		m.perSecond = 0
 	}
 }
 
-// Meter measures the rate at which a count grows in large steps. It averages over about one
-// window. Until one window has passed since the first sample, it averages over the time since
-// that sample. It is not safe for concurrent use.
+// Meter measures the rate at which a count grows in large steps. It averages over about one window,
+// or over the time since the first sample if that is shorter. It is not safe for concurrent use.
 type Meter struct {
 	window time.Duration
 	began  time.Time
@@ -65,8 +64,8 @@ func (m *Meter) Sample(total int64, now time.Time) {
 // Rate returns the average growth of the count per second. It returns 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }
 
-// Window measures the rate at which a count grew in the last few seconds. It is exactly 0 once the count has
-// stood still for that time. It is not safe for concurrent use.
+// Window measures the rate at which a count grew within its size, for example in the last few seconds. If
+// the count has not grown for that time, the rate is exactly 0. Window is not safe for concurrent use.
 type Window struct {
 	size    time.Duration
 	samples []windowSample // oldest first; the second is less than size old
@@ -77,7 +76,8 @@ type windowSample struct {
 	at    time.Time
 }
 
-// NewWindow returns a window of this size, which the caller samples several times within it.
+// NewWindow returns a window of the given size. The caller should call Sample several times within
+// the size.
 func NewWindow(size time.Duration) Window { return Window{size: size} }
 
 // Sample records that the count has the value total at the time now.

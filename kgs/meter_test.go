@@ -33,7 +33,7 @@ func TestMeterAveragesSteps(t *testing.T) {
 	}
 }
 
-// The rate follows the count within the window, also after a long time without growth.
+// The rate depends only on the growth within the window, also after a long time without growth.
 func TestWindowForgetsOlderGrowth(t *testing.T) {
 	t.Parallel()
 	w := NewWindow(5 * time.Second)

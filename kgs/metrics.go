@@ -10,7 +10,7 @@ import (
 )
 
 // Metrics counts the events of key generation in one process, for example pushed and abandoned
-// keys. Sizes, rates and states are not part of Metrics, because they are read at each scrape.
+// keys. Sizes, rates and states are not part of Metrics: other collectors read them at each scrape.
 type Metrics struct {
 	generated  prometheus.Counter
 	lastPush   prometheus.Gauge

@@ -15,18 +15,18 @@ type SourceConfig struct {
 	Supply   Supply
 	Min, Max int           // smallest and largest size of a batch, in keys
 	Hold     time.Duration // time that a batch should last at the measured rate; default 2 s
-	Patience time.Duration // longest time that Next waits for a refill; default 250 ms
+	Patience time.Duration // longest time for which Next waits for a refill; default 250 ms
 	Timeout  time.Duration // longest duration of one call of the supply; default 2 s
 	Lazy     bool          // if true, the source takes no keys before the first Next
 	Logger   *slog.Logger
 	Metrics  *Metrics
 }
 
-// Source holds the local batches of one server: the current batch and a spare batch. It hands out
-// keys from memory and refills itself in the background before it is empty. It takes the spare
-// batch from the supply while the current batch is in use. At most one refill runs at a time. The
-// size of a batch follows the measured rate of use. The source requests at most maxGrowth times the
-// size of the previous batch, or Min keys if that is more.
+// Source holds the local batches of one server in memory: the current batch and a spare batch. It
+// hands out the keys of the current batch. When the current batch is empty, the spare batch
+// replaces it, and a refill takes a new spare batch from the supply in the background. At most one
+// refill runs at a time. The size of a batch follows the measured rate of use. A batch is at most
+// maxGrowth times as large as the previous batch, but the source always requests at least Min keys.
 //
 // All methods are safe for concurrent use.
 type Source struct {
@@ -45,7 +45,7 @@ type Source struct {
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // keys handed out from batches that are empty now
 	again    int64                    // returned keys handed out again
-	rate     EWMA                     // rate at which keys are handed out from batches; only a refill samples it, so that an idle source has no timer
+	rate     EWMA                     // rate at which keys are handed out from batches; sampled in refills, so that an idle source needs no timer
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
 	filled   chan struct{}            // closed and replaced when a refill ends or installs a current batch
@@ -82,13 +82,13 @@ func NewSource(cfg SourceConfig) *Source {
 
 // Next returns one key. If the source has a local key, Next neither blocks nor calls the supply.
 // Otherwise Next requests a refill and waits until a batch arrives, a refill fails, ctx ends or
-// Patience has passed. While a refill runs, the request is kept for the next one.
+// Patience has passed. If a refill is already running, another one follows it.
 //
-// Next fails with ErrNoKeys if it gets no key in that time. It fails at once if the last refill
-// failed, or if the running refill has already taken longer than Patience. As a result, a supply
-// that is down or hangs does not delay every request. There is one exception, at the start: Next
-// waits in spite of a failed refill if NewSource was called less than Patience ago and no batch has
-// arrived yet.
+// Next fails with ErrNoKeys if it gets no key in that time. A supply that is down or hangs must not
+// delay every request. Therefore Next fails at once if the last refill failed, or if the running
+// refill has already taken longer than Patience. A source that has just started is an exception:
+// before its first batch, and for Patience after NewSource, Next waits although a refill has
+// failed.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil
@@ -157,7 +157,8 @@ func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	return s.current.Load()
 }
 
-// install makes l, which may be nil, the current batch. The caller holds mu.
+// install makes l the current batch. If l is nil, the source has no current batch. The caller holds
+// mu.
 func (s *Source) install(l *LocalBatch) {
 	if l != nil {
 		l.since = time.Now()
@@ -173,8 +174,8 @@ func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	if s.closed {
 		return nil, fmt.Errorf("%w: the source is closed", ErrNoKeys)
 	}
-	// A server that has just started waits until a worker has opened and filled the pool. Later, a
-	// refill that follows a failed refill is unlikely to succeed within Patience.
+	// When a server starts, a worker may still be opening and filling the pool, so waiting is
+	// useful. Later, a refill that follows a failed refill is unlikely to succeed within Patience.
 	starting := !s.everFilled && time.Since(s.started) < s.cfg.Patience
 	if s.failing != nil && !starting {
 		return nil, fmt.Errorf("%w: %w", ErrNoKeys, s.failing)

@@ -12,18 +12,18 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// maxUnsettled is how many finished batches may wait to be settled. The supply has them on record. While
-	// more wait, the source takes no new batch.
+	// maxUnsettled is how many finished batches may wait to be settled. While more batches wait, the source
+	// takes no new batch, so that the supply does not have to record an unlimited number of batches.
 	maxUnsettled = 16
 
-	// maxGrowth is the largest ratio between the sizes of two successive batches. The batch size
-	// still follows a new load within a few batches. The limit prevents a burst of requests after a
-	// stall from emptying the pool.
+	// maxGrowth is the largest ratio between the sizes of two successive batches. After a stall,
+	// many requests arrive at once. Without a limit, the source would request a batch that empties
+	// the pool. With this limit, the batch size still follows a new load within a few batches.
 	maxGrowth = 4
 )
 
-// run refills on demand and settles finished batches, until ctx ends. It settles a batch again each second
-// while the supply does not answer.
+// run refills on demand and settles finished batches, until ctx ends. If the supply does not accept a
+// settlement, run tries again after a second.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -38,8 +38,8 @@ func (s *Source) run(ctx context.Context) {
 		case <-retry.C:
 		}
 		if err := s.refill(ctx); err != nil {
-			// Ignore requests until the timer expires. Otherwise each waiting caller would cause one more
-			// attempt on a supply that is down.
+			// Ignore requests before the timer expires, so that waiting callers do not cause further
+			// attempts on a supply that is down.
 			wanted = nil
 			retry.Reset(backoff)
 			backoff = min(2*backoff, maxBackoff)
@@ -55,8 +55,10 @@ func (s *Source) run(ctx context.Context) {
 // refill takes batches until the source holds two. Then it settles finished batches. At the end it wakes
 // the callers that wait in Next.
 //
-// A batch that cannot be settled waits, because only a part of the supply may be down. Creations then
-// go on with batches of the other parts. refill fails if too many batches wait.
+// A supply may consist of several parts, for example the lists of a pool in Redis. If one part is
+// down, its batches cannot be settled, but the other parts still give batches. Therefore refill takes
+// batches although finished batches wait. It fails if more than maxUnsettled batches wait and cannot
+// be settled.
 func (s *Source) refill(ctx context.Context) (err error) {
 	s.mu.Lock()
 	s.began = time.Now()
@@ -87,12 +89,12 @@ func (s *Source) needsBatch() bool {
 	return s.current.Load() == nil || s.spare == nil
 }
 
-// fetch takes one batch. If the process crashes, the batch stays on record under the name of
-// this holder. The heartbeats of the holder then stop. When the holder is declared dead, the
-// keys of the batch are abandoned.
+// fetch takes one batch. If the process crashes, the supply keeps the batch on record under the
+// name of this holder. The keys of the batch are abandoned when the holder is declared dead,
+// because its heartbeats have stopped.
 //
-// The end of ctx does not cancel the call of the supply, because a call whose reply is lost can take keys. Close
-// returns them.
+// The end of ctx does not cancel the call of the supply. A cancelled call could still take keys that this source
+// never receives. Close returns the keys of a call that ends late.
 func (s *Source) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
 	defer cancel()
@@ -118,9 +120,10 @@ func (s *Source) fetch(ctx context.Context) error {
 	return nil
 }
 
-// batchSize returns the number of keys that last for Hold at the measured rate. It uses the
-// greater of two measurements. The smoothed rate alone would react late to a burst. The rate of
-// the last batch alone would ignore a steady load after one quiet moment.
+// batchSize returns the number of keys that last for Hold at the measured rate. It uses the greater
+// of two rates: the smoothed rate, and the rate at which the last batch was used up. The smoothed
+// rate alone reacts late to a burst. The rate of the last batch alone is too low if that batch
+// included a quiet moment.
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +141,7 @@ func (s *Source) drawn() int64 {
 	return total
 }
 
-// finish queues a batch for settlement. The queue is bounded, because the Source takes no new
-// batch while more than maxUnsettled batches wait to be settled.
+// finish queues a batch for settlement; see maxUnsettled for the bound of the queue.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)
@@ -154,8 +156,8 @@ func (s *Source) unsettled() int {
 	return len(s.finished)
 }
 
-// settleFinished settles every batch whose codes all have a known outcome. It keeps the batches that it
-// cannot settle, and returns their errors.
+// settleFinished settles the batches in the queue. It keeps the batches that it cannot settle, and
+// returns their errors.
 func (s *Source) settleFinished(ctx context.Context) error {
 	s.mu.Lock()
 	batches := slices.Clone(s.finished)
@@ -186,9 +188,9 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 	return nil
 }
 
-// Close stops the source, returns unused keys to the supply and settles all batches. Call it
-// after the last creation has ended. Close blocks until the supply has answered or ctx ends. If
-// Close cannot settle a batch, the supply still has the batch on record, and abandons its keys
+// Close stops the source, returns unused keys to the supply and settles all batches. Call it after
+// the last creation has ended. Close blocks until the supply has answered or ctx ends. If Close
+// cannot settle a batch, the supply keeps the batch on record. It abandons the keys of the batch
 // when the holder is declared dead. A second call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
@@ -248,8 +250,8 @@ func (s *Source) Local() int64 {
 	return n
 }
 
-// Taken returns how many keys the source has handed out. A key that was returned and handed out
-// again counts each time. After Close, the value has no meaning.
+// Taken returns how many keys the source has handed out. A key that is handed out again after
+// Returned counts again. After Close, the value has no meaning.
 func (s *Source) Taken() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -183,7 +183,7 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 		defer closeSource(t, s)
 		synctest.Wait()
 		supply.mu.Lock()
-		supply.err, supply.delay = errors.New("hung"), time.Hour // a take ends only by its timeout
+		supply.err, supply.delay = errors.New("hung"), time.Hour // every take runs into its timeout
 		supply.mu.Unlock()
 		for range 101 { // key 101 is the first key of the spare batch, so the source takes a new one
 			mustNext(t, s).Batch.Used()
@@ -201,8 +201,8 @@ func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
 	})
 }
 
-// A part of the supply does not answer, so the batches that it gave cannot be settled. The other parts give
-// new batches.
+// One part of the supply does not answer, so the batches of this part cannot be settled. The source must
+// still take new batches from the other parts.
 func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -235,7 +235,7 @@ func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
 	})
 }
 
-// An idle source settles a batch later if the supply did not answer.
+// If the supply does not answer, an idle source settles the batch later.
 func TestSourceSettlesABatchLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -317,7 +317,8 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 	})
 }
 
-// After a stall, many creations arrive at once, but their rate does not last.
+// After a stall, many creations arrive at once. The next batch must not be sized by this short
+// burst.
 func TestSourceLimitsTheGrowthOfBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -386,7 +387,7 @@ func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 	})
 }
 
-// A call of the supply that is in progress when the source is closed ends, and its keys are returned.
+// Close waits for a running call of the supply, and returns the keys of this call.
 func TestCloseReturnsKeysOfCallInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{delay: time.Second}
