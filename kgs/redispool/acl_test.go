@@ -18,7 +18,7 @@ var leastRights = strings.Fields("+eval +evalsha +info +hget +hset +hmget +hgeta
 // sentinelRights are the commands that docs/configuration.md lists for the user of the Sentinels.
 var sentinelRights = strings.Fields("allchannels +sentinel|get-master-addr-by-name +sentinel|replicas +sentinel|sentinels +subscribe")
 
-// allow makes a user that may use the keys of a pool and the given commands.
+// allow creates a Redis user that may use the keys of a pool and the given commands.
 func allow(t *testing.T, admin redis.UniversalClient, user string, rules ...string) {
 	t.Helper()
 	setUser := []any{"ACL", "SETUSER", user, "on", ">secret", "~keypool:*", "resetchannels", "-@all"}

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// alarmTime is how long an alarm lasts. A cause that stays raises it again.
+// alarmTime is how long an alarm lasts. While the cause persists, the pool raises the alarm again
+// and again.
 const alarmTime = time.Minute
 
-// Alarm is why the pool needs an operator. The pools of one process share it, because the worker notices other causes than the server.
-// The zero value is an alarm without a cause. All methods may be called concurrently.
+// Alarm records why a pool needs an operator. The worker and the server in one process have a Pool each and detect different causes,
+// so the two pools share an Alarm. The zero value is an alarm without a cause. All methods may be called concurrently.
 type Alarm struct {
 	mu           sync.Mutex
 	why          string
@@ -24,7 +25,7 @@ func (a *Alarm) raise(why string) {
 	a.why, a.until = why, time.Now().Add(alarmTime)
 }
 
-// raiseForeign sets the cause that another database owns the pool.
+// raiseForeign sets a cause, and records that another database owns the pool.
 func (a *Alarm) raiseForeign(why string) {
 	a.raise(why)
 	a.mu.Lock()
@@ -32,7 +33,7 @@ func (a *Alarm) raiseForeign(why string) {
 	a.foreignUntil = a.until
 }
 
-// cause returns the cause of the last minute, or "".
+// cause returns the cause that was raised last, or "" if that was more than a minute ago.
 func (a *Alarm) cause() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

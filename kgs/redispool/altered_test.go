@@ -10,8 +10,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestAlteredPoolIsAbandoned writes values to Redis that no program writes. The pool is then refused and signals it, and the next epoch
-// begins without these values.
+// TestAlteredPoolIsAbandoned writes a value to Redis that no program writes. The pool must then refuse to work and raise the alarm. The
+// next epoch must begin without this value.
 func TestAlteredPoolIsAbandoned(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]any{
@@ -59,7 +59,7 @@ func TestAlteredPoolIsAbandoned(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesOutInvalidCodes puts a string that is no code into the batch of a dead holder.
+// TestSweepLeavesOutInvalidCodes puts a string that is not a code into the batch of a dead holder.
 func TestSweepLeavesOutInvalidCodes(t *testing.T) {
 	t.Parallel()
 	p, book := newOpenPool(t)

@@ -14,8 +14,7 @@ const (
 	connsPerNode = 8 // a process makes few calls to the pool at the same time
 )
 
-// Address is a parsed URL of a Redis. It opens clients with the same settings. All methods are safe
-// for concurrent use.
+// Address is a parsed URL of a Redis. All methods are safe for concurrent use.
 type Address struct{ opts redis.UniversalOptions }
 
 // ParseURL parses the URL of a Redis and reads the files that it names. It does not connect.
@@ -32,13 +31,13 @@ type Address struct{ opts redis.UniversalOptions }
 // certificate of the client and its key. The client reads these two files again for each connection.
 //
 // The error is a [FileError] if a file cannot be used. Errors contain no part of the URL except the
-// names of its files.
+// names of its files, because the URL may contain a password.
 func ParseURL(rawURL string) (*Address, error) {
 	opts, err := parseURL(rawURL)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	opts.MaxRetries = -1 // the default of 3 would repeat a Take whose reply is slow
+	opts.MaxRetries = -1 // never retry; the default of 3 would repeat a Take whose reply is slow
 	opts.ContextTimeoutEnabled = true
 	opts.DialTimeout = dialTimeout
 	opts.DialerRetries = 1
@@ -52,10 +51,10 @@ func ParseURL(rawURL string) (*Address, error) {
 // Open returns a client. It does not connect. The caller closes the client.
 //
 // A client for a single Redis or for Sentinel never repeats a command that may have run. A client
-// for a Cluster may repeat such a command. It must follow slots that move to another node, and it
-// cannot distinguish a broken connection from such a move. After a command without a reply, it reads
-// the masters of the slots again. A call ends when its context ends. Dialling takes at most
-// dialTimeout, and each read and each write takes at most callTimeout.
+// for a Cluster may repeat such a command, because it cannot distinguish a broken connection from a
+// slot that has moved to another node. After a command without a reply, a client for a Cluster also
+// reads again which node is the master of each slot. A call ends when its context ends. Dialling
+// takes at most dialTimeout, and each read and each write takes at most callTimeout.
 func (a *Address) Open() redis.UniversalClient {
 	opts := a.opts
 	client := redis.NewUniversalClient(&opts)
@@ -74,9 +73,9 @@ func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	return address.Open(), nil
 }
 
-// reload is a hook that makes a client of a Cluster read the masters of the slots again after a
-// command without a reply. A replica may have replaced the master that did not reply. Without the
-// hook, the client would call the former master for up to a minute.
+// reload is a hook for a client of a Cluster. After a command without a reply, it makes the client
+// read again which node is the master of each slot, because a replica may have replaced the master
+// that did not reply. Without the hook, the client would call the former master for up to a minute.
 type reload struct{ cluster *redis.ClusterClient }
 
 // DialHook implements redis.Hook.

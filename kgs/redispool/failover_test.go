@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// findsNewMaster is the longest time in which a client finds the new master of its pool. A client
-// of a Cluster that does not look for a new master calls the former one for up to a minute.
+// findsNewMaster is how long a client may need to find the new master of its pool. Without the hook
+// reload, a client of a Cluster would call the former master for up to a minute.
 const findsNewMaster = 5 * time.Second
 
 func TestPoolSurvivesTheLossOfItsMasterInACluster(t *testing.T) {
@@ -69,7 +69,8 @@ func awaitMaster(t *testing.T, replica *testenv.Server) {
 }
 
 // testFailover fills a pool and calls failOver, which returns when a replica has replaced the
-// master. The pool must then need a new epoch, and work in this epoch.
+// master. The pool must then be without an epoch, and must work after it was opened for the next
+// epoch.
 func testFailover(t *testing.T, p *Pool, failOver func()) {
 	t.Helper()
 	openEpoch(t, p, 1)

@@ -49,9 +49,9 @@ func promote(t *testing.T, client redis.UniversalClient) {
 	}
 }
 
-// A rollback sets a Redis back to older data. It calls fill with a client of the Redis. Then it
-// calls take, and the Redis loses the changes of take. It returns a client of the Redis with the
-// older data.
+// A rollback sets a Redis back to older data. It calls fill and then take with a client of the
+// Redis. Then it makes the Redis lose the changes of take, and returns a client of the Redis with
+// the older data.
 type rollback func(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient
 
 func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
@@ -89,8 +89,7 @@ func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated 
 func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	r.replica.Pause()
-	// The test also closes the connection. Otherwise the replica would still read the data
-	// that the master has already sent.
+	// Close the connection, so that the replica cannot read data that the master has already sent.
 	if err := r.client.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +101,7 @@ func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient))
 }
 
 // failBack demotes a master to a replica of a Redis that lags behind, and promotes it again. The
-// process is still the same, but its data is older.
+// Redis process is still the same, so its run_id does not change, but its data is older.
 func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	promote(t, r.behind)
@@ -141,7 +140,8 @@ func testRollback(t *testing.T, comeBack rollback) {
 	p, _ := newTestPool(t, client, "after")
 	wantNoEpoch(t, p, late)
 
-	// This is the control. With the guard bypassed, the pool hands out keys a second time.
+	// This is the control. If the stored name of the history is changed to the present one, the
+	// pool hands out keys a second time.
 	status, _ := p.Status(t.Context())
 	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
 	client.HSet(t.Context(), p.keys[0], "run", status.RunID)
@@ -164,7 +164,7 @@ func testRollback(t *testing.T, comeBack rollback) {
 	}
 }
 
-// wantNoEpoch checks that every method of the pool fails with ErrNoEpoch until the pool is opened.
+// wantNoEpoch checks that the methods of a pool that is not open fail with ErrNoEpoch.
 func wantNoEpoch(t *testing.T, p *Pool, r ledger.Reservation) {
 	t.Helper()
 	status, err := p.Status(t.Context())
@@ -236,7 +236,7 @@ func TestRedisPoolRepeatsCallsAfterLostReplies(t *testing.T) {
 	p, _ := newTestPool(t, openClient(t, proxy.Listener.Addr().String()), "holder")
 	openEpoch(t, p, 1)
 	r := testRange(1, 0, 100)
-	mustPush(t, p, testRange(2, 100, 1)) // this push and the next take make Redis cache both scripts
+	mustPush(t, p, testRange(2, 100, 1)) // this push and the next take make Redis cache both scripts, so that the calls below need one request each
 	mustTake(t, p, 1)
 
 	proxy.Cut.Store(true)
@@ -254,7 +254,7 @@ func TestRedisPoolRepeatsCallsAfterLostReplies(t *testing.T) {
 	if !slices.Equal(b.Codes, kgstest.Codes(0, 10)) {
 		t.Errorf("the repeated Take returned %v, want the ten keys of the first Take", b.Codes)
 	}
-	// The first attempt may also arrive late, after the batch was settled.
+	// The request of the first attempt may also arrive after the batch was settled.
 	if err := p.Settle(t.Context(), b, nil, nil); err != nil {
 		t.Fatal(err)
 	}

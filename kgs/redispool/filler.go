@@ -27,7 +27,7 @@ type FillerConfig struct {
 	Space   *codespace.Space
 	Holder  string        // holder of the ranges in progress; no other worker may ever use this name
 	Length  int           // minimum length of the codes
-	Size    *atomic.Int64 // the keys in the list at the last Prepare, shared with the filler that replaces this one; may be nil
+	Size    *atomic.Int64 // keys in the list at the last Prepare; a filler that replaces this one uses the same variable; may be nil
 	Close   func() error  // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
@@ -44,7 +44,7 @@ type Filler struct {
 	next    int64               // the first number of current that is not known to be pushed
 
 	failing time.Time // when the first of a series of pushes failed; zero if the last push succeeded
-	rests   time.Time // the filler reserves no range before this time
+	rests   time.Time // the filler gave a range up and reserves no other range before this time
 	renewed time.Time // when the ledger recorded the last heartbeat
 	claimed time.Time // when Redis recorded the last confirmation of the owner
 }
@@ -60,8 +60,8 @@ func NewFiller(cfg FillerConfig) *Filler {
 // Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
 // the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
 //
-// Prepare fails with [ErrForeign] if the ledger of another database fills the pool, and with errSeveralPools if another worker
-// opens epochs for another pool. Only an operator can end this.
+// Prepare fails with [ErrForeign] if another database owns the pool, and with errSeveralPools if other workers open epochs of
+// this ledger for another pool. In both cases an operator must change the settings of a program.
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
@@ -95,8 +95,8 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	return s.claim(ctx)
 }
 
-// reopen begins an epoch for a pool that lost its state. If another database owned the pool a moment ago, reopen leaves the pool to that
-// database, whose worker opens it within seconds.
+// reopen begins an epoch for a pool that lost its state. If another database owned the pool within the last minute, reopen fails,
+// because a worker of that database opens the pool within seconds.
 func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error {
 	if s.cfg.Pool.cfg.Alarm.foreign() {
 		return fmt.Errorf("wait for the worker of the other database: %w", ErrForeign)
@@ -115,14 +115,15 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads
 // the epoch of the ledger before the epoch of the pool, so another worker may have begun an epoch in
 // between. Therefore behind reads the epoch of the ledger again. If the epoch of the pool is still
-// newer, the database of the ledger was restored from an older state. The ledger may then reserve
-// numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead for it.
+// newer, the database of the ledger was restored from an older state and would reserve numbers a
+// second time. In this case behind begins a new epoch, and the ledger skips ahead: it moves its
+// counters past every number that the rollback may have hidden.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
 	}
-	s.ledger.Remember(pool.HighWater) // so that no reservation repeats a number, even if the epoch has to wait
+	s.ledger.Remember(pool.HighWater) // the ledger then repeats no number, even if mayReplace delays the epoch
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}
@@ -147,11 +148,10 @@ func (s *Filler) renew(ctx context.Context) error {
 // openEpoch begins the epoch that follows previous. It abandons the keys of the pool and opens an
 // empty pool for the new epoch.
 //
-// If the worker crashes after the ledger has begun the epoch, the pool has no epoch or an older
-// one. The next Prepare of any worker detects this and begins another epoch. If the worker does not
-// crash but is frozen at this point, another worker also begins a later epoch. The frozen worker may
-// then continue and open the pool for its own epoch, which has ended. The pool stays empty in that
-// epoch, because no worker pushes keys for it.
+// The worker may crash after the ledger has begun the epoch and before the pool is open. The next
+// Prepare of any worker detects this and begins another epoch. The same happens if the worker
+// freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
+// which has ended. The pool then stays empty in that epoch, because no worker pushes keys for it.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
 	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	s.current = nil // abandoned with the old epoch
 	failpoint.At("epoch:opened")
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
-		return err // the worker that opens the pool for a later epoch counts the keys
+		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
 	lost := max(s.cfg.Size.Swap(0), seen.Keys)
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
@@ -176,8 +176,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 //
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
 // abandoned with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
-// keeps the range until the pool is open again. A pool that was opened for a new epoch refuses the
-// range with ErrFenced.
+// keeps the range. When the pool is open for a new epoch, it refuses the range with ErrFenced.
 func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
@@ -217,10 +216,11 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// deliver records in the ledger that the current range is completely in the pool. If the worker
-// crashes before deliver, the mark of the range is at the end of the range. The worker that takes
-// over the range then pushes nothing and delivers the range. If the worker crashes before Forget,
-// the pool keeps the mark of the range until the next range is delivered.
+// deliver records in the ledger that the current range is completely in the pool. Then it calls
+// Pool.Forget, which deletes the mark of the range. If the worker crashes before the record,
+// another worker takes over the range. The mark is at the end of the range, so that worker pushes
+// nothing and delivers the range. If the worker crashes before Forget, the pool keeps the mark
+// until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
 	floor, err := s.ledger.Deliver(ctx, *s.current)
 	if err != nil {
@@ -281,8 +281,9 @@ type chunk struct {
 	codes   []byte
 }
 
-// permute returns a channel that yields the remaining chunks of the current range. It computes
-// one chunk ahead of the receiver. It closes the channel after the last chunk, or when ctx ends.
+// permute returns a channel that yields the remaining chunks of the current range. A goroutine
+// computes the chunks ahead of the receiver. It closes the channel after the last chunk, or when
+// ctx ends.
 func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	r, next := *s.current, s.next // copies, because each push changes s.next
 	chunks := make(chan chunk, 1)

@@ -36,7 +36,8 @@ func TestFillerOpensPoolOfAnOlderEpoch(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestFillerBeginsEpochAfterFlush flushes the pool. The flush does not change the history of the data.
+// TestFillerBeginsEpochAfterFlush flushes the pool. Redis does not change its replication id then, so
+// the filler must detect the loss in another way.
 func TestFillerBeginsEpochAfterFlush(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -56,11 +57,11 @@ func TestFillerBeginsEpochAfterFlush(t *testing.T) {
 	}
 }
 
-// TestFillerSkipsAheadWhenLedgerIsBehind sets the ledger back to an older state. The pool then has an epoch
-// or ranges of which the ledger has no record.
+// TestFillerSkipsAheadWhenLedgerIsBehind sets the ledger back to an older state. The ledger then has no
+// record of an epoch of the pool, or of ranges in the pool.
 func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 	t.Parallel()
-	const margin = 10_000_000 // numbers above the high-water mark that a skip-ahead leaves out
+	const margin = 10_000_000 // a skip-ahead leaves out this many numbers above the high-water mark
 	for name, restore := range map[string]string{
 		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
 		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
@@ -76,14 +77,13 @@ func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 			d.Exec(t, restore)
 			d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
 			d.Exec(t, `DELETE FROM kgs_epochs WHERE epoch > (SELECT epoch FROM kgs_ledger)`)
-			// The test continues with a process that does not remember the high-water
-			// mark.
+			// The test continues as a new process, which has not yet read the high-water mark.
 			d.LedgerUnderTest = d.Reopen()
 			s = d.filler("b")
 			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// The ledger has now read the high-water mark of the pool. The next change of
+			// Prepare has told the ledger the high-water mark of the pool, so the next change of
 			// the ledger begins a new epoch.
 			if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
 				t.Fatal(err)
@@ -106,8 +106,8 @@ func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 	}
 }
 
-// TestNoNumberIsRepeatedWhileEpochHasToWait sets the ledger back after two epochs within a day. The new epoch has to wait, but no
-// reservation may repeat a number.
+// TestNoNumberIsRepeatedWhileEpochHasToWait sets the ledger back after two epochs within a day. The worker must wait before it
+// may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
 func TestNoNumberIsRepeatedWhileEpochHasToWait(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -130,8 +130,9 @@ func TestNoNumberIsRepeatedWhileEpochHasToWait(t *testing.T) {
 	}
 }
 
-// TestFillerAcceptsEpochOfAnotherWorker lets another worker begin an epoch and open the pool for
-// it after a filler has read the ledger and before the filler reads the pool.
+// TestFillerAcceptsEpochOfAnotherWorker lets a filler read the epoch of the ledger. Before the
+// filler reads the pool, another worker begins an epoch and opens the pool for it. The filler must
+// not mistake the newer epoch of the pool for a rollback of the ledger.
 func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -159,11 +160,11 @@ func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {
 	d.wantEpoch(s, 2)
 }
 
-// TestFillerOpensPoolOncePerEpoch stalls a worker after the ledger began a new epoch and before the
-// worker opens the pool. Meanwhile another worker begins the next epoch and fills the pool. Then
-// the pool is flushed. The other worker must not open the pool a second time for the same epoch.
-// Otherwise the pool would lose the marks of that epoch, and the worker would push its current
-// range twice.
+// TestFillerOpensPoolOncePerEpoch stalls a worker after it has begun an epoch in the ledger and
+// before it opens the pool. Another worker begins the next epoch and fills the pool. Then the pool
+// is flushed, and the stalled worker opens it for its own, older epoch. The other worker must not
+// open the pool a second time for its epoch: the marks of that epoch are lost, so the worker would
+// push its current range twice.
 func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -199,7 +200,8 @@ func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	}
 }
 
-// TestNextFillerCountsAbandonedKeys replaces a filler after the pool lost its state. The dead man's switch does this in an outage.
+// TestNextFillerCountsAbandonedKeys replaces a filler after the pool lost its state, as the dead man's switch does in an outage.
+// The new filler must count the keys that the first filler saw.
 func TestNextFillerCountsAbandonedKeys(t *testing.T) {
 	t.Parallel()
 	d, registry := newFixture(t), prometheus.NewRegistry()
@@ -218,7 +220,7 @@ func TestNextFillerCountsAbandonedKeys(t *testing.T) {
 }
 
 // TestFillerCountsAbandonedKeysOnce lets the pool refuse the first attempt to open it for a new
-// epoch. The next attempt abandons the same keys.
+// epoch. The next attempt abandons the same keys and must count them once.
 func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
 	t.Parallel()
 	d, registry := newFixture(t), prometheus.NewRegistry()

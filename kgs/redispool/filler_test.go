@@ -17,7 +17,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// fixture is a ledger and a Redis. Its fillers push keys from the ledger to the Redis.
+// fixture holds a ledger and a client of Redis. Its fillers push keys from the ledger to Redis.
 type fixture struct {
 	kgstest.LedgerUnderTest
 	t      *testing.T
@@ -47,7 +47,7 @@ func (d fixture) filler(holder string) *Filler {
 	})
 }
 
-// open returns a filler whose pool is open.
+// open returns a filler that has opened its pool.
 func (d fixture) open(holder string) *Filler {
 	d.t.Helper()
 	s := d.filler(holder)
@@ -85,8 +85,7 @@ func (d fixture) wantEpoch(s *Filler, want int64) {
 	}
 }
 
-// wantAll drains the pool. It checks that the pool held every number that was ever reserved
-// exactly once.
+// wantAll drains the pool. It checks that the pool held each reserved number exactly once.
 func (d fixture) wantAll(s *Filler) {
 	d.t.Helper()
 	ranges, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100_000))
@@ -138,8 +137,8 @@ func TestFillerRepeatsFailedHeartbeat(t *testing.T) {
 
 func TestFillerContinuesAfterCrash(t *testing.T) {
 	t.Parallel()
-	// The steps of a filler for one range of 1000 numbers. A crash prevents the later steps.
-	// The step deliver does not call Forget.
+	// These are the steps of a filler for one range of 1000 numbers. The filler crashes after one
+	// of them. The step deliver does not call Pool.Forget, which follows it.
 	steps := []struct {
 		name string // of the last step before the crash
 		do   func(ctx context.Context, s *Filler) error
@@ -177,8 +176,8 @@ func TestFillerContinuesAfterCrash(t *testing.T) {
 }
 
 // TestFillerIsFencedAfterFreeze freezes a filler in the middle of a range, and another worker finishes the
-// range. The floor stops the thawed filler. If the pool does not have the new floor yet, the mark
-// stops it.
+// range. The frozen filler then continues and must push no key twice. The pool refuses its push because of
+// the floor. If the other worker has not raised the floor yet, the mark prevents the push.
 func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	t.Parallel()
 	for name, fenced := range map[string]bool{"the new floor": true, "only the mark": false} {
@@ -203,8 +202,8 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	}
 }
 
-// TestFillerWithoutMarkAndFloorPushesTwice is the control. Without the mark and the floor, the thawed
-// filler pushes the range again.
+// TestFillerWithoutMarkAndFloorPushesTwice is the control of TestFillerIsFencedAfterFreeze. Without
+// the mark and the floor, the filler that was frozen pushes the range again.
 func TestFillerWithoutMarkAndFloorPushesTwice(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -228,7 +227,7 @@ func TestFillerContinuesAfterLostReply(t *testing.T) {
 	d := newFixture(t)
 	s := d.open("a")
 	s.begin(t, 1000, 1000)
-	s.next = 0 // as if the reply had been lost
+	s.next = 0 // simulates a lost reply to the push
 	if _, err := s.Fill(t.Context(), 70); err != nil {
 		t.Error(err)
 	}

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A live worker keeps its range, and no other worker may take it over. If the pushes of this worker fail for giveUpAfter, it gives the range
-// up and reserves no range for restTime, so that another worker takes it over.
+// Other workers take over the range of a dead worker, but not the range of a live one. A live worker whose pushes fail for giveUpAfter
+// therefore gives its range up. It then reserves no range for restTime, so that another worker takes the range over.
 const (
 	giveUpAfter = time.Minute
 	restTime    = time.Minute
 )
 
-// errRests means that the filler gave a range up and waits.
+// errRests means that the filler gave a range up and that restTime has not passed yet.
 var errRests = errors.New("the pushes of this worker failed for a minute: it gave its range up and waits")
 
-// mayGiveUp gives the current range up if all pushes since giveUpAfter have failed. The caller calls it after a failed push;
-// progress reports whether a part of the range was pushed nevertheless.
+// mayGiveUp gives the current range up if all pushes within giveUpAfter have failed. Fill calls mayGiveUp after a failed
+// push. progress is true if Redis accepted a part of the range before the failure.
 func (s *Filler) mayGiveUp(progress bool) error {
 	switch {
 	case s.current == nil:
@@ -38,8 +38,8 @@ func (s *Filler) mayGiveUp(progress bool) error {
 	return s.giveUp(ctx)
 }
 
-// giveUp ends the holder of the current range in the ledger. The filler then uses another name, because a late push may still arrive and
-// the old name must never own the range again.
+// giveUp ends the holder of the current range in the ledger. From then on the filler uses another name. A push under the old name may
+// still arrive late, so the old name must never own the range again.
 func (s *Filler) giveUp(ctx context.Context) error {
 	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
 		return fmt.Errorf("give up range %d: %w", s.current.ID, err)
@@ -50,7 +50,8 @@ func (s *Filler) giveUp(ctx context.Context) error {
 	return nil
 }
 
-// nextName returns a holder name that follows name: the first one ends with ".2".
+// nextName returns the holder name that follows name. For example, "a.2" follows "a", and "a.3"
+// follows "a.2".
 func nextName(name string) string {
 	if base, number, found := strings.Cut(name, "."); found {
 		if n, err := strconv.Atoi(number); err == nil {

@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestWorkerGivesUpRangeThatItCannotPush lets Redis refuse every push of one worker, which stays alive. Another worker must then get the
-// range, and no number of it may be lost or pushed twice.
+// TestWorkerGivesUpRangeThatItCannotPush lets Redis refuse every push of a worker that stays alive. Another worker must get the range
+// and push each of its numbers once.
 func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -31,7 +31,7 @@ func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 	if _, err := s.Fill(t.Context(), 100); err == nil || s.current != nil {
 		t.Fatalf("after a minute: error %v, current range %v; want an error and no range", err, s.current)
 	}
-	d.wantSize(s, 0) // sends a heartbeat
+	d.wantSize(s, 0) // Prepare sends a heartbeat under the new name
 	if _, err := s.Fill(t.Context(), 100); !errors.Is(err, errRests) {
 		t.Errorf("Fill = %v, want errRests", err)
 	}

@@ -42,9 +42,9 @@ func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
 	}
 }
 
-// A Take may arrive in a later epoch than the epoch in which its holder sent it. Its batch then
-// has the same id as a batch of the earlier epoch. When the holder settles the earlier batch, the
-// later batch must not change.
+// A Take of an epoch may arrive after the next epoch has begun. The batch that it creates in the
+// new epoch has the same id as a batch of the old epoch. When the holder settles the old batch, the
+// new batch must not change.
 func TestSettleKeepsBatchOfLateTakeInTheNextEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)

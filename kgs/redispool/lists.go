@@ -34,13 +34,13 @@ type list struct {
 	size    atomic.Int64 // keys in the list when it last answered; 0 after a failure
 
 	mu   sync.Mutex
-	last Status // the last status of an open list
+	last Status // the last status without an error
 }
 
 var _ kgs.Supply = (*Lists)(nil)
 
-// NewLists returns a pool of n lists, at most MaxLists. cfg.List is ignored. NewLists does not call Redis.
-// The caller closes the client.
+// NewLists returns a pool of n lists. n is at most MaxLists. NewLists ignores cfg.List and does not call
+// Redis. The caller closes the client.
 func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger) *Lists {
 	l := &Lists{}
 	for i := range n {
@@ -55,12 +55,12 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 	return l
 }
 
-// Take takes up to n keys from one list. It asks the fullest list first, and the next list if a list
-// gives no keys. If no list gives keys, the error contains the errors of all lists.
+// Take takes up to n keys from one list. It tries the lists in descending order of their size, until
+// one gives keys. If no list gives keys, the error contains the errors of the lists that Take tried.
 func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var errs []error
 	for _, i := range l.fullestFirst() {
-		if err := ctx.Err(); err != nil { // the lists before this one used up the time, and it may have keys
+		if err := ctx.Err(); err != nil { // the time is over before this list was tried; its keys are not known
 			errs = append(errs, l.name(i, err))
 			break
 		}
@@ -104,11 +104,12 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 }
 
 // Status returns the state of all lists together. Keys counts the keys of the lists that answer and are
-// open. Taken and Pushed also count the last known values of the other lists. Epoch is the newest epoch
-// of a list. Policy is that of a list that may evict keys, if there is one.
+// open. Taken and Pushed also include the last known values of the other lists. Epoch is the newest
+// epoch of a list. If a Redis may evict keys, Policy is the policy of this Redis.
 //
-// The error is nil if a list answers and is open. Otherwise the error contains the errors of all lists, and
-// the status is that of the first list. It then has a RunID and a Policy if the error is [kgs.ErrNoEpoch].
+// The error is nil if at least one list answers and is open. If all lists fail, the error contains the
+// errors of all lists, and the status is that of the first list. The fields RunID and Policy are valid if
+// the first list failed with [kgs.ErrNoEpoch].
 func (l *Lists) Status(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
 }
@@ -149,8 +150,8 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 	return answers[0], errors.Join(errs...)
 }
 
-// remember records the status of a list. If the list is not open or does not answer, it returns the last
-// known counts of the list without keys.
+// remember records the status of a list. If err is not nil and an earlier status is known, remember
+// returns s with 0 keys and with the earlier values of Taken, Pushed and Epoch.
 func (l *list) remember(s Status, err error) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +178,8 @@ func (l *Lists) each(do func(i int, list *list) error) []error {
 	return errs
 }
 
-// State returns the best state of the breakers: closed if a list can be called.
+// State returns the best state of the breakers. It is closed if at least one list has a closed
+// breaker.
 func (l *Lists) State() gobreaker.State {
 	best := gobreaker.StateOpen
 	for _, list := range l.lists {
@@ -191,8 +193,8 @@ func (l *Lists) Release(ctx context.Context) error {
 	return errors.Join(l.each(func(_ int, list *list) error { return list.Release(ctx) })...)
 }
 
-// Sweep writes off the batches of dead holders in all lists; see [Pool.Sweep]. It skips lists that
-// wait for a new epoch, because this epoch abandons everything that the list has on record.
+// Sweep abandons the batches of dead holders in all lists; see [Pool.Sweep]. It skips lists that
+// wait for a new epoch, because the new epoch abandons every code of the list anyway.
 func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	counts := make([]int64, len(l.lists))
 	errs := l.each(func(i int, list *list) (err error) {
@@ -207,8 +209,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epoch of every list in want, for an audit. It fails if one of these lists does not
-// answer or is not open. want is by the number of the list.
+// Epochs returns the epochs of the lists whose numbers are the keys of want, for an audit. It fails if
+// one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {
@@ -224,7 +226,7 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 	return epochs, nil
 }
 
-// Snapshot yields the codes of all lists that ever had an epoch; see [Pool.Snapshot].
+// Snapshot yields the codes of the lists whose numbers are the keys of lists; see [Pool.Snapshot].
 func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		for i := range lists {

@@ -19,7 +19,8 @@ func newTestLists(client redis.UniversalClient, n int) *Lists {
 	return NewLists(client, cfg, n, slog.New(slog.DiscardHandler))
 }
 
-// The names in Redis stay as they are, so that an upgrade loses no keys.
+// The names of the keys in Redis must stay the same in every release. With other names, an upgrade
+// would lose the pool.
 func TestNamesOfTheFirstListStay(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
@@ -148,7 +149,7 @@ func TestListsKeepOtherListsWhenOneIsLost(t *testing.T) {
 	}
 }
 
-// A master that does not answer costs only the keys of its lists.
+// If a master does not answer, servers still get all keys of the lists on the other masters.
 func TestListsTakeFromOtherMasters(t *testing.T) {
 	t.Parallel()
 	nodes, url := testenv.StartRedisCluster(t, 3, "--cluster-require-full-coverage", "no")
@@ -160,7 +161,7 @@ func TestListsTakeFromOtherMasters(t *testing.T) {
 	l := newTestLists(client, 3)
 	openLists(t, l, 1000)
 	nodes[1].Pause()
-	nodes[4].Pause() // its replica, so that no failover replaces it
+	nodes[4].Pause() // its replica, so that the Cluster cannot replace the master
 	taken := 0
 	kgstest.Await(t, "all keys of the other lists are taken", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout*2)

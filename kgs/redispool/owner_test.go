@@ -9,8 +9,9 @@ import (
 	"keypool/kgs"
 )
 
-// TestPoolOfAnotherDatabaseIsRefused copies a database. Both copies use one Redis. The copy must neither take keys nor begin an epoch
-// while the first database has a worker, also after a FLUSHDB, and may do both a minute after the last confirmation.
+// TestPoolOfAnotherDatabaseIsRefused lets two databases, of which one is a copy of the other, use one Redis. While the first database
+// has a worker, the copy must neither take keys nor begin an epoch, even after a FLUSHDB. A minute after the last confirmation of the
+// owner, the copy may do both.
 func TestPoolOfAnotherDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)
@@ -36,7 +37,7 @@ func TestPoolOfAnotherDatabaseIsRefused(t *testing.T) {
 		}
 	}
 	wantRefused()
-	if status, _ := copied.cfg.Pool.Status(t.Context()); !strings.Contains(status.Unsafe(), "another database") { // it fails with ErrForeign
+	if status, _ := copied.cfg.Pool.Status(t.Context()); !strings.Contains(status.Unsafe(), "another database") { // Status fails with ErrForeign
 		t.Errorf("the alarm of the copy is %q", status.Unsafe())
 	}
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
@@ -66,7 +67,8 @@ func (d fixture) owned(holder, database string) *Filler {
 	return s
 }
 
-// TestPoolWithoutOwnerGetsOne lets a worker of this version use a pool that an older version opened.
+// TestPoolWithoutOwnerGetsOne lets a worker use a pool that an older release opened, without an
+// owner.
 func TestPoolWithoutOwnerGetsOne(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -84,8 +86,9 @@ func TestPoolWithoutOwnerGetsOne(t *testing.T) {
 	}
 }
 
-// TestEpochsOfTwoPoolsBackOff lets the workers of one ledger use two Redis databases.
-func TestEpochsOfTwoPoolsBackOff(t *testing.T) {
+// TestWorkersOfTwoPoolsStopReplacingEpochs lets two workers of one ledger use two Redis databases,
+// so that each worker replaces the epoch of the other one.
+func TestWorkersOfTwoPoolsStopReplacingEpochs(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)
 	one, two := d.owned("a", "1/1"), d.owned("b", "1/1")

@@ -1,23 +1,25 @@
-// Package redispool is a pool of codes in a Redis list. Any number of servers and workers share
-// the pool. A [Filler] pushes ranges of the ledger to it.
+// Package redispool is a pool of codes in Redis. A [Pool] is one list of codes; a pool of type
+// [Lists] consists of one list or more. Any number of servers and workers share the pool. A
+// [Filler] reserves ranges of numbers in the ledger and pushes their codes to the pool. Package kgs
+// defines batches, holders, epochs and settling.
 //
 // Vocabulary:
 //
-//   - a history is one unbroken sequence of changes to the data of a Redis. The replication id of
-//     Redis names it;
-//   - the mark of a range is the next number of the range that the pool expects;
-//   - to fence a range is to refuse every push from it. The floor is the range id below which all
-//     ranges are fenced;
-//   - to write off codes is to abandon them in two steps: Redis makes them a write-off, and later the
-//     ledger records them as abandoned. A write-off holds the batch of a dead holder, or the lost codes
-//     of a batch. Redis keeps it until the ledger has its record.
+//   - a history is one unbroken sequence of changes to the data of a Redis. Its name is the
+//     replication id, which Redis draws anew when it starts and when a replica becomes a master;
+//   - the mark of a range is the next number of the range that the pool expects. The pool accepts
+//     only a push that begins at the mark;
+//   - to fence a range is to refuse every push of its codes. The floor is a range id: all ranges
+//     with lower ids are fenced;
+//   - a write-off is a text in Redis with the batch of a dead holder or with the lost codes of a batch.
+//     It waits until the ledger has recorded these codes as abandoned;
 //
 // Invariants:
 //
-//   - every operation is one Lua script. Its changes happen together or not at all, and it may be
-//     repeated;
-//   - on a Redis that came back from an older state, no script has an effect until a worker has
-//     opened a new epoch;
+//   - every operation is one Lua script. Its changes happen together or not at all, and the caller
+//     may repeat it;
+//   - on a Redis that came back from an older state, only the script that opens a new epoch has an
+//     effect;
 //   - each number of a range is pushed once, even if several workers push the range.
 package redispool
 
@@ -42,8 +44,8 @@ const callTimeout = time.Second
 
 // Ledger is the part of the ledger that a Pool needs.
 type Ledger interface {
-	// Holders returns the processes that are not known to be dead. The ledger records a holder
-	// before the holder takes keys from a pool.
+	// Holders returns all holders in the ledger, except those that are known to be dead. The ledger
+	// records a holder before the holder takes keys from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
 	// package kgs. Abandon may be repeated; it does not count a range twice.
@@ -61,46 +63,45 @@ type Config struct {
 	Holder string           // name of this process; no other process may ever use it
 	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
-	// Database names the database of the ledger, in digits and slashes. A pool that the ledger of another database fills is refused. If it
-	// is empty, the owner of the pool is not checked.
+	// Database names the database of the ledger, in digits and slashes. The scripts refuse a pool that is owned by another database. If
+	// Database is empty, the scripts do not check the owner.
 	Database string
-	Alarm    *Alarm // the pool raises it; if nil, the pool has its own
+	Alarm    *Alarm // the pool raises it when it needs an operator; if nil, the pool makes its own
 }
 
-// Pool is a pool of codes in a Redis list. It works on a single Redis, behind Sentinel, and in a
-// Cluster. Each operation is one Lua script, so its changes happen together or not at all. Each
-// operation may be repeated when its reply was lost: Take then returns the same batch again, Push
-// pushes nothing, and Settle changes nothing.
+// Pool is a list of codes in Redis. It works on a single Redis, behind Sentinel, and in a Cluster.
+// Each operation may be repeated when its reply was lost: Take then returns the same batch again,
+// Push pushes nothing, and Settle changes nothing.
 //
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old
 // snapshot, fail over to a replica that lagged behind, or be flushed. Its list may then hold keys
-// that were already handed out. Therefore Open stores the name of the current history in the
-// pool. Every script first compares the stored name with the name of the history that Redis has
-// now, and returns [kgs.ErrNoEpoch] if they differ. Such a Redis neither hands out nor accepts a
-// key until a worker calls Open for a new epoch. Open empties the pool.
+// that were already handed out. Therefore Open stores the name of the current history in the pool.
+// Every script first compares the stored name with the present one. If the names differ, the script
+// changes nothing and the method returns [kgs.ErrNoEpoch]. A worker then calls Open for a new
+// epoch, which empties the pool.
 //
-// The guard has a cost. Every restart and every fail-over abandons the whole pool, even if no
-// data was lost. The pool is also abandoned when the first replica is attached, and when the
-// last replica stays disconnected for repl-backlog-ttl. The keys of the pool are then lost. This
-// cost is small: a pool of 100 million keys is 0.2 % of all codes of six characters.
+// The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
+// begins a new history at every restart and every fail-over. It also begins one when the first
+// replica is attached, and when the last replica stays disconnected for repl-backlog-ttl. The cost
+// is small, because a pool of 100 million keys is 0.2 % of all codes of six characters.
 //
-// The batches of a holder stay on record until the holder settles them. If the ledger declares
-// the holder dead, Sweep writes off its batches.
+// The batches of a holder stay on record until the holder settles them. If the ledger declares the
+// holder dead, Sweep abandons its batches.
 //
 // Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
 // +info, and the permissions for the keys and for scripts.
 //
-// All methods may be called concurrently. Each script blocks for at most a second, or until ctx
-// ends. An error that neither this package nor package kgs defines means that Redis cannot be reached or cannot
-// run the script at the moment. The script may or may not have run.
+// All methods may be called concurrently. Each script blocks for at most a second, or until ctx ends. An error
+// that is defined neither in this package nor in package kgs comes from Redis or from the connection. The
+// script may or may not have run.
 type Pool struct {
 	client  redis.UniversalClient
 	cfg     Config
 	keys    []string
 	scripts scripts
 
-	// A Take holds turn while it runs. So only one Take runs at a time, and batch ids reach
-	// Redis in ascending order. A script can therefore recognise a late Take by its old id.
+	// A Take holds turn while it runs. So only one Take runs at a time, and the process sends its
+	// batch ids in ascending order. The script recognises a Take that arrives late by its old id.
 	turn chan struct{}
 	next int64 // id of the next batch; Take keeps it until it has read the reply
 }
@@ -148,8 +149,8 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return b, nil
 }
 
-// Settle reports what happened to the keys of b; see [kgs.Supply]. Redis keeps the lost codes on
-// record until Sweep has reported them to the ledger. So Settle does not wait for the ledger.
+// Settle reports what happened to the keys of b; see [kgs.Supply]. Settle does not wait for the
+// ledger: Redis keeps the lost codes on record, and Sweep reports them to the ledger later.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
 		strings.Join(unused, " "), strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
@@ -159,9 +160,10 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 	return nil
 }
 
-// Release ends the use of the pool by this holder. Call it after the last Settle. If the holder
-// did not read the reply to its last Take, the keys of that batch go back to the pool. The next
-// Sweep writes off any other batch that the holder did not settle.
+// Release ends the use of the pool by this holder. Call it after the last Settle. If the holder did
+// not read the reply to its last Take, the keys of that batch go back to the pool. Release keeps
+// any other unsettled batch on record. A Sweep abandons it after the holder has ended in the
+// ledger.
 func (p *Pool) Release(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return err
@@ -185,7 +187,8 @@ func (p *Pool) lock(ctx context.Context) error {
 
 func (p *Pool) unlock() { <-p.turn }
 
-// run executes one script. If the script refuses, run returns an error of package kgs.
+// run executes one script. If the script refuses, the error is ErrForeign or an error of package
+// kgs.
 func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -205,8 +208,9 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 // opened; [Pool.Status] returns it. If the pool is open for this epoch or a later epoch, Open
 // changes nothing. It fails with [kgs.ErrNoEpoch] if Redis now has a history with another name.
 //
-// Only the worker that began the epoch in the ledger may call Open for it, and only once. A pool
-// that is flushed and opened again for the same epoch has lost the marks of that epoch.
+// Only the worker that began the epoch in the ledger may call Open for it, and only once. A second
+// Open for the same epoch after a flush would be unsafe: the marks of that epoch are lost, so a
+// worker would push a range twice.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
@@ -215,12 +219,13 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 }
 
 // Push appends the codes of the numbers [lo, hi) of r to the pool. codes holds these codes one
-// after the other, without separators. Push returns the next number of r that the pool expects.
+// after the other, without separators. Push returns the new mark of r, which is the next number
+// that the pool expects.
 //
-// If the pool expected the number lo, Push returns the number hi. Otherwise Push pushes nothing
-// and returns the number at which the worker must continue. In this case the reply to an earlier
-// push was lost, or another worker has pushed codes of the same range. So each number of a range is
-// pushed once, even if several workers push the range.
+// If the old mark is lo, Push pushes the codes and returns hi. If the old mark is another number,
+// Push pushes nothing and returns the old mark, at which the worker must continue. The marks differ
+// if the reply to an earlier push was lost, or if another worker has pushed codes of the same
+// range. So each number of a range is pushed once, even if several workers push the range.
 //
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
 // fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else

@@ -147,7 +147,7 @@ func TestRedisPoolSettle(t *testing.T) {
 	p, book := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
 	b := mustTake(t, p, 10)
-	for range 2 { // the second call finds the batch already settled
+	for range 2 { // the second call must change nothing
 		if err := p.Settle(t.Context(), b, b.Codes[4:], b.Codes[:2]); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
@@ -177,7 +177,7 @@ func TestRedisPoolRelease(t *testing.T) {
 	mustPush(t, p, testRange(1, 0, 30))
 	unsettled := mustTake(t, p, 10)
 	mustTake(t, p, 10)
-	p.next-- // as if the reply to that take had been lost
+	p.next-- // simulates a lost reply to the second Take
 	if err := p.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -92,8 +92,8 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 			t.Errorf("Forget by a worker of epoch %d: %v, want %v", epoch, err, want)
 		}
 	}
-	// This is the control. The mark is already deleted. Without the floor, the range is
-	// pushed again.
+	// This is the control. The mark is already deleted, so without the floor the range is pushed
+	// again.
 	p.client.HSet(t.Context(), p.keys[0], "floor", 0)
 	if mark, err := push(t.Context(), p, frozen, 0, 10); mark != 10 || err != nil {
 		t.Errorf("Push without a floor = %d, %v, want 10; this test proves nothing", mark, err)
@@ -114,7 +114,7 @@ func TestRedisPoolSweep(t *testing.T) {
 	if _, err := p.Sweep(t.Context()); !errors.Is(err, book.err) {
 		t.Errorf("Sweep: %v, want the ledger's error", err)
 	}
-	// The holder was only frozen. It can no longer return keys.
+	// The holder was only frozen and settles its batch now, which must have no effect.
 	if err := dead.Settle(t.Context(), lost, lost.Codes, nil); err != nil {
 		t.Errorf("Settle of a batch that was written off: %v", err)
 	}

@@ -8,22 +8,24 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The epochs of a ledger follow one another quickly if its workers use several pools, or if two copies of a database use one pool. Each
-// new epoch abandons the keys of a pool. Therefore a worker opens no epoch because of another worker's epoch if the list has at least
-// this number of epochs that are younger than a day, unless the last one is old enough.
+// If the workers of a ledger use several pools, or if two copies of a database use one pool, each worker replaces the epoch of the
+// other one again and again. Each new epoch abandons the keys of a pool. Therefore a list may have only a few epochs in 24 hours
+// (countEpochs). When it has reached this number, a worker replaces an epoch of another worker only if the last epoch is at least as
+// old as the wait: firstWait, doubled with each further epoch, and at most maxWait.
 const (
-	maxEpochs = 4 // if the epoch of the pool is older than that of the ledger
-	maxSkips  = 2 // if it is newer, because the ledger then also skips numbers
+	maxEpochs = 4 // number of epochs if the pool has an older epoch than the ledger
+	maxSkips  = 2 // number of epochs if the pool has a newer epoch; smaller, because the ledger then also skips numbers
 
 	countEpochs = 24 * time.Hour
-	firstWait   = 10 * time.Minute // doubles with each further epoch
+	firstWait   = 10 * time.Minute
 	maxWait     = time.Hour
 )
 
 // errSeveralPools means that other workers open epochs of this ledger for another pool.
 var errSeveralPools = errors.New("the ledger has too many new epochs: several pools, or copies of one database, are in use at the same time")
 
-// mayReplace returns errSeveralPools, and raises the alarm, if the list has had too many epochs to open another one now.
+// mayReplace returns nil if the worker may open a new epoch now. most is maxEpochs or maxSkips. If the worker must wait,
+// mayReplace raises the alarm and returns errSeveralPools.
 func (s *Filler) mayReplace(ctx context.Context, most int) error {
 	recent, last, err := s.ledger.RecentEpochs(ctx, countEpochs)
 	if err != nil || recent < most {

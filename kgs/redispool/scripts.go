@@ -4,21 +4,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keyNames returns the names of the Redis keys of a pool, in the order of KEYS in every script.
-// All names have the same hash tag, so that a Redis Cluster keeps them in one slot. The tag of list 0
+// keyNames returns the names of the Redis keys of a pool, in the order of KEYS in every script. All
+// names have the same hash tag, so that a Redis Cluster keeps all keys in one slot. The tag of list 0
 // is the name of the pool.
 //
 //	state    hash, with these fields:
 //	           run              the history for which the pool is open
 //	           epoch            the epoch for which the pool is open
 //	           floor            the pool refuses ranges with ids below it
-//	           popped           codes popped from the head of the list in this epoch
+//	           popped           codes that servers took from the head of the list in this epoch
 //	           pushed           codes that workers pushed in this epoch
 //	           range            the highest range id that was ever pushed
 //	           next:<length>    the highest number that was ever pushed, plus one
 //	           owner            the database whose ledger fills the pool
 //	           claimed          the time, in seconds, at which a worker of the owner last confirmed the owner
-//	           damaged          why a program found that the pool was altered
+//	           damaged          the value because of which a program considers the pool altered
 //	           mark:<range id>  the next number to push of a range in progress
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
@@ -28,8 +28,8 @@ import (
 //	takes    hash: holder -> the last batch id that the holder requested; an entry needs
 //	         about 60 bytes and stays for the rest of the epoch
 //
-// The fields range and next:<length> are the high-water mark of the pool. They survive a new
-// epoch, because the ledger may come back from an older state.
+// The fields range and next:<length> are the high-water mark of the pool. They survive a new epoch,
+// because the ledger needs them if its database comes back from an older state.
 func keyNames(prefix, tag string) []string {
 	prefix += ":{" + tag + "}:"
 	return []string{
@@ -38,19 +38,20 @@ func keyNames(prefix, tag string) []string {
 	}
 }
 
-// scriptHead begins every script. It defines names and reads the current history of the data.
+// scriptHead begins every script. It defines names and reads the name of the current history; see
+// the package comment.
 //
-// The history is the replication id of Redis, not the run_id of the process. Redis draws a new
-// replication id when it starts, and when a replica becomes a master. So this id names one
-// unbroken history of the data. The run_id stays the same in a fail-back, where a master is
-// demoted, copies the older data of the replica and is promoted again. Redis reports the run_id in
-// 11 us and the replication id in 4 us.
+// The name is the replication id of Redis. The run_id of the Redis process would not be sufficient,
+// because it stays the same in a fail-back: a master is demoted, copies the older data of a replica
+// and is promoted again. The replication id changes then. Redis reports the run_id in 11 us and the
+// replication id in 4 us.
 const scriptHead = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
--- Another database owns the pool while its workers confirm this, and for a minute after that.
+-- isForeign: another database owns the pool.
+-- isLeft: its workers have not confirmed this for a minute, so another database may take the pool over.
 local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
@@ -80,16 +81,18 @@ if mine < tonumber(epoch) then return redis.error_reply('FENCED a newer epoch wa
 if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of an older epoch') end
 `
 
-// scriptTake moves up to n codes from the list to a batch. Arguments: holder, batch id, n.
+// scriptTake moves up to n codes from the list to a batch, and returns them. Arguments: holder,
+// batch id, n.
 //
-// If the holder has used the batch id before, the script returns the batch on record. It returns
-// nothing if that batch is settled. This happens when a holder repeats a Take and settles the
-// batch, and the original request arrives only then. No client waits for its reply.
+// If the holder has used the batch id before, the script returns the batch on record. If that batch
+// is already settled, the script returns no codes: this request is then the first attempt of a
+// Take, it arrives after the holder has repeated the Take and settled the batch, and no client
+// waits for its reply.
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
-// Redis at its maxmemory limit refuses a script whose first write may grow the data. It does not
-// refuse any later write. LPOP comes first because it does not grow the data.
+// LPOP is the first write because it does not grow the data. Redis at its maxmemory limit refuses a
+// script whose first write may grow the data. It accepts every later write of the script.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
@@ -108,13 +111,13 @@ return blob
 // for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
 // codes, the first code of the batch.
 //
-// A batch that is not on record was already settled, or Sweep has moved it to the write-offs. If
-// the record does not begin with the given first code, it is not the batch to settle: a delayed
-// Take of an earlier epoch created it in this epoch under the same id. If there is no record, or
-// the record has other codes, the script changes nothing.
+// The script changes nothing in two cases. A batch that is not on record was already settled, or
+// Sweep has moved it to the write-offs. A record that does not begin with the given first code is
+// another batch: a Take of an earlier epoch arrived late and created it in this epoch under the
+// same id.
 //
-// If the holder crashes before this script, Sweep writes off the whole batch. After this script,
-// Sweep writes off only the lost codes.
+// If the holder crashes before this script, Sweep abandons the whole batch. After this script,
+// Sweep abandons only the lost codes.
 const scriptSettle = scriptGuard + `
 local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
 local codes, first = redis.call('HGET', batches, field), ARGV[6]
@@ -127,12 +130,12 @@ return 1
 `
 
 // scriptRelease ends the use of the pool by a holder. Arguments: holder, the id of its next batch.
-// A batch is on record under this id if Redis ran the holder's last Take but the reply was lost.
-// The holder has none of these codes, so they go back to the list.
+// If the reply to the last Take of the holder was lost, a batch is on record under this id. The
+// holder never received these codes, so they go back to the list.
 //
-// The entry in takes stays, because a Take that the holder no longer waits for may still arrive.
-// Without the entry, this Take would count as new, and would overwrite a batch that is on record
-// under its id.
+// The entry in takes stays, because an earlier Take of the holder may still arrive late. Without
+// the entry, the script would treat this Take as new and would overwrite a batch that is on record
+// under the same id.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
 local unread = redis.call('HGET', batches, field)
@@ -147,8 +150,8 @@ return redis.call('HKEYS', batches)
 `
 
 // scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot
-// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder may
-// only have been frozen, and one of its old Takes may still arrive.
+// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder that
+// was only frozen continues, and one of its old Takes may still arrive.
 const scriptWithdraw = scriptGuard + `
 local dead = {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
@@ -178,12 +181,11 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
 // codes as one text.
 //
-// Numbers may exceed 2^53, and Lua cannot compare such numbers exactly. So marks stay strings. The
-// script only compares the argument `from` with the mark for equality. It pushes nothing if they
-// differ.
+// If the argument `from` differs from the mark, the script pushes nothing and returns the mark.
+// Both are strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
 //
-// The script pushes the codes and sets the mark together. After a crash of the worker, Redis has
-// done both or neither.
+// The script pushes the codes and sets the mark together. Redis does both or neither, even if the
+// worker crashes.
 //
 // struct.unpack splits the text in C, 200 codes at a time; see BenchmarkRedisPush. The numbers in
 // next:<length> have leading zeros, so that they can be compared as strings.
@@ -217,10 +219,10 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the
-// history `run` for this epoch. So the script refuses if Redis now has another history. The caller
-// must then read the status again. The script keeps only the high-water mark, without values that no program writes. It refuses while
-// another database owns the pool.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for this epoch. If
+// Redis now has another history, the script refuses, and the caller must read the status again. The script also refuses while another
+// database owns the pool. It keeps only the high-water mark. It drops a value of the high-water mark that no program can have
+// written.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
@@ -244,15 +246,15 @@ redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0,
 return 1
 `
 
-// scriptClaim confirms that the database of the calling worker owns the pool. A pool of an older version has no owner, and
-// gets one.
+// scriptClaim confirms that the database of the calling worker owns the pool. A pool that an older release opened has no
+// owner. The script then makes this database the owner.
 const scriptClaim = scriptGuard + `
 redis.call('HSET', state, 'owner', me, 'claimed', redis.call('TIME')[1])
 return 1
 `
 
-// scriptDamage records that the pool was altered. Then every script refuses the pool until a worker begins a new epoch.
-// Argument: the reason.
+// scriptDamage records that the pool was altered. From then on the other scripts refuse the pool, until a worker begins
+// a new epoch. Argument: the reason.
 const scriptDamage = scriptGuard + `
 redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
@@ -261,8 +263,8 @@ return 1
 // scriptStatus returns the history, whether the pool is open, the length of the list, the
 // maxmemory-policy, and all fields of state.
 //
-// In a Cluster, a separate command for the policy could reach a node that does not have the pool.
-// So the script reads the policy itself, which takes Redis another 16 us.
+// The script reads the policy itself, which takes Redis 16 us more. In a Cluster, a separate
+// command could reach a node that does not have the pool.
 const scriptStatus = scriptHead + `
 local isOpen = opened and 'open' or ''
 if opened ~= run then isOpen = '' end
@@ -274,10 +276,10 @@ return {run, isOpen, redis.call('LLEN', keys), policy, redis.call('HGETALL', sta
 // scriptRead returns a part of the pool. Arguments: epoch, position, n. In the first call, the
 // epoch and the position are empty.
 //
-// A position counts from the first code that was pushed in this epoch, so a Take between two
-// calls does not shift it. The call that reaches the end of the list also returns all batches.
-// Every code that was in the pool at the first call is then in one of the replies, or has left the
-// pool since.
+// A position counts from the first code that was pushed in this epoch, so a Take between two calls
+// does not shift it. The call that reaches the end of the list also returns all batches and all
+// write-offs. So every code that was in the pool at the first call is in one of the replies, or has
+// left the pool since.
 const scriptRead = scriptGuard + `
 if ARGV[1] ~= '' and ARGV[1] ~= epoch then return redis.error_reply('FENCED a newer epoch was opened') end
 local popped, n = tonumber(redis.call('HGET', state, 'popped')), tonumber(ARGV[3])

@@ -11,11 +11,12 @@ const (
 	slots = 16384
 )
 
-// tag returns the hash tag of a list. List 0 has the name of the pool as its tag. The slots of the
-// lists follow the van der Corput sequence in base 3 (van der Corput, "Verteilungsfunktionen",
-// 1935), which starts at the slot of list 0. So the first three lists are a third of all slots apart,
-// and every number of lists is spread evenly. The nodes of a Cluster usually have ranges of
-// consecutive slots, so consecutive lists are on different masters.
+// tag returns the hash tag of a list. The tag decides in which slot of a Cluster, and so on which
+// master, the list is. The lists must be on different masters. A master usually has consecutive
+// slots, so tag spreads the lists evenly over all slots, for any number of lists. List 0 has the name
+// of the pool as its tag. From its slot on, the slots of the lists follow the van der Corput sequence
+// in base 3 (van der Corput, "Verteilungsfunktionen", 1935). For example, the first three lists are a
+// third of all slots apart.
 func tag(name string, list int) string {
 	if list == 0 {
 		return name
@@ -23,14 +24,15 @@ func tag(name string, list int) string {
 	want := (slotOf(name) + corput(list)) % slots
 	begin := name + "/" + strconv.Itoa(list) + "."
 	crc := crc16(0, begin)
-	for i := 0; ; i++ { // one of 16384 numbers fits on average
+	for i := 0; ; i++ { // takes 16384 attempts on average
 		if number := strconv.Itoa(i); int(crc16(crc, number))%slots == want {
 			return begin + number
 		}
 	}
 }
 
-// corput returns element n of the van der Corput sequence in base 3, as a number of slots, rounded up.
+// corput returns element n of the van der Corput sequence in base 3, multiplied by the number of slots
+// and rounded up.
 func corput(n int) int {
 	numerator, denominator := 0, 1
 	for ; n > 0; n /= 3 {
@@ -42,8 +44,8 @@ func corput(n int) int {
 // slotOf returns the slot of the keys with a hash tag.
 func slotOf(tag string) int { return int(crc16(0, tag)) % slots }
 
-// crc16 continues the checksum crc of a text with a further text. It is the CRC-16/XMODEM of the
-// Redis Cluster specification.
+// crc16 returns the CRC-16/XMODEM of the Redis Cluster specification. crc is the checksum of the
+// preceding text, or 0.
 func crc16(crc uint16, text string) uint16 {
 	for i := range len(text) {
 		crc ^= uint16(text[i]) << 8

@@ -28,9 +28,8 @@ type poolChunk struct {
 	parts []string
 }
 
-// again repeats a read until Redis answers, up to readTries times. A repetition is safe, because
-// a read changes nothing. Only audits use again, because the creation of a link cannot wait that
-// long.
+// again repeats a read until Redis answers, up to readTries times. A repetition is safe, because a
+// read changes nothing. Only audits use again, because it may take several seconds.
 func again(ctx context.Context, read func() error) (err error) {
 	for range readTries {
 		err = read()
@@ -46,10 +45,10 @@ func again(ctx context.Context, read func() error) (err error) {
 //
 //   - A code that stays in the pool is yielded at least once. If it moves within the pool, it
 //     may be yielded twice.
-//   - A code that is taken and linked during the snapshot may be missing. So an audit reads the
-//     links after the pool.
-//   - A code that is pushed during the snapshot may be missing. So an audit reads the ledger before
-//     the pool.
+//   - A code that is taken and linked during the snapshot may be missing. The audit still finds it,
+//     because it reads the links after the pool.
+//   - A code that is pushed during the snapshot may be missing. The audit still finds it, because
+//     it reads the ledger before the pool.
 //
 // Snapshot ends at the first error. The error is [kgs.ErrFenced] if a new epoch began.
 func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {

@@ -19,15 +19,15 @@ type Status struct {
 	RunID     string               // names the current history of the data; see Pool
 	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
-	Cause     string               // why the pool needs an operator, from [Config].Alarm; "" if it needs none
+	Cause     string               // why the pool needs an operator, as [Config].Alarm reports it; "" if it needs none
 }
 
-// Evicts reports whether Redis may evict keys that no server took.
+// Evicts reports whether Redis may evict keys when its memory is full. Such keys would be lost.
 func (s Status) Evicts() bool {
 	return s.Policy != "" && s.Policy != "noeviction"
 }
 
-// Unsafe returns why the pool may lose keys that no server took, or why it needs an operator. It returns "" for a safe pool.
+// Unsafe returns why the pool may lose keys or needs an operator. It returns "" for a safe pool.
 func (s Status) Unsafe() string {
 	if !s.Evicts() {
 		return s.Cause
@@ -44,7 +44,7 @@ type statusReply struct {
 	Status
 	state  string // "open", "foreign" or ""
 	owner  string // the database that owns the pool
-	damage string // why the pool must have been altered; "" if it was not
+	damage string // a value that no program writes, as a sentence; "" if there is none
 }
 
 // parseStatus parses a reply of scriptStatus.
@@ -104,7 +104,7 @@ func (s *statusReply) set(name, value string) {
 // maxCount is greater than every epoch, range id and number of keys that a program writes. Lua represents it exactly.
 const maxCount = 1 << 52
 
-// number returns the number in a field. If the value is not a number from 0 to most, it returns 0 and notes that the pool is damaged.
+// number returns the number in a field. If the value is not a number from 0 to most, number returns 0 and sets s.damage.
 func (s *statusReply) number(name, value string, most int64) int64 {
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 || n > most {
@@ -114,13 +114,14 @@ func (s *statusReply) number(name, value string, most int64) int64 {
 	return n
 }
 
-// ErrForeign means that another database owns the pool. It wraps [kgs.ErrNoEpoch], because this process has no pool.
+// ErrForeign means that another database owns the pool. It wraps [kgs.ErrNoEpoch], because this process gets no keys
+// from the pool either.
 var ErrForeign = fmt.Errorf("the pool in Redis belongs to the ledger of another database: %w", kgs.ErrNoEpoch)
 
-// Status returns the state of the pool. If the error is [kgs.ErrNoEpoch], Keys, RunID, HighWater
-// and Policy are valid, because a worker needs them to open a new epoch. A pool with a value that no program writes was altered. Status
-// then raises the alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new epoch. It returns [ErrForeign] if another database
-// owns the pool.
+// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause is valid. If the
+// error is [kgs.ErrNoEpoch] itself, Keys, RunID, HighWater and Policy are valid, because a worker needs them to open a new epoch. If
+// the pool has a value that no program writes, Status raises the alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new
+// epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
@@ -146,8 +147,9 @@ func (p *Pool) Status(ctx context.Context) (Status, error) {
 	return s.Status, nil
 }
 
-// withoutInvalid returns the codes without strings that no worker pushes. If there are such strings, the pool was altered:
-// withoutInvalid then raises the alarm and marks the pool as damaged, so that a worker begins a new epoch.
+// withoutInvalid returns codes without the strings that cannot be codes. If there are such strings, somebody has altered
+// the pool. In this case withoutInvalid raises the alarm and marks the pool as damaged, so that a worker begins a new
+// epoch.
 func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, error) {
 	invalid := func(code string) bool { return !p.cfg.Space.IsCode(code) }
 	first := slices.IndexFunc(codes, invalid)
@@ -163,8 +165,8 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 	return slices.DeleteFunc(slices.Clone(codes), invalid), nil
 }
 
-// Claim confirms that the database of this process owns the pool. Workers call it every few seconds. Without a confirmation for a
-// minute, the worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if the pool is not open.
+// Claim confirms that the database of this process owns the pool. Workers call it every few seconds. If no worker confirms it for
+// a minute, a worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if the pool is not open.
 func (p *Pool) Claim(ctx context.Context) error {
 	if err := p.run(ctx, p.scripts.claim).Err(); err != nil {
 		return fmt.Errorf("confirm the owner of the pool: %w", err)

@@ -51,8 +51,8 @@ func TestRedisPoolStatus(t *testing.T) {
 	}
 }
 
-// TestRedisPoolRefusesUnexpectedReplies checks that a reply of another form is an error. A panic
-// would end the program.
+// TestRedisPoolRefusesUnexpectedReplies checks that a reply of another form causes an error and not
+// a panic.
 func TestRedisPoolRefusesUnexpectedReplies(t *testing.T) {
 	t.Parallel()
 	p, _ := newTestPool(t, testenv.Redis(t), "holder")

@@ -9,13 +9,13 @@ import (
 	"keypool/kgs"
 )
 
-// Sweep writes off the batches of dead holders, and the keys that were settled as lost. It
-// returns how many keys belonged to dead holders.
+// Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns
+// how many keys of dead holders it abandoned.
 //
-// Sweep works in three steps. It moves a batch to the write-offs. It reports the codes to the
-// ledger. Then it deletes the write-off from Redis. The holder may only have been frozen, but it
-// cannot settle a batch that is in the write-offs. After a crash between two steps, the next Sweep
-// of any process continues. The ledger counts a code that is reported twice only once.
+// Sweep works in three steps. It moves a batch to the write-offs, so that a holder that was only
+// frozen cannot settle the batch. It reports the codes to the ledger. Then it deletes the write-off
+// from Redis. After a crash between two steps, the next Sweep of any process continues. It may
+// report codes a second time, which the ledger ignores.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	if err := p.withdraw(ctx); err != nil {
 		return 0, fmt.Errorf("write off the batches of dead holders: %w", err)
@@ -40,9 +40,9 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	}
 }
 
-// withdraw moves the batches of dead holders to the write-offs. It reads the pool before the
-// ledger. The ledger records a holder before the holder takes keys from the pool. So a holder that
-// is not in the ledger is dead.
+// withdraw moves the batches of dead holders to the write-offs. A holder is dead if it has a batch
+// in the pool but is not in the ledger. This is certain because the ledger records a holder before
+// the holder takes keys, and because withdraw reads the pool before the ledger.
 func (p *Pool) withdraw(ctx context.Context) error {
 	fields, err := p.run(ctx, p.scripts.holders).StringSlice()
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Pool) withdraw(ctx context.Context) error {
 	return p.run(ctx, p.scripts.withdraw, args...).Err()
 }
 
-// abandon reports codes to the ledger. It leaves out strings that are no codes.
+// abandon reports codes to the ledger. It leaves out strings that cannot be codes.
 func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error {
 	codes, err := p.withoutInvalid(ctx, codes)
 	if err != nil {

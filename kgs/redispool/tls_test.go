@@ -49,7 +49,7 @@ func TestClientUsesTheCertificatesOfItsURL(t *testing.T) {
 	}
 }
 
-// A renewed certificate needs no restart.
+// A program uses a renewed certificate without a restart.
 func TestClientReadsItsCertificateForEachConnection(t *testing.T) {
 	t.Parallel()
 	own, other := testenv.NewAuthority(t), testenv.NewAuthority(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// parseURL parses the addresses itself, because a net/url URL has only one host. It returns no
-// error of net/url, because such an error quotes its input, which may contain the password.
+// parseURL parses the URL of a Redis; see [ParseURL]. A net/url URL has only one host, so parseURL
+// splits the addresses itself. An error of net/url quotes its input, which may contain the
+// password, so parseURL returns its own errors.
 func parseURL(raw string) (*redis.UniversalOptions, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	if scheme != "redis" && scheme != "rediss" {
