@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// State is the state of the pool as the dead man's switch assesses it.
+// State is the state of a pool in the judgement of a [DeadMan].
 type State string
 
 // The states, from best to worst.
@@ -45,24 +45,24 @@ type DeadManConfig struct {
 }
 
 // DeadMan is a dead man's switch for a pool. It watches the size of the pool rather than the
-// health of the worker. A running worker may fail to reach Redis, fail every push, or loop
-// without work.
+// worker, because a worker that runs may still push no keys: it may fail to reach Redis, fail every
+// push, or loop without work.
 //
-// The pool may be low while it fills for the first time in an epoch, as long as it grows. A pool
-// that the switch cannot read for 10 s counts as empty. The switch also watches the runway. It
-// raises an alarm when no keys arrive and the pool will be empty soon, however full the pool is
-// now.
+// A pool that fills for the first time in an epoch causes no alarm while it grows. A pool that the
+// switch cannot read for 10 s counts as empty. The switch also watches the runway, which is the
+// time until the pool is empty at the current rate. If no keys arrive and the runway is short, the
+// switch raises an alarm, however full the pool is.
 type DeadMan struct {
 	cfg DeadManConfig
 
 	mu    sync.Mutex
 	last  Judgement
-	level State // state without regard to Observation.Unsafe
+	level State // state that follows from the size of the pool alone, even if Observation.Unsafe is set
 
 	seenAt    time.Time // time of the last successful look at the pool
 	peak      int64     // highest number of keys observed while the pool fills
 	grewAt    time.Time // time at which the filling pool last grew
-	supply    int64     // keys that workers have pushed in this epoch
+	supply    int64     // keys that workers had pushed in this epoch at the last look
 	arrivedAt time.Time // time at which a key last arrived or the pool was last full
 	taken     kgs.Meter // rate at which all servers take keys
 
@@ -74,12 +74,11 @@ type DeadMan struct {
 // Observation is the result of one look at the pool.
 type Observation struct {
 	kgs.PoolStatus
-	Policy string // how the server of the pool acts when its memory is full; "" if the server does not report it
-	Unsafe string // reason why the pool may lose keys that no server took; "" for a safe pool
+	Policy string // what the server of the pool does when its memory is full; "" if the server does not report it
+	Unsafe string // reason why the pool may lose keys or needs an operator; "" for a safe pool
 }
 
-// Judgement is the last observation of the switch, and the state that the switch derives from
-// it.
+// Judgement is the last observation of the switch and the state that follows from it.
 type Judgement struct {
 	State State
 	Since time.Time // time at which State last changed
@@ -91,9 +90,9 @@ type Judgement struct {
 // LeastRate is the rate, in keys per second, below which a service counts as idle.
 const LeastRate = 0.01
 
-// Runway returns the seconds until the pool is empty at the current rate if no more keys arrive.
-// The runway of an empty pool is 0. The runway is unknown while no server takes keys, which includes an empty pool
-// from which no key was taken, and while the switch cannot read the pool.
+// Runway returns the seconds until the pool is empty at the current rate if no more keys arrive. The runway of an
+// empty pool is 0. It is unknown while the switch cannot read the pool, while no server takes keys, and in an
+// epoch in which no key was taken.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:

@@ -19,7 +19,7 @@ type brokenPool struct {
 	fills                atomic.Int64
 	prepare, fill        error
 	spin                 bool
-	trickle              bool // if true, one key arrives every ten seconds, which is far too few
+	trickle              bool // if true, one key arrives every ten seconds, although servers take ten a second
 }
 
 func (p *brokenPool) Prepare(context.Context) error { return p.prepare }
@@ -139,8 +139,8 @@ func TestDeadManReportsAMissingWorker(t *testing.T) {
 	})
 }
 
-// These are the controls. The switch does not give up while keys arrive, even if too few keys
-// arrive.
+// These are the controls of TestDeadManGivesUpAfterFutileRestarts. The switch does not give up
+// while keys arrive, even if too few keys arrive.
 func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
@@ -174,8 +174,8 @@ func TestDeadManWithoutGiveUpContinuesToRestart(t *testing.T) {
 	}
 }
 
-// A Redis that crashes every few seconds causes one epoch after another. A few keys arrive in
-// each epoch. The switch must not mistake that for a pool that is filling.
+// A Redis that crashes every few seconds causes one epoch after another, and a few keys arrive in
+// each epoch. The switch must page, although the pool grows within each epoch.
 func TestDeadManPagesWhenNewEpochsNeverFill(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()

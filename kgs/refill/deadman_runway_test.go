@@ -31,7 +31,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 func TestDeadManAlarmsOnShortRunway(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
-	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // levels that the pool reaches only seconds before it is empty
+	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // so low that the alarms for a short runway come first
 	states := drained(d, 90, 10, 0)
 	for state, limit := range map[State]float64{StateRestart: restartRunway, StatePage: pageRunway} {
 		j, seen := states[state]
@@ -42,7 +42,8 @@ func TestDeadManAlarmsOnShortRunway(t *testing.T) {
 	}
 }
 
-// The switch raises no alarm for a pool that receives any keys, or that needs no keys.
+// A short runway causes no alarm if keys arrive, even if too few arrive. It causes no alarm after a
+// burst either, when the pool is full.
 func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]int64{"fewer keys arrive than are taken": 2, "as many keys arrive as are taken": 10} {

@@ -30,7 +30,7 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 	}
 	keys := pool.Keys
 	if !known {
-		keys = 0 // a pool that lost its state may still report keys, but servers cannot take them
+		keys = 0 // if the pool lost its state, pool.Keys counts keys that servers cannot take
 	}
 	if known || pool.Unsafe != "" || now.Sub(d.seenAt) >= stillAfter {
 		state, why := d.assess(now, keys)
@@ -47,8 +47,8 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 // which servers take keys.
 func (d *DeadMan) see(now time.Time, pool Observation) {
 	if pool.Epoch != d.last.Pool.Epoch { // a new pool, which has never been full
-		// A pool that was still filling keeps its timers, because a series of epochs that never fill
-		// the pool is not progress.
+		// A pool that was still filling keeps its timers. A series of epochs that never fill the
+		// pool must not look like progress.
 		if d.level != StateFilling {
 			d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
 		}
@@ -66,8 +66,8 @@ func (d *DeadMan) see(now time.Time, pool Observation) {
 	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.taken.Rate()
 }
 
-// assess returns the state of a pool that holds the given number of keys, and the reason. The
-// caller passes 0 keys for a pool that the switch cannot read.
+// assess returns the state of a pool that holds the given number of keys, and the reason for the
+// state. keys is 0 if the switch cannot read the pool.
 func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 	if d.level == StateFilling && d.fills(now, keys) {
 		return StateFilling, ""
@@ -123,8 +123,7 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 
 // due returns the action to take now. When the pool gets low, the switch restarts the worker at
 // once. It repeats the restart after growing gaps. It gives up if no key arrives after several
-// restarts. An unsafe pool alone requires no action here, because a new worker does not make it
-// safe.
+// restarts. due ignores Observation.Unsafe, because a new worker does not make a pool safe.
 func (d *DeadMan) due(now time.Time) action {
 	if !d.level.Alarm() {
 		d.restartAt, d.gap, d.restarts = time.Time{}, firstRestartGap, 0

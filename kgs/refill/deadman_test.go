@@ -20,7 +20,8 @@ func newTestSwitch() *DeadMan {
 	})
 }
 
-// look is one observation, made one second after the previous one, and the expected reaction.
+// look is one observation and the expected reaction. Each look is one second after the previous
+// one.
 type look struct {
 	keys   int64
 	epoch  int64
@@ -92,8 +93,7 @@ func repeat(n int, l look) (looks []look) {
 	return looks
 }
 
-// The switch has no information about the worker. It detects a running worker that pushes no
-// keys by observing the pool alone.
+// The switch observes only the pool. It must still detect a running worker that pushes no keys.
 func TestDeadManRestartsAndPages(t *testing.T) {
 	t.Parallel()
 	d, registry := newTestSwitch(), prometheus.NewRegistry()
@@ -115,7 +115,8 @@ func TestDeadManRestartsAndPages(t *testing.T) {
 	}
 }
 
-// A pool that cannot be read may still give a reason why it needs an operator. The switch then does not wait.
+// A pool that cannot be read may still report why it needs an operator. The switch must then page at once,
+// and not after 10 s.
 func TestDeadManPagesAtOnceForUnsafePoolThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()

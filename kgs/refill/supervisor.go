@@ -28,9 +28,9 @@ type Supervisor struct {
 	worker Runner
 }
 
-// NewSupervisor returns a supervisor that calls build for every worker it runs. Each worker of a
-// shared pool must have a distinct holder name in the ledger. Another worker can then take over
-// the ranges of a worker that hangs.
+// NewSupervisor returns a supervisor that calls build for every worker it runs. Workers of a shared
+// pool must have different holder names in the ledger, so that a new worker can take over the
+// ranges of a worker that hangs.
 func NewSupervisor(build func() Runner, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
@@ -53,7 +53,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.log.Warn("the replaced worker failed or did not end in time", slog.Any("error", err))
 		}
 		select {
-		case <-s.restart: // a request that was meant for the worker that has just ended
+		case <-s.restart: // discard a request that was meant for the worker that has just ended
 		default:
 		}
 		s.mu.Lock()

@@ -23,10 +23,10 @@ import (
 )
 
 // Filler pushes keys to one kind of pool. Only one goroutine uses a Filler at a time. The caller
-// may repeat a failed call. The part of the call that took effect is neither lost nor repeated.
+// may repeat a failed call. If a part of the failed call took effect, the repetition does the rest.
 type Filler interface {
 	// Prepare makes the pool ready to be filled. If the pool lost its state, Prepare opens a new
-	// epoch. It may also take back the keys that dead holders had reserved.
+	// epoch (see package kgs). It may also make the reserved keys of dead holders available again.
 	Prepare(ctx context.Context) error
 	// Len returns how many keys the pool holds. It changes nothing.
 	Len(ctx context.Context) (int64, error)
@@ -34,8 +34,8 @@ type Filler interface {
 	// earlier, which can be more than n keys. It returns how many keys arrived, even if it also returns
 	// an error.
 	Fill(ctx context.Context, n int64) (int64, error)
-	// Release releases the keys that are reserved but not yet pushed, so that the next worker can
-	// take them over at once. A worker calls Release when it stops.
+	// Release ends the use of the Filler. The next worker can then take over at once the keys that
+	// are reserved but not yet pushed. A worker calls Release when it stops.
 	Release(ctx context.Context) error
 }
 
@@ -45,7 +45,7 @@ type WorkerConfig struct {
 	Capacity int64         // keys in a full pool
 	LowWater int64         // the worker refills a pool with fewer keys; default 9/10 of Capacity
 	Chunk    int64         // number of keys pushed at a time; default 1/20 of Capacity, between 1,000 and 200,000
-	Interval time.Duration // time between two looks at the pool; default 200 ms
+	Interval time.Duration // time between two checks of the size of the pool; default 200 ms
 	Timeout  time.Duration // longest duration of the push of one chunk; default 10 s
 	Logger   *slog.Logger
 	Metrics  *kgs.Metrics
@@ -115,7 +115,7 @@ func (w *Worker) fill(ctx context.Context) error {
 }
 
 // step pushes one chunk if the pool holds fewer than mark keys. done is true if the pool holds enough
-// keys, or if no key arrived. Without the second condition, fill would repeat the step without a pause.
+// keys. It is also true if no key arrived, so that fill does not repeat the step without a pause.
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()

@@ -153,8 +153,8 @@ func (s *hungFiller) Prepare(context.Context) error {
 	return errors.New("too late")
 }
 
-// A restart that is requested while the supervisor waits for a hung worker applies to that
-// worker. The restart must not replace the next worker too.
+// The test requests a second restart while the supervisor waits for a worker that hangs. This
+// restart must not replace the new worker.
 func TestSupervisorReplacesAHungWorkerOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}

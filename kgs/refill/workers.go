@@ -31,8 +31,9 @@ func (w Workers) Rate() (sum float64) {
 	return sum
 }
 
-// Share returns the capacity of one of n lists of a pool. The capacities of all lists add up to the capacity
-// of the pool. A list with a number of n or above has a capacity of 0, so that its worker pushes no keys.
+// Share returns the capacity of one list of a pool with n lists. The capacities of all lists add up to the
+// capacity of the pool. If the number of lists was reduced, a list may have a number of n or above. Its
+// capacity is 0, so that its worker pushes no keys.
 func Share(capacity int64, list, n int) int64 {
 	if list >= n {
 		return 0
