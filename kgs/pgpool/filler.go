@@ -17,20 +17,21 @@ const (
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
-	// leastDrawn is the least number of codes whose share of new codes is a measurement.
+	// leastDrawn is the smallest number of drawn codes from which a Filler judges whether the space
+	// is crowded.
 	leastDrawn = 100
 )
 
 // Filler refills a Pool with random codes. It draws codes and inserts those that are neither in
 // available_keys nor in used_keys. If another process takes a key at the same moment, the filler may
-// insert the code of this key again. Take drops such a code later.
+// insert this key again. Take drops the key later.
 //
 // Any number of fillers may fill one pool at the same time. The database runs their inserts one
-// after the other. Each insert is one transaction. After a crash, either all codes of the insert
-// are in the pool or none.
+// after the other. Each insert is one transaction, so after a crash either all its codes are in the
+// pool or none.
 type Filler struct {
-	// Crowded is called when fewer than half of the codes of a Fill were new, because the space of the codes is then more than half full.
-	// The caller sets it before the first Fill; it may be nil.
+	// Crowded is called when fewer than half of the codes that a Fill drew were new, which means that more than half of all codes of this
+	// length are used or in the pool. The caller sets Crowded before the first Fill. It may be nil.
 	Crowded func()
 
 	pool *Pool

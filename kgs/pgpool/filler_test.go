@@ -109,13 +109,14 @@ func TestPostgresPoolSecondOpenKeepsKeys(t *testing.T) {
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
 	s := k.filler(&kgstest.DrawnCodes{})
-	if err := s.open(t.Context()); err != nil { // a late worker opens the pool a second time
+	if err := s.open(t.Context()); err != nil { // a second worker opens the pool again
 		t.Fatal(err)
 	}
 	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})
 }
 
-// TestFillerReportsCrowdedSpace draws codes of which most are used.
+// TestFillerReportsCrowdedSpace draws the same codes twice. No code of the second Fill is new, so
+// it must call Crowded.
 func TestFillerReportsCrowdedSpace(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

@@ -1,8 +1,8 @@
-// Package pgpool is a pool of random codes in two PostgreSQL tables. The table available_keys
-// holds the codes that can be taken. The table used_keys records the codes that were handed out.
-// The pool takes no numbers from the ledger.
+// Package pgpool is a pool of random codes in two PostgreSQL tables. The table available_keys holds
+// the codes that can be taken. The table used_keys records the codes that were handed out. The pool
+// takes no numbers from the ledger. Package kgs defines batches, holders, epochs and settling.
 //
-// Invariant: a code in used_keys is never handed out again unless its holder returned it unused.
+// Invariant: a code in used_keys is handed out again only after its holder has returned it unused.
 // The unique constraints of both tables enforce this.
 package pgpool
 
@@ -19,14 +19,14 @@ import (
 	"keypool/kgs"
 )
 
-// maxKeys is the most keys that one statement moves. A larger statement would take longer than a
-// server waits for its next batch.
+// maxKeys is the largest number of keys that one statement moves. A larger statement would take
+// longer than a server waits for its next batch.
 const maxKeys = 10_000
 
 // Config selects how a Pool takes keys.
 type Config struct {
 	Holder  string // name of this process; it must be a holder in the ledger while the process runs
-	Reserve bool   // if true, Take only marks keys as reserved, and does not move them to used_keys
+	Reserve bool   // if true, Take marks keys as reserved, and Settle moves the used ones to used_keys
 }
 
 // Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
@@ -41,22 +41,22 @@ type Config struct {
 //     locked row, or find that the row was deleted.
 //   - Take deletes the row and inserts the key into used_keys in one statement. If used_keys
 //     already has the key, because a worker drew the key a second time, Take drops it.
-//   - A key leaves used_keys only when its holder returns it unused. The statement that deletes the
-//     key there makes it available again under a new id, which is larger than all earlier ids. A
-//     holder can only return a key whose id belongs to its batch. So it cannot return a key twice,
-//     and it cannot return a key that another holder has taken since.
+//   - A key leaves used_keys only when its holder returns it unused. The same statement makes the
+//     key available again under a new id, which is larger than all earlier ids. A holder can return
+//     only a key whose id is at most the last id of its batch. So it cannot return a key twice, and
+//     it cannot return a key that another holder has taken since.
 //
-// With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys.
-// While the row is reserved, no other process can take the key, and no worker can insert it
-// again. Take drops a key that it finds in used_keys. The reserved keys of a dead holder become
-// available again, at the earliest 10 minutes after the Take. Some of these keys may have a link
-// already. The primary key of the links rejects such a key, and the server then settles it as used.
-// A holder that was declared dead but still works may also use a key that another holder has used
-// since. The primary key rejects this key too.
+// With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys. While
+// the row is reserved, no other process can take the key, and no worker can insert it again. Take
+// drops a key that it finds in used_keys. The reserved keys of a dead holder become available
+// again, at the earliest 10 minutes after the Take. Two kinds of conflicts are then possible. The
+// dead holder may have used some of these keys already. And if the holder was only frozen, it may
+// later use a key that another holder has used since. In both cases the primary key of the links
+// rejects the second use, and the server settles the key as used.
 //
 // Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
 // no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and
-// processes may call them concurrently, with and without Config.Reserve.
+// processes may call them concurrently, even if only some of the processes set Config.Reserve.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
@@ -72,7 +72,7 @@ func New(db *pgxpool.Pool, cfg Config) *Pool {
 }
 
 // Take takes up to n keys, but at most 10,000. It fails with [kgs.ErrEmpty] when no key is available,
-// and with [kgs.ErrNoEpoch] until a worker has opened the pool.
+// and with [kgs.ErrNoEpoch] when the pool is not open.
 //
 // If the process crashes after Take, or the reply is lost, the keys stay in used_keys without a
 // link. The audit counts them as used without a link. With Config.Reserve they become available again.
@@ -85,7 +85,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return nil, fmt.Errorf("take keys: %w", err)
 		case len(b.Codes) > 0:
 			return b, nil
-		case b.ID > 0: // every key in these rows was used before
+		case b.ID > 0: // every key in these rows was used before; try the next rows
 		case from > 0:
 			p.front.forget()
 		default:
@@ -127,9 +127,8 @@ func (p *Pool) whyEmpty(ctx context.Context) error {
 }
 
 // Settle makes the unused keys of b available again. The other keys are never handed out again. If
-// this holder was declared dead, its keys may have become available before this call, and another
-// holder may have taken them. Settle does not return such keys. If Settle fails, it may be
-// repeated.
+// this holder was declared dead, another holder may have taken keys of b in the meantime. Settle
+// does not return such keys. If Settle fails, the caller may repeat it.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) error {
 	handBack := handBackUsed
 	if p.cfg.Reserve {
@@ -150,7 +149,7 @@ func (p *Pool) settle(ctx context.Context, query string, b *kgs.Batch, codes []s
 	return nil
 }
 
-// allBut returns the codes of the slice all, in the same order, without the codes of the slice some.
+// allBut returns a copy of all without the codes in some. It keeps the order.
 func allBut(all, some []string) []string {
 	left := make(map[string]bool, len(some))
 	for _, v := range some {
@@ -162,10 +161,10 @@ func allBut(all, some []string) []string {
 // frontLife is the longest time for which Take may overlook a free row.
 const frontLife = time.Minute
 
-// front is the id at which the search for free rows begins. The rows with lower ids are deleted
-// and wait for the vacuum. If each Take read them again, Take would become slower over time. The
-// id is only a hint: when a Take fails, its rows become free again, and other Takes may have
-// skipped them. So front is reset to 0 after frontLife.
+// front is the id at which the search for free rows begins. The rows with lower ids are deleted,
+// but they stay in the table until a vacuum. If each Take read them again, Take would become slower
+// over time. The id is only a hint: when a Take fails, its rows become free again, although other
+// Takes have skipped them. Therefore front is reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64
@@ -189,14 +188,14 @@ func (f *front) store(id int64) {
 
 func (f *front) forget() { f.store(0) }
 
-// Status measures the pool without counting its rows. Ids have no gaps, and Take takes rows in
-// the order of their ids. So the size of the pool is the number of ids from its first free row to
-// its last row. This count includes the few rows that a running Take has locked, and the codes that
-// two workers drew at the same moment. Status reads both ids from the table, so it detects a table
-// that was emptied by hand.
+// Status measures the pool without counting its rows. Ids have no gaps, and Take takes rows in the
+// order of their ids. So the size of the pool is the number of ids from its first free row to its
+// last row. The size is slightly too large: it includes rows that a running Take has locked, and
+// ids of codes that two workers drew at the same moment. Status reads both ids from the table, so
+// it detects a table that was emptied by hand.
 //
-// Status fails with [kgs.ErrNoEpoch] if the pool was filled before the database came back from an
-// older state, or before a standby was promoted. The keys in the pool may already have been handed
+// Status fails with [kgs.ErrNoEpoch] if the database came back from an older state, or a standby
+// was promoted, after the pool was filled. The keys in the pool may then already have been handed
 // out.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()

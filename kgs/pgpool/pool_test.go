@@ -19,7 +19,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// keyPool holds the tables of a Pool that is open and empty. Its methods act as processes that use
+// keyPool holds the tables of a Pool that is open and empty. Its methods imitate processes that use
 // the tables.
 type keyPool struct{ *kgstest.KeyTables }
 
@@ -72,8 +72,8 @@ func TestPostgresPoolIsASupply(t *testing.T) {
 	})
 }
 
-// spenders are goroutines that use half of each batch and return the rest. They stop when the sum
-// of their used keys is enough.
+// spenders are goroutines that use half of each batch and return the rest. They stop when they have
+// used enough keys together.
 type spenders struct {
 	mu   sync.Mutex
 	used []string
@@ -100,9 +100,9 @@ func (s *spenders) run(ctx context.Context, p *Pool, enough int) error {
 	return ctx.Err()
 }
 
-// spend runs two workers and two processes with four spenders each. The workers draw from so few
-// codes that they often draw the same code again. spend returns how many keys were used, and how
-// many of them were used more than once.
+// spend runs two workers, and two processes with four spenders each. The workers draw codes of
+// three characters, so they often draw the same code again. spend returns how many keys were used,
+// and how many of them were used more than once.
 func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -156,8 +156,8 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 	}
 }
 
-// This is the control. Without the unique constraint, a key that is drawn again is handed out
-// again.
+// This is the control of TestPostgresPoolsShareNoKey. Without the unique constraint, a key that is
+// drawn a second time is handed out a second time.
 func TestPostgresPoolUniqueConstraintPreventsDuplicates(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

@@ -12,14 +12,15 @@ import (
 
 // Record is the row of a key in the tables of the pool. The zero time stands for "never".
 type Record struct {
-	ID         int64     `json:"id"`       // id of the key in the pool; under KGS_TAKE=reserve, a used key has the last id of its batch
+	ID         int64     `json:"id"`       // id of the key in the pool; with KGS_TAKE=reserve, a used key has the last id of its batch
 	Reserved   bool      `json:"reserved"` // whether a server has reserved the key (KGS_TAKE=reserve)
 	Holder     string    `json:"holder,omitempty"`
 	ReservedAt time.Time `json:"reserved_at,omitzero"`
-	UsedAt     time.Time `json:"used_at,omitzero"` // when a server took the key or, under KGS_TAKE=reserve, used it
+	UsedAt     time.Time `json:"used_at,omitzero"` // when a server took the key; with KGS_TAKE=reserve, when the server settled it as used
 }
 
-// A key that was drawn again is in both tables. The row of used_keys counts, because Take drops the other row.
+// A key that was drawn a second time may be in both tables. findKey returns the row of used_keys, because Take
+// drops the other row.
 const findKey = `SELECT id, false, '', reserved_at, used_at FROM used_keys WHERE key = $1
 	UNION ALL SELECT id, is_reserved, coalesce(holder, ''), reserved_at, NULL FROM available_keys WHERE key = $1 LIMIT 1`
 

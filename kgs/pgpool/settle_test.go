@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// The status counts only those drawn codes that are neither used nor already available.
+// Status must count only those drawn codes that are neither used nor already available.
 func TestPostgresPoolCountsOnlyNewKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -25,8 +25,8 @@ func TestPostgresPoolCountsOnlyNewKeys(t *testing.T) {
 	}
 }
 
-// When two workers draw the same key at the same moment, one worker may make the key available
-// again after it was used.
+// When two workers draw the same key at the same moment, the second worker may make the key
+// available again after it was used. Take must drop such a key.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -37,15 +37,15 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 		k.DrawAgain(kgstest.Codes(0, 6)...)
 		k.fill(kgstest.Codes(0, 6)...)
 		kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, kgstest.Codes(3, 6))
-		k.DrawAgain(kgstest.Codes(0, 6)...) // only used keys and reserved keys
+		k.DrawAgain(kgstest.Codes(0, 6)...) // all of these keys are used or reserved
 		if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrEmpty) {
 			t.Errorf("Take = %v, %v; want ErrEmpty", b, err)
 		}
 	})
 }
 
-// When a process crashes, the keys of its batch are lost. With Config.Reserve, they become available
-// again.
+// When a process crashes, the keys of its batch are lost without Config.Reserve. With
+// Config.Reserve, they become available again.
 func TestPostgresPoolCrashFreesOnlyReservedKeys(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -78,9 +78,9 @@ func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("heir", true)}, kgstest.Codes(10, 20))
 }
 
-// A frozen process settles its batch after another process has reserved some of the keys. Settle
-// must not free the keys of the other process. A key that the frozen process has used must never
-// be handed out again.
+// A process freezes, and another process reserves some of its keys. Then the frozen process
+// continues and settles its batch. Settle must not free the keys of the other process. A key that
+// the frozen process has used must never be handed out again.
 func TestPostgresPoolLateSettleKeepsKeysOfOtherHolder(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -97,11 +97,12 @@ func TestPostgresPoolLateSettleKeepsKeysOfOtherHolder(t *testing.T) {
 	}
 	// The frozen process has used all keys that the heir did not take, except the first.
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("third", true)}, free[:1])
-	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of them
+	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of these keys, so they must not come back
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])
 }
 
-// When a Take fails, its rows become free again. Other Takes have already skipped those rows.
+// When a Take fails, its rows become free again, although other Takes have already skipped them. A
+// later Take must find these rows.
 func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -124,7 +125,7 @@ func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 	})
 }
 
-// Take returns keys in the order in which they were drawn, not in the order of an index.
+// Take must return keys in the order in which they were drawn.
 func TestPostgresPoolKeepsTheOrderOfDraws(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)

@@ -4,9 +4,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The constants are the SQL statements of a Pool. They find a locked row again by its ctid, which
-// does not change while the row is locked. A search by ctid reads the row directly and does not
-// depend on the statistics of the table.
+// The constants are the SQL statements of a Pool. A statement first locks rows and then finds them
+// again by their ctid, which is their place in the table and does not change while they are locked.
+// A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
+// key.
 const (
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
 	// statements have locked. It finds no row in a pool that was filled before the database
@@ -23,8 +24,9 @@ const (
 			ON CONFLICT DO NOTHING RETURNING id, key)
 		SELECT id, coalesce(used.key, '') FROM taken LEFT JOIN used USING (id) ORDER BY id`
 
-	// takeByReserve reserves keys for holder $3. It detects every used key: when a key is
-	// drawn again, its row in used_keys is older than its new row in available_keys.
+	// takeByReserve reserves keys for holder $3 and drops keys that are in used_keys. It misses
+	// none of them: a key that is drawn a second time is in used_keys before it is in
+	// available_keys again.
 	takeByReserve = `WITH ` + freeKeys + `, checked AS MATERIALIZED (
 			SELECT place, id, (SELECT true FROM used_keys WHERE used_keys.key = free.key) AS used FROM free),
 		dropped AS (
@@ -41,9 +43,9 @@ const (
 			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2)
 		INSERT INTO used_keys (id, key) SELECT $2, unnest($1::text[]) ON CONFLICT DO NOTHING`
 
-	// lockPool begins each statement that adds keys. It locks the row of key_pool before the
-	// statement changes rows that another such statement may wait for. locked is a condition
-	// that makes the rest of the statement wait for this lock.
+	// lockPool begins each statement that returns keys. It locks the row of key_pool, so that these
+	// statements run one after the other and cannot deadlock. locked is a condition that makes the
+	// rest of the statement wait for this lock.
 	lockPool = `WITH pool AS MATERIALIZED (SELECT last_id FROM key_pool FOR UPDATE), `
 	locked   = `(SELECT last_id FROM pool) >= 0`
 
@@ -71,11 +73,11 @@ const (
 				ORDER BY reserved_at LIMIT $2 FOR UPDATE SKIP LOCKED)) AND ` + locked + `
 			RETURNING id, key, reserved_at)` + putBack
 
-	// putDrawn makes codes $1 available, in the order in which they were drawn. It leaves out
-	// codes that are available or used already. Only new codes get ids, because Status
-	// measures the pool by its ids. putDrawn does not see the codes that another statement
-	// adds or takes at the same moment. The unique constraints detect such codes, in putDrawn
-	// and in Take.
+	// putDrawn makes codes $1 available, in the order in which they were drawn. It leaves out codes
+	// that are available or used already. Only new codes get ids, because Status measures the pool
+	// by its ids. putDrawn does not see the changes of a statement that runs at the same moment. If
+	// that statement adds or takes one of the codes, the unique constraints detect the code later,
+	// in putDrawn or in Take.
 	putDrawn = `WITH fresh AS MATERIALIZED (
 			SELECT key, row_number() OVER (ORDER BY n) AS n
 			FROM (SELECT key, min(n) AS n FROM unnest($1::text[]) WITH ORDINALITY AS all_drawn (key, n) GROUP BY key) AS drawn
