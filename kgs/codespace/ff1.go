@@ -12,17 +12,19 @@ import (
 // FF1 has ten Feistel rounds for every key size.
 const ff1Rounds = 10
 
-// lanes is the number of inputs that go through the rounds together. Each round needs the AES
-// output of the previous round, so the processor waits if there is only one input. With 16
-// independent inputs, the time for each key is about half. More inputs do not reduce it further.
+// lanes is the number of inputs that go through the rounds together. A round needs the AES output
+// of the previous round, so the processor waits between the rounds of a single input. With 16
+// independent inputs, the time for each key is about half. More inputs do not reduce the time
+// further.
 const lanes = 16
 
 // halves is a string of n numerals, split into the two parts that FF1 uses. a is the value of the
 // first floor(n/2) numerals, and b is the value of the other numerals.
 type halves struct{ a, b uint64 }
 
-// ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8) for one AES
-// key, radix, length and tweak. It is immutable.
+// ff1 is the format-preserving cipher FF1 of NIST SP 800-38G (algorithms 7 and 8) for one AES key,
+// radix, length and tweak. It is immutable. The comments below use the names of the standard: P, Q,
+// B, NUM, b and d.
 //
 // The PRF of a round is an AES-CBC-MAC over the strings P and Q of the standard. Only the last block
 // of Q differs between rounds. This block ends with the round number (one byte) and the half B
@@ -35,15 +37,15 @@ type ff1 struct {
 	hi, lo uint64    // MAC of all blocks before the last block of Q, XORed with the end of the tweak
 }
 
-// newFF1 prepares FF1 for strings of length numerals. It panics if a half does not fit in 63
-// bits. The other methods rely on this limit, because it ensures that a sum of two halves does
-// not overflow and that the PRF output fits in one block.
+// newFF1 prepares FF1 for strings with the given number of numerals. It panics if a half does not
+// fit in 63 bits. Because of this limit, a sum of two halves does not overflow, and the output of
+// the PRF fits in one block.
 func newFF1(block cipher.Block, radix, length int, tweak []byte) *ff1 {
 	u := length / 2
 	f := &ff1{block: block, mod: [2]uint64{power(radix, u), power(radix, length-u)}}
 	f.width = (bits.Len64(f.mod[1]-1) + 7) / 8
 
-	var mac [aes.BlockSize]byte // contains P first, then the MAC
+	var mac [aes.BlockSize]byte // P at first, then the MAC
 	mac[0], mac[1] = 1, 2
 	binary.BigEndian.PutUint32(mac[2:], 1<<24|uint32(radix)) // the constant 1, then the radix in three bytes
 	mac[6], mac[7] = ff1Rounds, byte(u)
@@ -74,16 +76,17 @@ func power(radix, n int) uint64 {
 	return p
 }
 
-// split and join convert between a number and the two halves of its numeral string. They require
-// that the number fits in 64 bits. The other methods have no such limit.
+// split and join convert between a number and the two halves of its numeral string. The whole
+// number must fit in 64 bits. For the other methods, each half must fit in 63 bits.
 func (f *ff1) split(n int64) halves {
 	return halves{uint64(n) / f.mod[1], uint64(n) % f.mod[1]}
 }
 
 func (f *ff1) join(x halves) int64 { return int64(x.a*f.mod[1] + x.b) }
 
-// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides it,
-// because the arguments of the interface cipher.Block escape to the heap.
+// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides it and
+// reuses it. As a local variable it would be allocated in each call, because arguments of a method
+// of cipher.Block escape to the heap.
 type ff1Scratch struct {
 	x   [lanes]halves
 	mac [lanes][aes.BlockSize]byte
@@ -105,8 +108,9 @@ func (f *ff1) encrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// decrypt is the inverse of encrypt. It runs the rounds in reverse order and subtracts. It swaps
-// the halves at the start and at the end, because prf reads its input from b.
+// decrypt is the inverse of encrypt. It runs the rounds in reverse order, and subtracts where
+// encrypt adds. It swaps the halves at the start and at the end, because prf reads its input from
+// b.
 func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	x := s.x[:k]
 	for i := range x {
@@ -129,11 +133,11 @@ func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	}
 }
 
-// prf computes the first k MACs of one round from the halves b. It writes all blocks before it
-// encrypts the first block. An encryption that reads a block right after two 8-byte writes would
-// wait until both writes have left the processor's store buffer.
+// prf computes the MACs of one round for the first k inputs from their halves b. It writes all
+// blocks before it encrypts the first one. If it encrypted each block right after the two 8-byte
+// writes, the processor would wait until both writes have left its store buffer.
 func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
-	// The round number precedes the half. If the half has 8 bytes, the round number is in hi.
+	// The round number is in the byte before the half. If the half has 8 bytes, this byte is in hi.
 	hi := f.hi ^ round>>(64-8*f.width)
 	lo := f.lo ^ round<<(8*f.width)
 	for i := range k {
@@ -145,9 +149,9 @@ func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
 	}
 }
 
-// residue returns y mod m. y is the first d = 4*ceil(width/4)+4 bytes of a MAC. These are eight
-// bytes for halves of up to 32 bits, and twelve bytes for longer halves. The halves of every
-// code fit in 32 bits.
+// residue returns y mod m, where y is the first d bytes of a MAC and d = 4*ceil(width/4)+4. d is 8
+// for halves of up to 32 bits, and 12 for longer halves. The halves of every code fit in 32 bits;
+// only tests use longer halves.
 func (f *ff1) residue(mac *[aes.BlockSize]byte, m uint64) uint64 {
 	y := binary.BigEndian.Uint64(mac[:8])
 	if f.width <= 4 {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// These inputs occur in several samples.
+// These inputs occur in several of the NIST samples.
 const (
 	nistKey128 = "2B7E151628AED2A6ABF7158809CF4F3C"
 	nistKey192 = nistKey128 + "EF4359D8D580AA4F"
@@ -67,9 +67,9 @@ func TestFF1MatchesNISTSamples(t *testing.T) {
 	}
 }
 
-// The NIST samples cover only two lengths, and not radix 62. This test compares ff1 with a model
-// for other radices, lengths and tweaks and for all lanes. The model passes the NIST samples
-// too.
+// The NIST samples cover only two lengths, and not radix 62. This test compares ff1 with specFF1, a
+// model, for other radices, lengths and tweaks and for all lanes. TestFF1MatchesNISTSamples checks
+// the model.
 func TestFF1AgreesWithModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -136,8 +136,9 @@ func longest(radix int) int {
 	return 2 * v
 }
 
-// specFF1 is the model. It follows algorithm 7 of SP 800-38G step by step, on big integers. It
-// supports only PRF results of at most one block. The comments in the body are step numbers.
+// specFF1 is a model of ff1. It follows algorithm 7 of SP 800-38G step by step, on big integers. It
+// supports only PRF results of at most one block. The comments in the body are the numbers of these
+// steps.
 func specFF1(block cipher.Block, radix, n int, tweak []byte, x halves) halves {
 	u := n / 2 // step 1
 	v := n - u

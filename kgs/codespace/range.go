@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// errNotContained means that [Without] cannot remove a part, because the part is empty, is not in
-// the given ranges, or overlaps another part.
+// errNotContained means that [Without] cannot remove a part.
 var errNotContained = errors.New("a range is empty, is not in the given ranges, or overlaps another range")
 
 // Range is the consecutive numbers [Lo, Hi) of one code length.

@@ -14,8 +14,8 @@ var firstRanks = func() (first [MaxLength + 2]int64) {
 
 // Rank returns the rank of code, which is its position among the codes of all lengths. A shorter
 // code has a smaller rank than a longer code. Codes of the same length are in the order of their
-// numbers. So the codes of a [Range] have consecutive ranks, although the codes themselves are
-// permuted. Each code has a different rank. The greatest rank is less than 2^60.
+// numbers. So the codes of a [Range] have consecutive ranks, although the codes themselves are in a
+// permuted order. No two codes have the same rank. The greatest rank is less than 2^60.
 //
 // ok is false if code is not a code of MinLength to MaxLength digits in base 62.
 func (s *Space) Rank(code string) (rank int64, ok bool) {

@@ -1,11 +1,11 @@
 // Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
 //
-// A code is a string of base-62 characters. A number is the position of a code in the space of
-// all codes of one length. A [Space] permutes the codes of each length under a secret. If each
-// number is used once, the codes are unique and cannot be predicted without the secret. A
-// [Range] is a sequence of consecutive numbers of one length.
+// A code is a string of base-62 characters. Each code stands for a number, which counts the codes
+// of the same length from 0. A [Space] permutes the codes of each length with the cipher FF1 and a
+// secret. If each number is used once, the codes are unique and cannot be predicted without the
+// secret. A [Range] is a sequence of consecutive numbers of one length.
 //
-// Invariant: for each length a Space is a bijection between [0, Size) and the codes.
+// Invariant: for each length a Space maps the numbers [0, Size) one-to-one to the codes.
 package codespace
 
 import (
@@ -31,25 +31,25 @@ const (
 // Base is the number of digits in the alphabet.
 const Base = 62
 
-// fingerprintLabel separates the fingerprint from other uses of the same secret in an HMAC.
+// fingerprintLabel is the message of the HMAC. No other use of the secret has the same message.
 const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 
 // Space turns numbers into codes and back. For every length, it is a permutation of all codes of
-// that length. Two numbers never share a code, and each code has a number.
+// that length: two numbers never share a code, and each code has a number.
 //
-// The permutation is FF1 of NIST SP 800-38G under AES, with radix 62, an empty tweak and one
-// numeral for each character of the code. One secret is enough for all lengths. FF1 includes the
-// length in the input of its PRF (in the block P), so the permutations of two lengths are
+// The permutation is FF1, a format-preserving cipher (NIST SP 800-38G), with AES, radix 62, an
+// empty tweak and one numeral for each character of the code. One secret is enough for all lengths:
+// the length is part of the input of each round of FF1, so the permutations of two lengths are
 // unrelated.
 //
-// SP 800-38G of 2016 requires radix^minlen >= 100, and the draft of its revision 1 requires
-// 1,000,000. Codes of 4 and more characters satisfy both requirements (62^4 = 14,776,336). Codes
-// of 3 characters satisfy only the first requirement (62^3 = 238,328). They are for tests and
+// SP 800-38G of 2016 requires a space of at least 100 codes, and the draft of its revision 1
+// requires 1,000,000. Codes of 4 and more characters satisfy both requirements (62^4 = 14,776,336).
+// Codes of 3 characters satisfy only the first one (62^3 = 238,328), so they are for tests and
 // demonstrations.
 //
-// A Space is safe for concurrent use, and its methods do not block. A method without an error
-// result panics if the length is outside [MinLength, MaxLength] or the number is outside [0,
-// Size). Without the panic, it would return the code of another number.
+// A Space is safe for concurrent use, and its methods do not block. A method that takes a number
+// panics if the length is outside [MinLength, MaxLength] or the number is outside [0, Size),
+// because its result would be the code of another number.
 type Space struct {
 	fingerprint string
 	ff1         [MaxLength + 1]*ff1 // by length; nil for codes in counter order
@@ -57,9 +57,9 @@ type Space struct {
 	scratch     sync.Pool           // holds *ff1Scratch
 }
 
-// New returns the space of a secret of 16 or 32 bytes, which is the key of AES-128 or AES-256.
-// It fails for any other size and does not keep the slice. The secret must be random, because an
-// attacker who has the fingerprint, or a code and its number, can test guesses of the secret.
+// New returns the space of a secret. The secret is the key of AES-128 or AES-256, so it must have
+// 16 or 32 bytes. New does not keep the slice. The secret must be random, because an attacker who
+// has the fingerprint, or a code and its number, can test guesses of the secret.
 func New(secret []byte) (*Space, error) {
 	if len(secret) != 16 && len(secret) != 32 {
 		return nil, fmt.Errorf("the secret of a code space has %d bytes, it must have 16 or 32", len(secret))
@@ -141,8 +141,8 @@ func (s *Space) AppendCodes(dst []byte, r Range) []byte {
 	return dst
 }
 
-// Codes returns the codes of the numbers of r, in order. It makes three allocations, whatever
-// the length of r. All codes share one string, so a reference to one code keeps all codes in
+// Codes returns the codes of the numbers of r, in order. It makes three allocations, whatever the
+// length of r. All codes are parts of one string, so a reference to one code keeps all codes in
 // memory.
 func (s *Space) Codes(r Range) []string {
 	mustHold(r)
@@ -164,7 +164,7 @@ func (s *Space) Number(code string) (length int, n int64, err error) {
 	return len(code), n, nil
 }
 
-// number returns the number of code. ok is false if code is not a code.
+// number is like Number. ok is false if the string is not a code.
 func (s *Space) number(code string) (n int64, ok bool) {
 	if n, ok = s.parseBase62(code); !ok {
 		return 0, false
@@ -182,9 +182,9 @@ func (s *Space) IsCode(code string) bool {
 	return ok
 }
 
-// Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the
-// ranges that hold exactly the numbers of codes, sorted by length and number. No two ranges are
-// adjacent. Ranges fails if a string is not a code or if a code occurs twice.
+// Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the ranges
+// of the numbers of codes, sorted by length and number. It joins consecutive numbers, so no two
+// ranges are adjacent. Ranges fails if a string is not a code or if a code occurs twice.
 func (s *Space) Ranges(codes []string) ([]Range, error) {
 	var byLength [MaxLength + 1][]int64
 	for _, code := range codes {
@@ -246,7 +246,7 @@ func AppendBase62(dst []byte, length int, n int64) []byte {
 	return dst
 }
 
-// parseBase62 parses the output of AppendBase62. ok is false if code is not a code.
+// parseBase62 is the inverse of AppendBase62. ok is false if the string is not a code.
 func (s *Space) parseBase62(code string) (n int64, ok bool) {
 	if len(code) < MinLength || len(code) > MaxLength {
 		return 0, false

@@ -27,8 +27,7 @@ func TestSpaceMakesFewAllocations(t *testing.T) {
 	}
 }
 
-// AppendCode converts one number at a time. Each AES block must then wait for the previous block, as
-// the comment on lanes explains.
+// AppendCode converts one number at a time, so each AES block waits for the previous one; see lanes.
 func BenchmarkSpaceCode(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		dst := make([]byte, 0, MaxLength)
