@@ -11,8 +11,8 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is the number of codes of one URL. Each attempt needs a commit. All attempts together
-// must stay within the time limit of a creation, even if a commit takes 20 ms.
+// hashAttempts is the number of codes of one URL. Each attempt needs a commit. Even if a commit
+// takes 20 ms, all attempts together stay within the time limit of a creation.
 const hashAttempts = 200
 
 // hashLength is the number of characters of a code. There are 64^6 codes, which is 68.7 billion.
@@ -22,9 +22,9 @@ const hashLength = 6
 // base64url (RFC 4648, section 5). After a conflict, Hash appends a sequence number to the URL and
 // hashes again. It does not normalize the URL, so "?id=a" and "%3Fid%3Da" have different codes.
 //
-// A URL that is posted again conflicts with its own links, so its n-th link takes n attempts.
-// After 200 links, no code is left for the URL. Anyone who knows a URL can find out whether it
-// has a link.
+// If a URL already has n-1 links, its next link takes n attempts, because the first n-1 codes
+// conflict. After 200 links, no code is left for the URL. Anyone who knows a URL can find out
+// whether it has a link.
 type Hash struct {
 	Algorithm string // "md5" or "sha256"
 }
@@ -52,7 +52,7 @@ func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
 func (h Hash) code(url string, attempt int) string {
 	text := url
 	if attempt > 0 {
-		// No URL contains a line break, so this text is never equal to the text of another URL.
+		// No URL contains a line break, so this text is never equal to another URL.
 		text += "\n" + strconv.Itoa(attempt)
 	}
 	digest := h.digest(text)

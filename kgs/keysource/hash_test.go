@@ -46,7 +46,6 @@ func TestHashKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestHashLimitsAttempts checks that the number of attempts is limited, because each attempt needs a commit.
 func TestHashLimitsAttempts(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}

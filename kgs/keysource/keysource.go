@@ -1,13 +1,14 @@
-// Package keysource implements the key sources that make a code at the moment of a creation,
-// without a local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
+// Package keysource implements the key sources that make a code when a link is created, without a
+// local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
 //
-// Invariant: each source is a [kgs.Generator]. The comment of its type says why the source never
-// makes a code twice, or when it can make a code twice. If a source makes a code twice, the primary
-// key of the link store refuses the second use of the code.
+// Invariant: each source is a [kgs.Generator]. The comment of its type says why the source makes
+// each code only once, or when it makes a code again. If a source makes a code again, the primary
+// key of the link store refuses the second link with the code.
 //
-// Vocabulary: a creation requests a code from its source. After each conflict, it requests another
-// code. The attempt is the number of these conflicts, beginning at 0. A machine id is the part of
-// a Snowflake number that identifies its process.
+// Vocabulary: a creation is a request that creates one link. It requests a code from its source. A
+// conflict means that another link has the code. The creation then requests another code. The
+// attempt is the number of conflicts that the creation has had, beginning at 0. A machine id is the
+// part of a Snowflake number that identifies the process that made the number.
 package keysource
 
 import (

@@ -17,24 +17,23 @@ import (
 // errNoMachine means that every suitable machine id has a promise that has not ended yet.
 var errNoMachine = errors.New("no machine id is free")
 
-// promise allows a holder to make numbers with a machine id. The times of these numbers must be
-// before until.
+// promise is the permission of a holder to make numbers with a machine id, with times before until.
 type promise struct {
 	id     int
 	holder string // "" means none
 	until  int64  // milliseconds since snowflakeEpoch
 }
 
-// MachineIDs is the table of promises. Each change is one statement with a condition. Therefore
-// only one of several concurrent changes succeeds. A statement that reaches the database late does
+// MachineIDs is the table of promises. Each change is one statement with a condition. Of several
+// concurrent changes, only one meets its condition. A statement that reaches the database late does
 // not affect the promises of other holders.
 type MachineIDs struct {
 	db    *sql.DB
 	close func() error
 }
 
-// NewPostgresMachineIDs uses connections of pool. The caller closes the pool after the
-// MachineIDs.
+// NewPostgresMachineIDs uses connections of pool. The caller closes the MachineIDs first, and then
+// the pool.
 func NewPostgresMachineIDs(pool *pgxpool.Pool) *MachineIDs {
 	db := stdlib.OpenDBFromPool(pool)
 	return &MachineIDs{db, db.Close}
@@ -73,15 +72,15 @@ func (m *MachineIDs) Machine(ctx context.Context, id int) (Machine, error) {
 	return Machine{Holder: p.holder, Until: time.UnixMilli(snowflakeEpoch + p.until).UTC()}, nil
 }
 
-// acquire records p for a machine id whose promise has ended by the time now, and returns p with
-// that id. It uses the given id. If the given id is negative, acquire uses the id that has been
-// free for the longest time. It fails with errNoMachine if no id is free.
+// acquire records p for a machine id whose promise has ended at now, and returns p with that id. If
+// id is not negative, acquire uses this id. Otherwise it uses the id that has been free for the
+// longest time. It fails with errNoMachine if no such id is free.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
 	for lost := 0; ; { // lost is how many rows to skip: one for each id that another process acquired first
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines
 			WHERE until_ms <= $1 AND ($2 < 0 OR id = $2) ORDER BY until_ms, id LIMIT 1 OFFSET $3`, now, id, lost).Scan(&p.id)
 		if errors.Is(err, sql.ErrNoRows) && lost > 0 {
-			lost = 0 // the ids that other processes acquired are no longer among the rows, so the offset skipped free ids
+			lost = 0 // the acquired ids no longer match the query, so the offset skipped free ids
 			continue
 		}
 		if errors.Is(err, sql.ErrNoRows) {
@@ -111,15 +110,16 @@ func (m *MachineIDs) extend(ctx context.Context, p promise) error {
 	return err
 }
 
-// giveBack ends a promise early, at p.until. Its holder must not have made a number with a time at
-// or after this end, and must not make such a number later.
+// giveBack ends a promise early, at p.until. The holder must not have made numbers with times at or
+// after this end, and must not make such numbers later.
 func (m *MachineIDs) giveBack(ctx context.Context, p promise) error {
 	_, err := m.change(ctx, `UPDATE kgs_machines SET holder = '', until_ms = $1 WHERE id = $2 AND holder = $3`,
 		p.until, p.id, p.holder)
 	return err
 }
 
-// change runs a statement and reports whether its condition was true, so that it changed a row.
+// change runs a statement and reports whether it changed a row, which means that its condition was
+// true.
 func (m *MachineIDs) change(ctx context.Context, query string, args ...any) (bool, error) {
 	result, err := m.db.ExecContext(ctx, query, args...)
 	if err != nil {

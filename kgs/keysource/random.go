@@ -16,8 +16,8 @@ type Random struct {
 
 var _ kgs.Generator = Random{}
 
-// unbiased is the largest multiple of 62 that fits into a byte. Larger or equal bytes are skipped,
-// because their remainder would make the first eight digits more frequent.
+// unbiased is the largest multiple of 62 that fits into a byte. Next skips bytes of this value or
+// above, because they would make the first eight digits more frequent.
 const unbiased = 256 / codespace.Base * codespace.Base
 
 // Next neither blocks nor returns an error. If the system has no randomness, crypto/rand ends

@@ -15,8 +15,9 @@ import (
 const (
 	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. If a client chooses
-	// aliases that are the next codes of the counter, each conflict skips at most 2^20 numbers.
+	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. A client can cause
+	// conflicts without a loss of data, by choosing the next codes of the counter as aliases.
+	// Because of the limit, each of these conflicts skips at most 2^20 numbers.
 	maxGallop = 20
 )
 
@@ -25,10 +26,10 @@ const (
 // other codes. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
 // A Redis that lost data issues numbers again. The store refuses the codes of these numbers,
-// because links with these codes exist. Each conflict doubles the step to the next number. This is
-// a galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching",
-// 1976). After a loss of a million numbers, the search takes 20 attempts and skips up to another
-// million numbers.
+// because links with these codes exist. To find an unused number in few attempts, each conflict of
+// a creation doubles the step to the next number. This is a galloping search (Bentley and Yao, "An
+// almost optimal algorithm for unbounded searching", 1976). If the counter lost a million numbers,
+// the search takes 20 attempts and skips up to another million numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {
@@ -55,9 +56,9 @@ func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int,
 	}
 }
 
-// Next waits for Redis for at most 250 ms. After three failed calls in a row, Next calls Redis only
-// once per second and otherwise fails at once; see [kgs.Breaker]. If a reply is lost, its number
-// is never issued.
+// Next waits for Redis for at most 250 ms. After three failed calls in a row, only one Next per
+// second calls Redis, and the others fail at once; see [kgs.Breaker]. If a reply is lost, its
+// number is never issued.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

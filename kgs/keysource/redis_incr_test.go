@@ -103,8 +103,8 @@ func TestRedisIncrContinuesInTheNextLength(t *testing.T) {
 	}
 }
 
-// TestRedisIncrRecoversALostCounter deletes the counter. The search must find a number without a link within
-// 17 attempts.
+// TestRedisIncrRecoversALostCounter deletes the counter after 100,000 links. The search must find a number
+// without a link within 17 attempts.
 func TestRedisIncrRecoversALostCounter(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
@@ -159,7 +159,6 @@ func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRedisIncrNeverIssuesNumberOfLostReply checks that the number of a lost reply is never issued.
 func TestRedisIncrNeverIssuesNumberOfLostReply(t *testing.T) {
 	t.Parallel()
 	proxy := kgstest.NewCuttingProxy(t, testenv.StartRedis(t).Addr)

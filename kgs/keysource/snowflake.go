@@ -21,8 +21,8 @@ const (
 	timeBits     = 41
 	machineBits  = 10
 	sequenceBits = 12
-	// snowflakeEpoch is 2026-01-01T00:00:00Z. 41 bits of milliseconds last until September
-	// 2095.
+	// snowflakeEpoch is 2026-01-01T00:00:00Z. 41 bits of milliseconds are sufficient until
+	// September 2095.
 	snowflakeEpoch = 1_767_225_600_000
 	// snowflakeLength is the number of base 62 digits that 63 bits need.
 	snowflakeLength = 11
@@ -45,11 +45,11 @@ type SnowflakeConfig struct {
 // in base 62. The keys sort by time. A key needs no network round trip and no coordination with
 // other processes.
 //
-// Invariant: two generators never make the same number, even if their clocks are wrong. A
-// process that acquires a machine id makes a promise. The promise has an end, and the process
-// makes only numbers with times before this end. The next holder of the id begins at this end or
-// later. Therefore the holders of an id use disjoint intervals of time, even if their clocks
-// differ. A process that was frozen can only use the rest of its own interval.
+// Invariant: two generators never make the same number, even if their clocks are wrong. A process
+// that acquires a machine id makes a promise, which is a row in the database: until a given time,
+// the end, the id belongs to this process. The process makes only numbers with times before the
+// end. The next holder of the id makes only numbers with times at the end or later. So the holders
+// of an id use different times, even if their clocks differ or a process was frozen.
 //
 // Call Open first, then Run. Next is safe for concurrent use at any time.
 type Snowflake struct {
@@ -58,7 +58,7 @@ type Snowflake struct {
 	mu      sync.Mutex
 	promise promise // the zero value if there is no machine id
 	next    int64   // time and sequence number of the next number
-	failing error   // error of the last attempt to acquire a machine id or to extend the promise; nil if the attempt succeeded
+	failing error   // error of the last attempt to acquire a machine id or to extend the promise; nil after a success
 }
 
 var _ kgs.Generator = (*Snowflake)(nil)
@@ -71,11 +71,10 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	return &Snowflake{cfg: cfg}
 }
 
-// Next makes no network call. It waits for up to 25 ms if all 4,096 numbers of a millisecond are
-// used or the clock was set back. If the clock was set back by more than
-// 25 ms, Next fails with ErrNoKeys until the clock has caught up. Next also fails with ErrNoKeys
-// after the promise has ended, until [Snowflake.Run] has extended the promise or acquired another
-// machine id.
+// Next makes no network call. If all 4,096 numbers of a millisecond are used, or if the clock was
+// set back, Next waits for up to 25 ms. If the clock was set back by more than that, Next fails
+// with ErrNoKeys until the clock has caught up. Next also fails with ErrNoKeys after the end of the
+// promise, until [Snowflake.Run] has extended the promise or acquired another machine id.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {
 	for waited := time.Duration(0); ; {
 		n, wait, err := s.take()
@@ -113,7 +112,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	case ms>>timeBits != 0:
 		return 0, 0, kgs.ErrExhausted
 	}
-	s.next = next + 1 // after the last sequence number this is the first number of the next millisecond
+	s.next = next + 1 // carries into the next millisecond after the last sequence number
 	return ms<<(machineBits+sequenceBits) | int64(s.promise.id)<<sequenceBits | next&(1<<sequenceBits-1), 0, nil
 }
 
@@ -141,7 +140,8 @@ type SnowflakeFields struct {
 	Sequence int64     `json:"sequence"`
 }
 
-// ParseSnowflake returns the fields of the number with this code. ok is false if no Snowflake number has the code.
+// ParseSnowflake returns the fields of the Snowflake number with the given code. ok is false if there is no such
+// number.
 func ParseSnowflake(code string) (fields SnowflakeFields, ok bool) {
 	if len(code) != snowflakeLength {
 		return fields, false

@@ -13,15 +13,15 @@ import (
 )
 
 // TestFrozenHolderMakesNoNumberTwice freezes a holder while another process, the heir, acquires its
-// id. After the holder continues, its clock repeats the times of the heir. The promise of the
-// holder must prevent the holder from making the numbers of the heir.
+// id. When the holder continues, its clock shows the times for which the heir has made numbers. The
+// promise of the holder must prevent it from making these numbers again.
 func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
 		mustKeep(t, holder)
 		nextCode(t, holder)
-		heirs.step(promiseAhead) // while the holder is frozen
+		heirs.step(promiseAhead) // the holder is frozen during this time
 		mustKeep(t, heir)
 		made := []string{nextCode(t, heir), nextCode(t, heir)}
 		clock.step(promiseAhead)
@@ -40,8 +40,9 @@ func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
 	})
 }
 
-// TestNextHolderOfMachineBeginsAfterReservedTime sets the clock of the heir back to before the time at which the
-// heir acquired the id. The heir must not make the numbers of the previous holder.
+// TestNextHolderOfMachineBeginsAfterReservedTime lets a process, the heir, acquire an id, and then sets its
+// clock back to a time at which the previous holder had the id. The heir must not make the numbers of the
+// previous holder.
 func TestNextHolderOfMachineBeginsAfterReservedTime(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -80,7 +81,7 @@ func TestSnowflakeNumbersAreUniqueUnderFaults(t *testing.T) {
 			who := rapid.IntRange(0, len(processes)-1)
 			rt.Repeat(map[string]func(*rapid.T){
 				"keep": func(rt *rapid.T) {
-					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // keep may fail, because no id is free or the clock is behind
+					_ = processes[who.Draw(rt, "process")].keep(t.Context()) // keep fails if no id is free or the clock is behind
 				},
 				"draw": func(rt *rapid.T) {
 					n, wait, err := processes[who.Draw(rt, "process")].take()

@@ -10,17 +10,17 @@ import (
 	"keypool/kgs"
 )
 
-// A promise is the record that a process has a machine id until a given time. The process makes only
-// numbers with times before this end, and extends the promise while it runs.
+// A promise is the record that a process has a machine id until a given time, the end of the
+// promise; see [Snowflake]. The process extends the promise while it runs.
 const (
-	// promiseAhead is the time between the extension of a promise and its new end. During an outage
-	// of the database, Next makes keys for about 2 to 3 s. The id of a killed process stays occupied
-	// for at most promiseAhead.
+	// promiseAhead is the time from the extension of a promise to its new end. During an outage of
+	// the database, Next still makes keys for about 2 to 3 s. The id of a killed process stays
+	// occupied for at most promiseAhead.
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is the remaining time below which the holder of a promise has stopped extending
-	// it. A holder that runs extends its promise earlier, at promiseLow.
+	// promiseDead is a remaining time that only the promise of a stopped holder reaches. A holder
+	// that runs extends its promise earlier, at promiseLow.
 	promiseDead = time.Second
 	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
 	// limit of one check.
@@ -34,11 +34,11 @@ const (
 // ErrMachineTaken means that another running process holds the machine id.
 var ErrMachineTaken = errors.New("another process has this machine id")
 
-// Open acquires a machine id. If no id is configured and no id is free, Open fails. If another
-// process has a promise for the configured id, Open watches that promise for up to 2 s. If the
-// promise is extended during this time, its holder is running, and Open fails with
-// ErrMachineTaken. Otherwise the holder was killed or is frozen. Open then returns nil, and Run
-// waits for the promise to end.
+// Open acquires a machine id. If SnowflakeConfig.Machine is negative and no id is free, Open fails.
+// If another process has a promise for the configured id, Open watches that promise for up to 2 s.
+// If the promise is extended during this time, its holder is running, and Open fails with
+// ErrMachineTaken. If it is not extended, the holder was killed or is frozen: Open returns nil, and
+// Run acquires the id when the promise has ended.
 func (s *Snowflake) Open(ctx context.Context) error {
 	err := s.keep(ctx)
 	if s.cfg.Machine < 0 || !errors.Is(err, errNoMachine) {
@@ -54,9 +54,9 @@ func (s *Snowflake) Open(ctx context.Context) error {
 }
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run
-// acquires another id. When ctx ends, Run gives the machine id back. After a crash, the id is
-// free within 3 s. Run logs failures of the database and clocks that were set back. It always
-// returns nil.
+// acquires another id. When ctx ends, Run gives the machine id back. After a crash, the id is free
+// within 3 s. Run logs failures of the database. It also logs when the clock was set back. It
+// always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -105,7 +105,7 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	defer cancel()
 	held, next := s.held()
 	// Read the clock once, before the call of the database. acquire takes only an id whose promise
-	// ended by the time now, and the first number with this id has the time now or a later time.
+	// has ended at now, and adopt lets the numbers of this id begin at now.
 	now := sinceEpoch(s.cfg.now())
 	if held.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
@@ -145,7 +145,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 		return
 	}
 	s.promise = held
-	s.next = max(s.next, from<<sequenceBits) // the clock may be set back to before this time
+	s.next = max(s.next, from<<sequenceBits) // even if the clock is set back to before this time
 }
 
 // giveBack ends the promise at the first unused millisecond.

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// keepOnce calls keep. It repeats the call if the database was too slow on a busy machine.
+// keepOnce calls keep. It repeats the call after a timeout, which a busy machine may cause.
 func keepOnce(t *testing.T, s *Snowflake) error {
 	t.Helper()
 	err := context.DeadlineExceeded
@@ -105,8 +105,8 @@ func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
 	})
 }
 
-// TestLastFreeMachineIDIsFoundAfterConflict checks that a process acquires the last free id after
-// another process has acquired the id that the process tried first.
+// TestLastFreeMachineIDIsFoundAfterConflict leaves two free ids. While a process tries to acquire
+// the first one, another process acquires it. The process must then acquire the second one.
 func TestLastFreeMachineIDIsFoundAfterConflict(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -122,8 +122,8 @@ func TestLastFreeMachineIDIsFoundAfterConflict(t *testing.T) {
 	}
 }
 
-// TestMachineIDIsUsableUntilPromiseEnds checks that a machine id stays usable until its promise ends,
-// while the database is down. After the outage, the promise is renewed.
+// TestMachineIDIsUsableUntilPromiseEnds checks that a process makes numbers until its promise ends,
+// although the database is down. After the outage, the process extends the promise.
 func TestMachineIDIsUsableUntilPromiseEnds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -201,7 +201,7 @@ func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
 		clock.step(time.Millisecond)
 		mustKeep(t, s)
 		wantRow("one", 104_000)
-		// A delayed, earlier extension does not shorten the promise.
+		// An extension with an earlier end, which arrives late, does not shorten the promise.
 		if err := s.cfg.Machines.extend(t.Context(), promise{7, "one", 103_500}); err != nil {
 			t.Error(err)
 		}
@@ -238,7 +238,7 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 		if err := second.Open(t.Context()); err != nil {
 			t.Errorf("Open after the first process had stopped: %v", err)
 		}
-		run(t, second) // the first key may be delayed, because the first holder may have used the current millisecond
+		run(t, second) // the first key has to wait if the first process has used the current millisecond
 		kgstest.Await(t, "a key of the second process", func() bool {
 			_, err := second.Next(t.Context(), "", 0)
 			return err == nil
@@ -246,8 +246,9 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 	})
 }
 
-// TestMachineIDOfADeadProcessBecomesFree checks that the id of a killed process is free when its
-// promise ends, and that Open does not fail before that time.
+// TestMachineIDOfADeadProcessBecomesFree kills a process. Open of another process with the same id
+// must succeed at once. This process must make its first number when the promise of the killed
+// process has ended.
 func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)

@@ -37,9 +37,10 @@ func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now
 	})
 }
 
-// bubbleSnowflake returns a generator for a synctest bubble, whose time begins in the year
-// 2000. The generator has no database. It has a promise for machine id 5 for an hour. Its clock is
-// behind the clock of the bubble by back.
+// bubbleSnowflake returns a generator without a database, for a synctest bubble. The generator has
+// a promise for machine id 5 for an hour. Its clock follows the clock of the bubble from 100 s
+// after snowflakeEpoch on, because the clock of a bubble begins in the year 2000. The test sets the
+// clock of the generator back by back nanoseconds.
 func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	began := time.Now()
 	back = new(atomic.Int64)
@@ -95,8 +96,8 @@ func TestSnowflakeNumberHasTimeMachineAndSequence(t *testing.T) {
 	})
 }
 
-// TestSnowflakeEndsAfterLastNumber makes the number in which every field has its highest value. Its
-// code has the usual length.
+// TestSnowflakeEndsAfterLastNumber makes the number in which every field has its highest value. The
+// next number must fail.
 func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)
@@ -115,8 +116,9 @@ func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
 	wantNoKeys(t, s, "it is 2025")
 }
 
-// TestSnowflakeWaitsWhenSequenceIsExhausted draws more than 4,096 numbers in a millisecond. The other
-// numbers wait for the next millisecond, and all codes are in order.
+// TestSnowflakeWaitsWhenSequenceIsExhausted draws three times the 4,096 numbers of a millisecond, and
+// one more. The generator must wait for the next millisecond each time, and all codes must be in
+// order.
 func TestSnowflakeWaitsWhenSequenceIsExhausted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bubbleSnowflake()

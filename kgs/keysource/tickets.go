@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// ticketTimeout is the time limit of the first call of a creation. If the first call fails,
-	// the creation calls the other database. The time limit of the second call is
-	// ticketPatience times as long, because there is no third database. The sum is below one
-	// second, the time within which a creation must be refused.
+	// ticketTimeout is the time limit of the first call of a creation. If the first call fails, the
+	// creation calls the other database. The time limit of the second call is ticketPatience times
+	// as long, because there is no third database. The sum is below one second, because a creation
+	// that gets no key must fail within one second.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
-	// maxTicketGallop limits the step of the galloping search to 2^16; see Tickets. PostgreSQL
-	// counts the numbers of a step one by one. It counts 2^16 numbers in less than ticketTimeout.
+	// maxTicketGallop limits the step of the galloping search to 2^16; see RedisIncr. PostgreSQL
+	// counts the numbers of a step one by one, and counts 2^16 numbers in less than ticketTimeout.
 	maxTicketGallop = 16
 )
 
@@ -38,18 +38,18 @@ const (
 
 // TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
-	// Take takes the next n numbers of parity p and returns the last number. A number is issued at
-	// most once. Take returns at the latest when ctx ends. If a reply is lost, its numbers are
-	// never issued.
+	// Take takes the next n numbers of parity p and returns the last one. Each number is issued at
+	// most once. If a reply is lost, its numbers are never issued. Take returns at the latest when
+	// ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
 }
 
 // Tickets numbers the links with two databases, with one round trip for each number. One database
-// counts the odd numbers, the other database counts the even numbers. Creations alternate between
+// counts the odd numbers, and the other one counts the even numbers. Creations alternate between
 // the databases. A database that fails three times in a row gets only one call per second (see
-// [kgs.Breaker]). During this time, the other database serves all creations. The code is the
-// number in base 62, padded with zeros. So anyone who has one code can guess the other codes. When
-// all codes of a length are used up, the codes become longer, up to MaxLength.
+// [kgs.Breaker]). Meanwhile the other database serves all creations. The code is the number in base
+// 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes of a
+// length are used up, the codes become longer, up to MaxLength.
 //
 // A database that was rolled back issues numbers again. The store refuses the codes of these
 // numbers, because links with these codes exist. Each conflict of a creation doubles the step to
@@ -85,9 +85,9 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 }
 
 // Next waits for one database for at most 250 ms. If this call fails, Next waits for the other
-// database for at most 500 ms. After a conflict, the next attempt uses the database of the creation
-// that began last, unless that database fails. Without concurrent creations, this is the database
-// of the first attempt. With concurrent creations, it may be either database.
+// database for at most 500 ms. After a conflict, Next uses the same database as the last first
+// attempt of any creation, unless that database fails. Without concurrent creations, this is the
+// database of the first attempt of this creation.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -109,9 +109,9 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 }
 
 // first returns the parity of the database for the first call. The databases alternate. If one
-// database fails, the failing database is first, so that the other database gets the longer timeout
-// of the second call. The open circuit of the failing database fails at once, except for one call per
-// second.
+// database is failing, first returns this database, so that the working database gets the longer
+// timeout of the second call. The call of the failing database costs no time, because its breaker is
+// open and lets only one call per second through.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {
@@ -124,7 +124,7 @@ func (t *Tickets) first(attempt int) Parity {
 	return p
 }
 
-// take takes a number from one database, unless its circuit is open.
+// take takes a number from one database, through its circuit breaker.
 func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.Duration) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -134,20 +134,21 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 	})
 }
 
-// State returns the worse state of the two circuits: closed (0), half-open (1) or open (2).
-// While one circuit is open, the other database serves all creations.
+// State returns the worse state of the two circuit breakers: closed (0), half-open (1) or open (2).
+// While one of them is open, the other database serves all creations.
 func (t *Tickets) State() gobreaker.State {
 	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
 }
 
-// PostgresTickets counts with two sequences. No transaction waits for another transaction, because
-// nextval is never rolled back.
+// PostgresTickets counts with two sequences. PostgreSQL never rolls back nextval, so no transaction
+// waits for another one.
 //
-// PostgreSQL logs a sequence 32 values ahead. The call that writes the log record returns after the
-// record is on disk, so a crash skips up to 32 values. A concurrent call may return one of these
-// values just before the record is on disk, and the value may be issued again after a crash. No
-// link in the same database can have this value, because the commit of the link comes later in the
-// log. If a link in another database has this value, the store refuses the code.
+// PostgreSQL logs a sequence 32 values ahead, so a crash skips up to 32 values. The call that
+// writes the log record returns after the record is on disk. A concurrent call may return one of
+// the next values before the record is on disk. After a crash at this moment, the value is issued
+// again. A link in the same database cannot have the value, because its commit comes later in the
+// log and is lost too. If the links are in another database, its primary key refuses a second link
+// with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)
@@ -165,12 +166,12 @@ func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int
 	return last, err
 }
 
-// ticketsAhead is how many numbers are stored ahead of their use, as in a PostgreSQL sequence.
-// With a sync for each number, all creations would wait for the disk one after the other.
+// ticketsAhead is how many numbers are stored before their use, as in a PostgreSQL sequence. If
+// each number needed a sync, all creations would wait for the disk one after the other.
 const ticketsAhead = 32
 
-// SQLiteTickets counts with one row per parity. A number is durable before it is issued. A crash
-// or a stop skips the numbers that were stored ahead, which are up to 32.
+// SQLiteTickets counts with one row per parity. It stores up to 32 numbers before it issues them,
+// so a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
 	turn  chan struct{} // a mutex for ahead that respects contexts; its capacity is 1
@@ -209,8 +210,8 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 
 // advance stores n numbers and returns the last number. It waits for other writers.
 func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	// Use a transaction, because a single statement that returns rows would hide the error of
-	// its commit.
+	// Use an explicit transaction. A single statement that returns rows would hide the error of its
+	// commit.
 	tx, err := t.db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err

@@ -51,7 +51,7 @@ func TestTicketsContinueWithOneDatabase(t *testing.T) {
 					t.Errorf("the number %d is odd, but the database of the odd numbers is down", n)
 				}
 			}
-			// Without the breaker, 1000 creations would wait.
+			// Without the breaker, every second creation would wait for the database that is down.
 			if took := time.Since(began); took > 1000*ticketTimeout/4 {
 				t.Errorf("2000 creations took %v", took)
 			}
@@ -90,8 +90,8 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// TestTicketsWaitLongerForTheOnlyWorkingDatabase checks that the only working database gets the
-// second call of a creation, which has the longer timeout.
+// TestTicketsWaitLongerForTheOnlyWorkingDatabase makes one database fail. The other one must get
+// the second call of each creation, which has the longer timeout.
 func TestTicketsWaitLongerForTheOnlyWorkingDatabase(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {

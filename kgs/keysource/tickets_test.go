@@ -20,7 +20,7 @@ import (
 	"keypool/migrations"
 )
 
-// counter is a ticket database under test. Its function set changes the counter directly.
+// counter is a ticket database under test. set changes its counter directly.
 type counter struct {
 	TicketDatabase
 	set func(t *testing.T, p Parity, last int64)
@@ -147,8 +147,8 @@ func TestTicketsContinueInTheNextLength(t *testing.T) {
 	})
 }
 
-// TestTicketsRecoverALostCounter rolls both databases back. The search must find numbers without links
-// within 15 attempts, and each number only once.
+// TestTicketsRecoverALostCounter creates links as if both databases had lost their counters, and the
+// links up to number 50,000 exist. Each search must find a number without a link within 15 attempts.
 func TestTicketsRecoverALostCounter(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
@@ -159,7 +159,7 @@ func TestTicketsRecoverALostCounter(t *testing.T) {
 			}
 			return attempts
 		}
-		for _, want := range []int{14, 14, 0, 0} { // the sum of the steps 2, 4, 8, ...
+		for _, want := range []int{14, 14, 0, 0} { // the steps 2, 4, 8, ..., 2^15 of a counter exceed 50,000 together
 			if got := create(); got != want {
 				t.Errorf("a creation had %d conflicts, want %d", got, want)
 			}
@@ -170,8 +170,7 @@ func TestTicketsRecoverALostCounter(t *testing.T) {
 	})
 }
 
-// TestTicketsSearchStepIsLimited checks that the step of a search is limited. Without the limit, one call
-// would exceed its timeout.
+// Without a limit of the step, one call of a search would exceed its timeout.
 func TestTicketsSearchStepIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)

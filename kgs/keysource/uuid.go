@@ -15,12 +15,11 @@ import (
 const uuidLength = 22
 
 // UUID draws 128 random bits and writes them in base 62, padded with zeros to 22 characters. It
-// needs no coordination. After 10^15 links, the probability that any two of them have the same code
-// is 1.5e-9. The disadvantages are long codes and inserts at random places of the index of the
-// store.
+// needs no coordination. Among 10^15 codes, the probability that any two are equal is 1.5e-9. The
+// disadvantages are long codes, and inserts at random places in the index of the store.
 //
-// All 128 bits are random. RFC 9562, section 5.4, uses 6 of them for the version and the
-// variant.
+// All 128 bits are random. A UUID of RFC 9562, section 5.4, has only 122 random bits, because it
+// uses 6 bits for the version and the variant.
 type UUID struct{}
 
 var _ kgs.Generator = UUID{}
