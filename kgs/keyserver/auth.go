@@ -71,14 +71,14 @@ type clientKey struct{}
 
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
-// gate accepts a request only with a valid token. It runs before the server reads any byte of
-// the message.
+// gate refuses a request without a valid token. It runs before the server reads any byte of the
+// message.
 func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
 		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
 		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no valid token; send Authorization: Bearer TOKEN"))
-		if peer.Protocol == connect.ProtocolConnect { // gRPC would send the header as a trailer, where it has no meaning
+		if peer.Protocol == connect.ProtocolConnect { // not for gRPC, which would send the header as a trailer, where it has no meaning
 			err.Meta().Set("WWW-Authenticate", "Bearer")
 		}
 		return nil, err

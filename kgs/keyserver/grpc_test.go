@@ -23,7 +23,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// grpcClient is a client that gets the definition of the service only from reflection.
+// grpcClient is a client that reads the definition of the service from the reflection service, as a
+// client without the generated code does.
 type grpcClient struct {
 	*grpc.ClientConn
 	t       *testing.T
@@ -78,7 +79,7 @@ func (c *grpcClient) reflect(name string) {
 	}
 }
 
-// call calls a procedure. The function fill sets the fields of the request.
+// call calls a procedure. fill sets the fields of the request.
 func (c *grpcClient) call(token, procedure string, fill func(*dynamicpb.Message), opts ...grpc.CallOption) (*dynamicpb.Message, error) {
 	method := c.service.Methods().ByName(protoreflect.Name(procedure))
 	request, answer := dynamicpb.NewMessage(method.Input()), dynamicpb.NewMessage(method.Output())

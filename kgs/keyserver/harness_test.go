@@ -23,8 +23,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. A request for more keys gets 10 keys,
-// but reduces the allowance of the client by the number of keys that it requests.
+// leaveTen leaves 10 keys of length 9 and 10 keys of length 10. With so few keys, a test can use up
+// the allowance of a client in one request: a request for MaxCount keys gets 10 keys, but reduces the
+// allowance by MaxCount.
 func leaveTen(t *testing.T, l kgstest.LedgerUnderTest) {
 	t.Helper()
 	l.Exec(t, `UPDATE kgs_spaces SET next = CASE WHEN length < 9 THEN size ELSE size - 10 END`)
@@ -44,7 +45,7 @@ type service struct {
 	registry *prometheus.Registry
 }
 
-// serve starts a server with the ledger l. The function change may change its settings.
+// serve starts a server with the ledger l. change may change its settings, and may be nil.
 func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})

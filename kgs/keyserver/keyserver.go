@@ -4,16 +4,16 @@
 //
 // Invariants:
 //
-//   - A key is in only one lease, unless a client returned it as unused. A returned key may be in a
-//     later lease.
-//   - A request gets one lease. This also holds when replies are lost, servers crash or the client
-//     repeats the request, and when several servers use the same ledger.
-//   - A reply depends only on the ledger, because a server keeps no state. The exception is the
-//     rate limit of the clients, which each server counts separately.
+//   - A key is in only one lease. Only after a client has returned the key as unused, it may be in
+//     a later lease.
+//   - A request gets one lease, even if replies are lost, servers crash, the client repeats the
+//     request, or several servers use the same ledger.
+//   - A server keeps no state except the rate limits of its clients, which each server counts
+//     separately. So a reply depends only on the ledger and on these limits.
 //
-// Vocabulary: a client is a program that has a token. A request is a call with an id that the
-// client chooses. A lease is the set of keys that a request got. A lease ends when the client
-// returns it or when it expires.
+// Vocabulary: a client is a program that has a token. A request is a call of TakeKeys with an id
+// that the client chooses. A lease is the set of keys that a request got. A lease ends when the
+// client returns it or when it expires.
 package keyserver
 
 import (
@@ -38,16 +38,18 @@ import (
 const (
 	// MaxCount is the largest number of keys in one request.
 	MaxCount = 100_000
-	// defaultTerm is the time from the beginning of a lease to its expiry.
+	// defaultTerm is the default of Config.Term.
 	defaultTerm = time.Hour
-	// maxRequest is the size limit of a request in bytes. MaxCount of the longest codes fit.
+	// maxRequest is the size limit of a request in bytes. A request with MaxCount codes of the
+	// greatest length fits.
 	maxRequest = 2 << 20
 	// maxQuestion is the size limit in bytes of a health or reflection request. These requests
 	// need no token.
 	maxQuestion = 4 << 10
-	// maxAnswer is the size limit of a reply in bytes. MaxCount of the longest codes fit.
+	// maxAnswer is the size limit of a reply in bytes. A reply with MaxCount codes of the greatest
+	// length fits.
 	maxAnswer = 2 << 20
-	// requestTimeout is the time limit of one request, which includes a change of the ledger.
+	// requestTimeout is the time limit of one request, including its change of the ledger.
 	requestTimeout = 10 * time.Second
 )
 
@@ -66,8 +68,8 @@ type Config struct {
 }
 
 // New returns the handler of all services: keys, health and reflection. Only the key service
-// requires a token. gRPC needs an HTTP/2 server. New panics if the Registerer already has the
-// metrics of another server.
+// requires a token. For gRPC, the caller must serve HTTP/2. New panics if the Registerer already
+// has the metrics of another server.
 func New(cfg Config) http.Handler {
 	if cfg.Term == 0 {
 		cfg.Term = defaultTerm
@@ -88,7 +90,7 @@ func New(cfg Config) http.Handler {
 	return mux
 }
 
-// health reports the health of the whole program, which has only one service.
+// health reports whether the program can serve keys.
 type health struct{ ready func() bool }
 
 // Check implements [grpchealth.Checker].

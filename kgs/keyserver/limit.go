@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// crowded is the delay before a client with too many requests in progress may retry.
+// crowded is how long a client with too many requests in progress must wait before it retries.
 const crowded = time.Second
 
 // around limits the time of a request and the number of requests in progress. It counts each
@@ -54,13 +54,13 @@ func (c *client) pay(n int) error {
 	return later(connect.CodeResourceExhausted, "this client exceeds its rate of keys per second", max(wait, 0))
 }
 
-// payBack adds n keys to the client's allowance. It reserves a negative number, which also works
-// when goroutines pay at the same time. Cancelling a reservation would have no effect, because the
-// time of the reservation has passed.
+// payBack adds n keys to the client's allowance, by reserving a negative number. This is safe while
+// other goroutines pay. A rate.Limiter has no other way: to cancel the reservation of pay has no
+// effect after its time, and that is the time at which pay succeeded.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
-// later returns an error that says when to retry. Retry-After contains the delay in whole seconds.
-// It is in the header or, for gRPC, in the trailer. A google.rpc.RetryInfo contains the exact delay.
+// later returns an error that says when to retry. Retry-After in the header contains the delay in
+// whole seconds; gRPC sends it in the trailer. A google.rpc.RetryInfo contains the exact delay.
 func later(code connect.Code, why string, wait time.Duration) error {
 	err := connect.NewError(code, errors.New(why))
 	err.Meta().Set("Retry-After", strconv.Itoa(int(math.Ceil(wait.Seconds()))))

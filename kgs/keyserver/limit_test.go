@@ -45,8 +45,9 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 	})
 }
 
-// TestConcurrentRequestsAreLimited lets the maximum number of requests of one client wait for the ledger.
-// The server must refuse one more request of this client and accept a request of another client.
+// TestConcurrentRequestsAreLimited makes the requests of one client wait for the ledger, until their
+// number reaches the limit. The server must refuse one more request of this client, and accept a request
+// of another client.
 func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -78,7 +79,8 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 	s.take("after", 1)
 }
 
-// TestRateCountsOnlyNewKeys gives a client an allowance for exactly two requests.
+// TestRateCountsOnlyNewKeys gives a client an allowance for exactly two requests. Repeated and
+// failed requests must not reduce the allowance.
 func TestRateCountsOnlyNewKeys(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -103,8 +105,8 @@ func TestRateCountsOnlyNewKeys(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// TestRateLimitsConcurrentRequests lets many goroutines pay at the same time, with an allowance for two
-// of them. In each of 100 rounds, exactly two goroutines must succeed. The other goroutines must not
+// TestRateLimitsConcurrentRequests lets many goroutines call pay at the same time, with an allowance
+// for two of them. In each of 100 rounds, exactly two calls must succeed. The other calls must not
 // change the allowance.
 func TestRateLimitsConcurrentRequests(t *testing.T) {
 	t.Parallel()

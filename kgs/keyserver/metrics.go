@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics are the counters of one server. The number of label values is limited, because the
+// metrics are the counters of one server. Their labels have a limited number of values, because the
 // clients come from the settings and the procedures from the definition of the service.
 type metrics struct {
 	keys     *prometheus.CounterVec

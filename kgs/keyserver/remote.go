@@ -19,15 +19,15 @@ import (
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
 )
 
-// RemoteSupply takes its batches from a key service. A lost reply loses no keys, because the next
-// Take repeats the request and gets the same keys. The number of these keys may differ from the n of
-// the repeated Take.
+// RemoteSupply takes its batches from a key service. If a reply is lost, the next Take repeats the
+// request and gets the same keys. Their number is the n of the first Take, whatever the n of the
+// next Take is.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client
 
 	mu         sync.Mutex
-	unanswered []string // ids of requests that failed, whose keys may be leased; at most one for each concurrent Take
+	unanswered []string // ids of failed requests, which may have a lease; at most one for each concurrent Take
 }
 
 var _ kgs.Supply = (*RemoteSupply)(nil)
@@ -64,8 +64,9 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 const closeTimeout = 2 * time.Second
 
 // Close returns the keys of lost replies to the service and closes the connections. Call Close
-// after the last batch is settled. It blocks until the service has replied, for at most
-// closeTimeout. If Close cannot return keys, they are abandoned when their lease expires.
+// after the last batch is settled. It blocks until the service has replied, but at most for
+// closeTimeout. If Close cannot return the keys, the service abandons them when their lease
+// expires.
 func (s *RemoteSupply) Close(ctx context.Context) error {
 	defer s.http.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
@@ -90,8 +91,9 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again repeats an old request. If the service requests a delay, again waits and retries, unless
-// ctx ends before the delay. The ctx must have a deadline.
+// again repeats an old request. If the service requests a delay, again waits and retries. If ctx
+// would end during the delay, again returns the error of the service at once. ctx must have a
+// deadline.
 func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKeysResponse, error) {
 	deadline, _ := ctx.Deadline()
 	for {
@@ -138,8 +140,8 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// nextRequest returns the id of an old request, which is a request that failed and whose keys may be
-// leased. It removes the id from unanswered. If there is no old request, it returns a new id.
+// nextRequest removes an id from unanswered and returns it. old is then true. If unanswered is
+// empty, nextRequest returns a new id.
 func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,8 +153,8 @@ func (s *RemoteSupply) nextRequest() (request string, old bool) {
 	return request, true
 }
 
-// Settle returns the unused keys of a lease. If the lease has ended, Settle returns nil, because the
-// service has already recorded that this client keeps the keys.
+// Settle returns the unused keys of a lease. If the lease has ended, Settle returns nil: the service
+// has already recorded that this client keeps the keys.
 func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
 	switch connect.CodeOf(err) {
@@ -162,7 +164,8 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 	return failed(ctx, "return", err)
 }
 
-// failed converts err into an error of a supply. It returns nil for nil.
+// failed converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It
+// returns nil for nil.
 func failed(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:

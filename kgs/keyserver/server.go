@@ -30,10 +30,11 @@ type server struct {
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
-// TakeKeys leases keys. After a crash before the commit of the ledger, there is no lease. After a
-// later crash, the repeated request gets the same lease. TakeKeys deducts the keys from the client's
-// allowance in advance, so that concurrent requests cannot exceed the rate of the client. If the
-// client gets no new keys, TakeKeys adds the deducted keys to the allowance again.
+// TakeKeys leases keys. If the server crashes before the commit of the ledger, there is no lease. If
+// it crashes later, the repeated request gets the same lease. The allowance of a client is the
+// number of keys that it may take now; the rate of the client fills it. TakeKeys deducts the keys
+// from the allowance in advance, so that concurrent requests cannot exceed the rate. If the client
+// gets no new keys, TakeKeys adds the keys to the allowance again.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")
@@ -124,11 +125,12 @@ func errorReplies() []errorReply {
 	}
 }
 
-// outageRetry is the delay before a client may retry when the database does not answer.
+// outageRetry is how long a client must wait before it retries when the database does not answer.
 const outageRetry = time.Second
 
-// clientError converts an error of the ledger into the error for a client. An error that is not in
-// the table is a failure of the database. clientError logs it, and the client may retry.
+// clientError converts an error of the ledger into the error for a client. An error that
+// errorReplies does not contain is a failure of the database. clientError logs it, and tells the
+// client to retry.
 func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range errorReplies() {
 		if errors.Is(err, a.err) {
@@ -141,7 +143,7 @@ func (s *server) clientError(ctx context.Context, err error) error {
 	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outageRetry)
 }
 
-// invalid returns the error for a request that no server could accept.
+// invalid returns the error for a request that cannot succeed, however often the client repeats it.
 func invalid(says string) error {
 	return connect.NewError(connect.CodeInvalidArgument, errors.New(says))
 }

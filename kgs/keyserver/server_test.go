@@ -17,7 +17,8 @@ import (
 )
 
 // TestRequestGetsOneLease sends one request several times to two servers with the same ledger. Then it
-// sends the request to a third server that replaces them, as after a crash.
+// sends the request to a new server, as after a crash of the two servers. All replies must have the
+// same lease.
 func TestRequestGetsOneLease(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.Reopen().Ledger, nil)}
@@ -138,8 +139,8 @@ func TestRequestSizeIsLimited(t *testing.T) {
 	}
 }
 
-// TestLargestRequestSucceeds takes MaxCount of the longest codes with Protobuf, and returns them with
-// JSON.
+// TestLargestRequestSucceeds takes MaxCount codes of the greatest length with Protobuf, and returns
+// them with JSON, which needs more bytes.
 func TestLargestRequestSucceeds(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
