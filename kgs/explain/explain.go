@@ -1,9 +1,10 @@
-// Package explain says where a code came from and what happened to it, as far as the database records it.
+// Package explain reports where a code came from and what happened to it, as far as the database records
+// it.
 //
-// Invariant: each statement of an [Explanation] follows from the [Evidence]. What the database does not record is listed in
-// NotRecorded, and never guessed.
+// Invariant: each statement of an [Explanation] follows from the [Evidence]. NotRecorded lists what the database does not
+// record. The package never guesses.
 //
-// Package kgs defines the vocabulary.
+// Packages kgs and keysource define the vocabulary.
 package explain
 
 import (
@@ -51,7 +52,7 @@ const (
 	Unknown   Status = "unknown"    // the database has no record of the code
 )
 
-// Explanation is the result. Members that do not apply to the code are nil.
+// Explanation is the result of [Explain]. Members that do not apply to the code are nil.
 type Explanation struct {
 	Code      string  `json:"code"`
 	Status    Status  `json:"status"`
@@ -92,7 +93,7 @@ type Range struct {
 type Snowflake struct {
 	keysource.SnowflakeFields
 	Holder string    `json:"machine_holder,omitempty"` // the process that has the machine id at present
-	Until  time.Time `json:"machine_until,omitzero"`   // end of the promise of this process, or of the last one; zero if the id was never used
+	Until  time.Time `json:"machine_until,omitzero"`   // end of the last promise for the machine id; zero if the id was never used
 }
 
 // Explain explains a code. The code must have a form that a link can have.
@@ -137,7 +138,7 @@ func (x *Explanation) linked(e Evidence) {
 	x.lacks("the server that created the link")
 }
 
-// chosen explains the sources that are no key sources.
+// chosen maps each link source that is not a key source to its explanation.
 //
 //nolint:gochecknoglobals // immutable
 var chosen = map[string]string{
@@ -146,7 +147,8 @@ var chosen = map[string]string{
 	"former": "a key of a ledger that was replaced, so its number is unknown",
 }
 
-// counted explains a code that is a number in base 62.
+// counted explains a code that is a number in base 62. It returns the number, or -1 if the code is
+// not such a number.
 func (x *Explanation) counted(code, origin string) (n int64) {
 	x.Origin = origin
 	length, n, err := codespace.Plain().Number(code)

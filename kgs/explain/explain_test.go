@@ -11,8 +11,9 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// books is a ledger in epoch 2. Epoch 1 began at number 100 and epoch 2 at number 200.
-func books(rows ...ledger.Row) ledger.Snapshot {
+// snapshotWith returns a ledger in epoch 2 with the given rows. Epoch 1 began at number 100 and
+// epoch 2 at number 200.
+func snapshotWith(rows ...ledger.Row) ledger.Snapshot {
 	boundary := func(epoch, next int64) ledger.Boundary {
 		return ledger.Boundary{Epoch: ledger.Epoch{Number: epoch}, Length: 6, Next: next}
 	}
@@ -28,7 +29,8 @@ func row(lo, hi int64, state ledger.State, holder, reason string) ledger.Row {
 
 func code(n int64) string { return codespace.Plain().Code(6, n) }
 
-// A code without a link is explained by the place of its number, by its form, or by nothing.
+// The explanation of a code without a link depends on the place of its number, on its row in a
+// PostgreSQL pool, or on its form.
 func TestCodesWithoutALink(t *testing.T) {
 	t.Parallel()
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16: some weeks after the epoch of the project
@@ -44,10 +46,10 @@ func TestCodesWithoutALink(t *testing.T) {
 		"above the counter":           {Evidence{Code: code(300)}, NotIssued, "numbers below 300"},
 		"another length":              {Evidence{Code: "zzz"}, NotIssued, "numbers below 0"},
 		"in the pool":                 {Evidence{Code: code(299)}, Reserved, "pool in Redis"},
-		"in a batch":                  {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
-		"returned":                    {Evidence{Code: code(259), Ledger: books(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
-		"on its way":                  {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
-		"lost by a crash":             {Evidence{Code: code(250), Ledger: books(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
+		"in a batch":                  {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
+		"returned":                    {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
+		"on its way":                  {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
+		"lost by a crash":             {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
 		"of an earlier epoch":         {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
 		"before the first epoch":      {Evidence{Code: code(50)}, Unknown, "audit"},
 		"waits in PostgreSQL":         {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
@@ -62,7 +64,7 @@ func TestCodesWithoutALink(t *testing.T) {
 			e := tt.evidence
 			e.Space = codespace.Plain()
 			if e.Ledger.Spaces == nil {
-				e.Ledger = books()
+				e.Ledger = snapshotWith()
 			}
 			x := Explain(e)
 			if x.Status != tt.status || !strings.Contains(x.Reason, tt.reason) || x.Link != nil || len(x.NotRecorded) == 0 {
@@ -72,7 +74,8 @@ func TestCodesWithoutALink(t *testing.T) {
 	}
 }
 
-// The number of a link comes from its key source, and not from the form of the code.
+// The explanation of a code with a link depends on the key source of the link, even if the code
+// also has the form of another key source.
 func TestCodesOfLinks(t *testing.T) {
 	t.Parallel()
 	for source, tt := range map[string]struct {
@@ -91,7 +94,7 @@ func TestCodesOfLinks(t *testing.T) {
 	} {
 		t.Run(source, func(t *testing.T) {
 			t.Parallel()
-			x := Explain(Evidence{Code: tt.code, Space: codespace.Plain(), Ledger: books(), Link: &Link{URL: "https://go.dev/", Source: source}})
+			x := Explain(Evidence{Code: tt.code, Space: codespace.Plain(), Ledger: snapshotWith(), Link: &Link{URL: "https://go.dev/", Source: source}})
 			if x.Status != Linked || !strings.Contains(x.Origin, tt.origin) || (x.Number != nil) != tt.number || len(x.NotRecorded) == 0 {
 				t.Errorf("%+v", x)
 			}

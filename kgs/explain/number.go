@@ -36,7 +36,8 @@ func (x *Explanation) ofLedger(e Evidence) {
 	}
 }
 
-// number adds the number of the code in the code space of the ledger. It returns false if the code has none.
+// number adds the number that the code has in the code space of the ledger. It returns false if the code has
+// no number.
 func (x *Explanation) number(e Evidence) bool {
 	length, n, err := e.Space.Number(e.Code)
 	if err != nil {
@@ -73,7 +74,7 @@ func (x *Explanation) place(e Evidence) {
 
 // unlinked explains a code that no link has.
 func (x *Explanation) unlinked(e Evidence) {
-	x.lacks("attempts that left no link: a key source that draws or computes codes can have made the code for a creation that failed")
+	x.lacks("creations that failed: a key source that draws or computes codes may have made the code for one of them")
 	switch {
 	case e.Pool != nil:
 		x.ofPostgresPool(e)
@@ -93,7 +94,7 @@ func (x *Explanation) ofPostgresPool(e Evidence) {
 	switch {
 	case !e.Pool.UsedAt.IsZero():
 		x.Status, x.Reason = Unknown, "A server took the key from the pool and no link has it: the key is in a local batch, or it was lost."
-		x.lacks("which of the two, and the server that took the key: the table used_keys does not name it")
+		x.lacks("whether the key is in a local batch or lost, and the server that took it: the table used_keys does not record this")
 	case e.Pool.Reserved:
 		x.Status, x.Reason = Reserved, "The key is reserved for the local batch of a server."
 	default:
@@ -115,7 +116,7 @@ func (x *Explanation) unlinkedNumber(e Evidence) {
 		x.Status, x.Reason = Abandoned, fmt.Sprintf("The pool of epoch %d was abandoned, and the key with it.", *x.Epoch)
 	default:
 		x.Status, x.Reason = Reserved, "The key is in the pool in Redis or in a batch that a server took from it."
-		x.lacks("which of the two, and the server: Redis records it, and `shortener audit` reads it")
+		x.lacks("whether the key is in the pool or in a batch, and the server of the batch: Redis records this, and `shortener audit` reads it")
 	}
 }
 
