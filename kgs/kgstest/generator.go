@@ -14,14 +14,13 @@ import (
 	"keypool/kgs"
 )
 
-// codeShape matches the codes that the link store accepts. They are base62 or base64url, and at
-// most as long as a UUID.
+// codeShape matches the codes that the link store accepts: base62 or base64url, and at most as long
+// as a code of the key source uuid.
 var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
 
-// TestGenerator is the conformance suite for generators with unique codes. Such a generator
-// makes a different code for each creation. A generator that uses the URL makes a different code
-// for each URL. All generators that newGenerator returns share one supply of codes, like the
-// generators of several processes.
+// TestGenerator is the conformance suite for generators that make a different code for each
+// creation, or for each URL. All generators that newGenerator returns must share their counter or
+// their other state, like the generators of several processes.
 func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) {
 	t.Helper()
 	t.Run("unique", func(t *testing.T) {
@@ -56,8 +55,8 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 	})
 }
 
-// drawAtOnce draws keys in 32 concurrent goroutines. Each goroutine has its own URLs and uses
-// the generators in turn.
+// drawAtOnce draws keys in 32 concurrent goroutines. Each draw has another URL, and each goroutine
+// uses the generators in turn.
 func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	t.Helper()
 	const takers, turns = 32, 100
@@ -82,7 +81,8 @@ func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	return keys
 }
 
-// draw retries while a generator temporarily has no key, which happens on a busy machine.
+// draw draws a key. If the generator has no key, which may happen on a busy machine, draw tries
+// again.
 func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -95,7 +95,7 @@ func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	}
 }
 
-// repeated counts the keys whose code is also the code of an earlier key.
+// repeated counts the keys whose code an earlier key has.
 func repeated(keys []kgs.Key) (n int) {
 	seen := make(map[string]bool, len(keys))
 	for _, k := range keys {

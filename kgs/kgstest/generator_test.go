@@ -7,8 +7,8 @@ import (
 	"keypool/kgs/keysource"
 )
 
-// TestRepeatedCodesAreFound is the negative control. Random codes from a space of
-// 238,328 codes repeat, and the suite must detect the repeats.
+// TestRepeatedCodesAreFound is the control of [TestGenerator]. Random codes from a space of 238,328
+// codes repeat, and the suite must detect this.
 func TestRepeatedCodesAreFound(t *testing.T) {
 	t.Parallel()
 	if repeated(drawAtOnce(t, keysource.Random{Length: func() int { return codespace.MinLength }})) == 0 {

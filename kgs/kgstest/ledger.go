@@ -24,8 +24,7 @@ type LedgerUnderTest struct {
 	Now    string // SQL expression for the time of the database, in microseconds since 1970
 }
 
-// OnLedgers runs a test once for each database engine, on a new ledger. The ledger is not yet
-// open.
+// OnLedgers runs a test once for each database engine, on a new ledger. The test opens the ledger.
 func OnLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
 	OnEngines(t, func(t *testing.T, newLedger func(*testing.T) LedgerUnderTest) {
@@ -62,8 +61,8 @@ func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	if err := migrations.Up(t.Context(), db.Write, migrations.SQLite); err != nil {
 		t.Fatal(err)
 	}
-	// No test crashes the machine, so no commit needs a sync. The syncs would take most of the time
-	// of a test.
+	// No test crashes the machine, so the commits need no sync. The syncs would take most of the
+	// time of a test.
 	if _, err := db.Write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +165,8 @@ func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
 }
 
-// OpenWith opens the ledger. It leaves only n unused numbers of code length 6, and none of any other
-// length.
+// OpenWith opens the ledger. It marks all numbers as used, except the last n numbers of code length
+// 6.
 func OpenWith(t *testing.T, l LedgerUnderTest, n int) *codespace.Space {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})

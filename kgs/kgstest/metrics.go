@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Counter returns the value of the counter with the given name and the given value of its only
-// label. For a counter without labels, label is "".
+// Counter returns the value of a counter. label is the value of its only label, or "" if it has no
+// label.
 func Counter(t testing.TB, registry *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

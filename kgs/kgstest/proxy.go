@@ -42,7 +42,8 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	return p
 }
 
-// serve returns when either side closes. The clients of a test close before the test ends.
+// serve returns when the client or the server closes its connection. The clients of a test close
+// before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }() // the error does not matter, because no test checks it
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)

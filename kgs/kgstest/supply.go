@@ -18,16 +18,16 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// SupplyUnderTest is a supply with an optional function Refill. Refill makes returned keys
-// available to Take again, as the worker does in a running system.
+// SupplyUnderTest is a supply. If it is a supply in which a worker makes returned keys available
+// again, Refill does the work of this worker. Otherwise Refill is nil.
 type SupplyUnderTest struct {
 	kgs.Supply
 	Refill func(t *testing.T)
 }
 
-// TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply that gives
-// exactly the requested number of keys before it is empty or exhausted. One Take must be
-// able to return 20 keys.
+// TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply with the given
+// number of keys, which is then empty or exhausted. The supply must be able to return 20 keys in
+// one Take.
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){
@@ -88,7 +88,7 @@ func testSettleIsIdempotent(t *testing.T, newSupply func(*testing.T, int) Supply
 		Settle(t, s, b, b.Codes[:5], b.Codes[5:6])
 	}
 	WantLeft(t, s, b.Codes[:5])
-	Settle(t, s, b, b.Codes[:5], nil) // repeated after the keys were taken again
+	Settle(t, s, b, b.Codes[:5], nil) // a repetition after the keys were taken again
 	WantLeft(t, s, nil)
 }
 

@@ -62,8 +62,8 @@ func (k *KeyTables) Count(query string) (n int) {
 	return n
 }
 
-// DrawAgain makes keys available even if they were used. A worker can do this if it draws codes
-// before they are used and inserts them afterwards.
+// DrawAgain makes keys available even if they were used. A worker does this by mistake if another
+// process uses a code after the worker has looked for it and before the worker inserts it.
 func (k *KeyTables) DrawAgain(codes ...string) {
 	k.T.Helper()
 	k.Exec(`WITH pool AS (
@@ -78,7 +78,7 @@ func (k *KeyTables) AddHolder(holder string) {
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die declares holder dead, and makes its reservations older than term.
+// Die makes the ledger treat holder as dead, and makes its reservations older than term.
 func (k *KeyTables) Die(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
