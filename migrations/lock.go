@@ -35,11 +35,12 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	return sqlite.Lock(ctx, path+"-migrate")
 }
 
-// lockPostgres takes an advisory lock for the schema, in a transaction of its own that stays open until unlock. A lock of the
-// session would be lost behind a connection pooler, which gives each transaction another connection.
+// lockPostgres takes an advisory lock for the schema, in a transaction of its own that stays open until unlock. The lock
+// belongs to the transaction and not to the session, because a connection pooler such as PgBouncer may give each transaction
+// another session.
 //
-// It polls and does not wait in the server. A waiting statement would hold a snapshot, and CREATE INDEX CONCURRENTLY waits for
-// the snapshots of other transactions. So the two statements would deadlock.
+// It polls, because a statement that waits for the lock in the server holds a snapshot. CREATE INDEX CONCURRENTLY, which the
+// process with the lock may run, waits for the snapshots of other transactions. So the two statements would deadlock.
 func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -50,7 +51,7 @@ func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err err
 	for {
 		locked, err := tryLock(ctx, conn)
 		if err != nil {
-			// If ctx has ended, the driver has closed the connection and reports only this.
+			// If ctx has ended, the driver reports only that the connection is closed.
 			return nil, errors.Join(fmt.Errorf("lock the schema: %w", cmp.Or(ctx.Err(), err)), conn.Close())
 		}
 		if locked {
@@ -74,8 +75,8 @@ func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// A migration can take hours, and the server may end transactions that are idle for longer than a limit. This statement also
-	// ends the snapshot of the statement before it, which a transaction keeps until its next statement.
+	// A migration can take hours, and the server may be configured to end idle transactions. SET LOCAL also ends the snapshot of
+	// the SELECT above, which the transaction keeps until its next statement begins.
 	next := `SET LOCAL idle_in_transaction_session_timeout = 0`
 	if !locked {
 		next = `ROLLBACK`

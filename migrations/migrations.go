@@ -3,14 +3,14 @@
 //
 // Invariants:
 //
-//   - Migrations only go forward. A down migration would drop rows of the ledger or links,
-//     which cannot be recovered. To return to an older schema, restore a backup.
-//   - A program never runs on a schema that is newer than the program. Such a program could violate a
-//     rule of the new schema and issue a code twice.
-//   - A change of the schema adds a file with the same version to both folders. A published file stays as it
-//     is, because databases have applied it. It changes only to protect running servers, and only if the
-//     databases that have applied it get the same schema as all others. Therefore version 11 creates the
-//     indexes that version 9 once created, unless they exist.
+//   - Migrations only go forward. A migration to an older schema would drop rows of the ledger or
+//     links, which cannot be recovered. To return to an older schema, restore a backup.
+//   - A program never runs on a schema that is newer than the program. The program would not know the
+//     rules of the newer schema, so it could issue a code twice.
+//   - A change of the schema adds a file with the same version to both folders. The statements of a
+//     published file stay as they are, because databases have applied them. There is one exception, to
+//     protect running servers: version 9 once created indexes, which version 11 creates if they do not
+//     exist. So all databases get the same schema.
 package migrations
 
 import (
@@ -45,14 +45,14 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up migrates db to the schema of this program. Any number of processes may call Up at the same
-// time. One process migrates, and the other processes wait until the migration is complete or their
-// ctx ends. Each file is one transaction, or a sequence of statements that can be repeated. If a process
-// is killed during a file, the database stays at the previous version, and the next call of Up continues
-// with this file. Up fails with ErrNewerSchema if the schema is newer than the program. On PostgreSQL,
-// servers can use the database while Up runs. Up fails if a transaction of another program prevents a
-// change for about 20 s. It may use two connections of db at the same time. On SQLite, db must be able
-// to write, and other connections cannot write meanwhile.
+// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than
+// the program. Any number of processes may call Up at the same time. One process migrates, and the other
+// processes wait until the migration is complete or their ctx ends. Each file is one transaction, or a
+// sequence of statements that can be repeated. If a process is killed during a file, the database stays
+// at the previous version, and the next call of Up continues with this file. On PostgreSQL, servers can
+// use the database while Up runs, and Up may use two connections of db at the same time. It fails if a
+// transaction of another program prevents a change for about 20 s. On SQLite, db must be able to write,
+// and other connections cannot write while Up runs.
 func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -63,8 +63,8 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 		return err
 	}
 	return Exclusive(ctx, db, engine, func() error {
-		// Check again under the lock, because another process, perhaps of a newer program, may have
-		// migrated the database in the meantime.
+		// Check again under the lock. Another process may have migrated the database in the
+		// meantime, perhaps to a newer schema.
 		if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
 			return err
 		}
@@ -92,9 +92,9 @@ func apply(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	})
 }
 
-// Exclusive calls f while no other process migrates the database or calls Exclusive. It waits for
-// these processes until ctx ends. f must not call Up or Exclusive. On PostgreSQL, Exclusive uses one
-// connection of db while f runs.
+// Exclusive calls f while no other process migrates the database or calls Exclusive. If another
+// process does so, Exclusive waits for it, at most until ctx ends. f must not call Up or Exclusive.
+// On PostgreSQL, Exclusive uses one connection of db while f runs.
 func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (err error) {
 	unlock, err := lock(ctx, db, engine)
 	if err != nil {
@@ -104,8 +104,8 @@ func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (
 	return f()
 }
 
-// Check fails with ErrOlderSchema or ErrNewerSchema unless db has exactly the schema of this
-// program. It changes nothing and needs no write permission.
+// Check returns nil if db has exactly the schema of this program. Otherwise it fails with
+// ErrOlderSchema or ErrNewerSchema. It changes nothing and needs no write permission.
 func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -134,7 +134,8 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 
 // Version returns the schema version of db, or 0 if db was never migrated. It changes nothing.
 func Version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
-	// The provider would create its table to report the version.
+	// The provider of goose would create its table. So Version reads the table itself, if it
+	// exists.
 	exists := `SELECT to_regclass('goose_db_version') IS NOT NULL`
 	if engine == SQLite {
 		exists = `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`

@@ -207,7 +207,7 @@ func TestConcurrentMigrationsSucceed(t *testing.T) {
 }
 
 // TestMigrationWaitsForLock checks that no migration begins while another connection holds the lock.
-// This shows that the lock separates the migrations in TestConcurrentMigrationsSucceed.
+// So the lock separates the migrations in TestConcurrentMigrationsSucceed.
 func TestMigrationWaitsForLock(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestMigrationWaitsForLock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeDB(t, func() error { // otherwise the session would hold the lock after the test
+		defer closeDB(t, func() error { // the session continues after the test and must not keep the lock
 			_, err := conn.Exec(context.WithoutCancel(t.Context()), `SELECT pg_advisory_unlock_all()`)
 			return err
 		})

@@ -22,10 +22,10 @@ import (
 	"keypool/migrations"
 )
 
-// answerTime is how long a server waits for a look-up before it answers with 503.
+// answerTime is how long a server waits for a look-up. Then it answers with the status 503.
 const answerTime = 900 * time.Millisecond
 
-// online is a PostgreSQL database of an earlier version, whose servers run.
+// online is a PostgreSQL database with an earlier version of the schema, which servers use.
 type online struct {
 	*sql.DB
 	t *testing.T
@@ -124,7 +124,8 @@ const (
 		CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code) WHERE details IS NOT NULL`
 )
 
-// Statements that hold a lock of the table of links until the end of their transaction, as a query or a creation does.
+// These statements hold the same lock of the table of links as a query and a creation do, until the end of their
+// transaction.
 const (
 	readLinks  = `LOCK TABLE ranked_links IN ACCESS SHARE MODE`
 	writeLinks = `LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`
@@ -169,7 +170,8 @@ func commit(t *testing.T, tx *sql.Tx) {
 	}
 }
 
-// A transaction that reads the links for a long time delays the migration. Look-ups and creations do not wait for it.
+// A transaction that reads the links for a long time delays the migration. Look-ups and creations must not wait for
+// the migration.
 func TestLongReadDoesNotBlockServers(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 8)
@@ -192,7 +194,7 @@ func TestIndexBuildDoesNotBlockServers(t *testing.T) {
 	o.wantMigrated(wait)
 }
 
-// An interrupted build leaves an invalid index.
+// An interrupted build leaves an invalid index. The next migration must build it again.
 func TestInterruptedIndexBuildIsRepeated(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 10)
@@ -210,7 +212,8 @@ func TestInterruptedIndexBuildIsRepeated(t *testing.T) {
 	o.wantMigrated(o.up(t.Context()))
 }
 
-// The server continues a build after the process that started it is killed.
+// The server continues the build of an index after the process that started the build was killed.
+// The next migration must build the index again.
 func TestIndexBuildOfKilledProcessIsRepeated(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 10)
@@ -229,7 +232,8 @@ func TestIndexBuildOfKilledProcessIsRepeated(t *testing.T) {
 	<-ended
 }
 
-// A database in which the former version 9 created the indexes keeps them.
+// In some databases, version 9 of an earlier release created the indexes. Version 11 must keep
+// them.
 func TestIndexesOfFormerVersionAreKept(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int64{9, 10} {
@@ -245,7 +249,8 @@ func TestIndexesOfFormerVersionAreKept(t *testing.T) {
 	}
 }
 
-// After some attempts, the error says what prevents the migration. The start of a server ends after 30 s.
+// The start of a server has a time limit of 30 s. The migration must fail earlier, with an error that
+// says what prevents it.
 func TestLockFailureIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +266,8 @@ func TestLockFailureIsReported(t *testing.T) {
 	})
 }
 
-// A start has a time limit. Its error names the command that has none.
+// If the start of a server reaches its time limit during a migration, the error must name the
+// command that has no limit.
 func TestMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 8)
@@ -273,7 +279,8 @@ func TestMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 	}
 }
 
-// From version 9 on, servers use the tables of earlier files during a migration.
+// From version 9 on, servers use the tables of earlier files during a migration, so each file must
+// follow the rules in online.go.
 func TestFilesDoNotBlockServers(t *testing.T) {
 	t.Parallel()
 	created := regexp.MustCompile(`CREATE TABLE (\w+)`)

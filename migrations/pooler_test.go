@@ -13,7 +13,8 @@ import (
 	"keypool/migrations"
 )
 
-// Behind PgBouncer in transaction mode, a lock of the session would stay with a connection that any client may get next.
+// Behind PgBouncer in transaction mode, a lock of a session would stay with a connection that any client may get next.
+// The lock of Exclusive must hold nevertheless.
 func TestLockHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))

@@ -14,12 +14,12 @@ var ErrNoCitus = errors.New("the database has no Citus: distributed tables need 
 // table is a table that [Distribute] spreads over the nodes of a cluster.
 type table struct {
 	name      string
-	column    string // by which the rows are spread; "" if each node has a copy of the table
-	companion string // "" if there is none
+	column    string // the column whose value decides on which node a row is; "" if each node has a copy of the table
+	companion string // a table that is spread in the same way; "" if there is none
 }
 
-// distributed lists the tables that [Distribute] spreads. The rows of a table and of its companion with an equal value of their
-// columns are on the same node. Tables with columns of different types cannot be companions.
+// distributed lists the tables that [Distribute] spreads. A row of a table and a row of its companion are on the same node if
+// their columns have the same value. Tables with columns of different types cannot be companions.
 //
 // All other tables stay on the coordinator: the ledger, tokens and pools.
 func distributed() []table {
@@ -30,8 +30,8 @@ func distributed() []table {
 		{"visits", "code", "unranked_links"},
 		{"visit_facets", "code", "unranked_links"},
 		{"idempotency_keys", "key", "unranked_links"},
-		// A part of a flush of visits changes visit_writers and visits. If visit_writers were local, a crash of the
-		// coordinator could commit only one of the two.
+		// One transaction of a flush of visits changes visit_writers and visits. If visit_writers were on the
+		// coordinator alone, a crash of the coordinator could commit the change of only one of the two tables.
 		{"visit_writers", "id", ""},
 	}
 }
@@ -60,11 +60,10 @@ func CheckCitus(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Distribute spreads the tables of links, and everything that is keyed by a link, over the nodes of a Citus cluster, in the
-// given number of shards for each table. It moves the rows that exist. The database must have the schema of this program, and
-// db must lead to the coordinator. Distribute leaves tables that are distributed already as they are, and returns how many tables it
-// distributed. It is one transaction. Until it ends, servers can read links and cannot create them. The caller must use
-// [Exclusive].
+// Distribute spreads the tables of links, and of everything that belongs to a link, over the nodes of a Citus cluster, in the given
+// number of shards for each table. It moves the rows that exist. It skips tables that are already distributed, and returns how many
+// tables it distributed. db must lead to the coordinator, and the database must have the schema of this program. Distribute is one
+// transaction. Servers can read links during this transaction, but cannot create links. The caller must use [Exclusive].
 func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) {
 	if err := CheckCitus(ctx, db); err != nil {
 		return 0, err
@@ -85,7 +84,8 @@ func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) 
 }
 
 func distribute(ctx context.Context, tx *sql.Tx, shards int) (n int, err error) {
-	// By default, Citus creates shards over several connections to a node, which cannot see the rows of each other.
+	// By default, Citus creates shards over several connections to a node. These connections cannot see the rows of
+	// each other.
 	if _, err := tx.ExecContext(ctx, `SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`); err != nil {
 		return 0, err
 	}

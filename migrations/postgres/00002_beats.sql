@@ -1,7 +1,7 @@
 -- +goose Up
 
--- The heartbeat of a holder. A holder is dead when its heartbeat stops changing. A wrong clock
--- cannot cause this. seen_at is only for people to read.
+-- The heartbeat of a holder, which a living holder increments. A holder is dead when its heartbeat
+-- stops changing, whatever the clocks show. seen_at is only for people to read.
 ALTER TABLE kgs_holders ADD COLUMN beat bigint NOT NULL DEFAULT 0;
 
 -- The name of the database's history at the last change of the ledger: the cluster and its timeline.

@@ -11,8 +11,8 @@ CREATE TABLE available_keys (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000); -- because takers scan the dead rows
 CREATE INDEX available_keys_reserved ON available_keys (reserved_at) WHERE is_reserved;
 
--- The keys that were taken or, under KGS_TAKE=reserve, used. This is the audit log. It also
--- decides whether a key was issued before.
+-- The keys that servers took or, with KGS_TAKE=reserve, used. This table is an audit log. It also
+-- shows whether a key was issued before.
 CREATE TABLE used_keys (
     id          bigint      NOT NULL, -- the id under which the key was issued, or the last id of its batch
     used_at     timestamptz NOT NULL DEFAULT now(),

@@ -38,6 +38,6 @@ CREATE TABLE link_order (
     moved       bigint   NOT NULL DEFAULT 0   -- number of moved rows
 );
 
--- A program before this version fails with an error on the renamed table. Otherwise it would create
--- and look up links in a table that a newer program no longer reads.
+-- A program that is older than this version must fail, because newer programs do not read the table
+-- in which it creates links. The new name of the table makes it fail.
 ALTER TABLE links RENAME TO links_earlier;

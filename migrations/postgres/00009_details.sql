@@ -1,12 +1,12 @@
 -- +goose Up
 
--- Look-ups of running servers wait behind each ALTER TABLE, which waits for the transactions that use the table. If they
--- take longer than this, the statement fails, and package migrations repeats the file.
+-- ALTER TABLE waits for the transactions that use the table, and look-ups of running servers wait behind ALTER TABLE.
+-- Therefore the wait has a limit. If the statement reaches it, package migrations repeats the file.
 SET LOCAL lock_timeout = '100ms';
 
--- What a link has besides its URL if a token created it, or if it was changed: owner, title, tags,
--- version and so on. NULL for every other link. The members are those of the type Details in package
--- shortener. It is one column, because a ninth column would add 8 bytes to each row.
+-- Owner, title, tags, version and so on of a link that a token created or that was changed. NULL for
+-- every other link. The members are those of the type Details in package shortener. They are in one
+-- column, because a ninth column would add 8 bytes to each row.
 ALTER TABLE ranked_links ADD COLUMN details jsonb;
 ALTER TABLE unranked_links ADD COLUMN details jsonb;
 

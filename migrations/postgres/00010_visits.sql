@@ -13,8 +13,9 @@ CREATE TABLE visits (
 CREATE INDEX visits_hour ON visits (hour);
 CREATE INDEX visits_owner ON visits (owner, hour) WHERE owner <> 0;
 
--- The visits of each link on each day by a property of the visitor: the host of the referrer 1, the country 2, the
--- device 3. The value '' contains what exceeds 100 values.
+-- The visits of each link on each day, by a property of the visit: 1 is the host of the referrer, 2 the country, 3
+-- the device. A link has at most 100 values of a property on a day; the value '' counts the visits with all
+-- further values.
 CREATE TABLE visit_facets (
     code  text COLLATE "C" NOT NULL,
     facet smallint NOT NULL CHECK (facet BETWEEN 1 AND 3),
@@ -27,7 +28,8 @@ CREATE TABLE visit_facets (
 
 CREATE INDEX visit_facets_day ON visit_facets (day);
 
--- The last flush of each server that counts visits. A flush with a number that is stored has no effect.
+-- The number of the last flush of each server that counts visits. A flush whose number is stored
+-- already has no effect.
 CREATE TABLE visit_writers (
     id       text   PRIMARY KEY,
     sequence bigint NOT NULL,
