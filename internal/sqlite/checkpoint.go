@@ -16,31 +16,32 @@ const (
 	// checkpointLook is the interval at which the checkpointer checks the length of the log.
 	checkpointLook = 100 * time.Millisecond
 	// walEnough is the number of pages in the log at which the checkpointer moves them into the
-	// database file. Commits wait for the same disk during a checkpoint. In measurements, a
-	// limit of 4,000 pages made the slowest commits 3 times slower, and 16,000 pages at least
-	// 10 times.
+	// database file. Commits wait for the same disk during a checkpoint, so checkpoints must be
+	// short. In measurements, the slowest commits were 3 times slower with 4,000 pages, and at
+	// least 10 times slower with 16,000 pages.
 	walEnough = 1000
-	// walRestart is the length of the log, in pages, at which the checkpointer makes SQLite
-	// write from the beginning of the log again. This is 64 MiB. A start after a crash reads a
-	// log of this length in 0.1 s.
+	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log:
+	// SQLite then writes from the beginning of the file again. The length is 64 MiB. A start after
+	// a crash reads a log of this length in 0.1 s.
 	walRestart = 16000
-	// walPart is the part of the free disk space that the log may use before the checkpointer restarts it. Without this limit, the log
-	// fills a small disk. SQLite could then move no page, because the database file cannot grow, and would stay full.
+	// walPart limits the log on a small disk: the checkpointer restarts the log when it uses 1/walPart of the space that is free or
+	// in the log. Without this limit, the log could fill the disk. The database file could then not grow, so SQLite could not move
+	// pages into it, and the disk would stay full.
 	walPart = 4
-	// walLeast is the least length of the log at which the checkpointer restarts it, in pages.
+	// walLeast is the smallest length of the log, in pages, at which the checkpointer restarts it.
 	walLeast = 64
 	// pageSize is the size of a page in bytes. It is the default of SQLite.
 	pageSize = 4096
-	// walBound is the length of the log, in pages, at which a commit itself runs the
-	// checkpoint. The log stays bounded even if the checkpointer fails or is too slow.
+	// walBound is the length of the log, in pages, at which a commit runs a checkpoint itself. It
+	// bounds the log if the checkpointer fails or is too slow.
 	walBound = 2 * walRestart
 	// closeTimeout limits the last checkpoint during close.
 	closeTimeout = 5 * time.Second
 )
 
-// checkpointer moves the write-ahead log into the database file on a separate connection. By
-// default SQLite does this within the commit that makes the log 1,000 pages long. All callers
-// that wait for that commit would then also wait for the sync of the database file.
+// checkpointer moves the pages of the write-ahead log into the database file, on a separate
+// connection. By default SQLite does this within the commit that makes the log 1,000 pages long, so
+// all callers that wait for this commit also wait for the sync of the database file.
 //
 // A failed checkpoint loses nothing, because the log keeps the pages that were not moved. The
 // checkpointer tries again after checkpointLook.
@@ -80,11 +81,10 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look moves the log if it is long enough. SQLite restarts the log only after a checkpoint that
-// reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end.
-// Therefore, when the log has walRestart pages or more, or fewer on a disk with little free space, look runs a second checkpoint on the
-// writer's connection, between two commits. The second checkpoint moves the few pages that were
-// written since the first.
+// look runs a checkpoint if the log is long enough. SQLite restarts the log after a checkpoint that has reached the end of the log. A
+// checkpoint that runs while a writer is busy never reaches the end. Therefore, if the log is so long that it must be restarted, look
+// runs a second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that were written
+// since the first one.
 func (c *checkpointer) look(ctx context.Context) error {
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
 	if err != nil || length-moved < walLeast/2 {
@@ -118,7 +118,7 @@ func freePages(path string) (int, error) {
 // https://www.sqlite.org/pragma.html#pragma_wal_checkpoint. It returns the length of the log
 // and how much of the log is moved in total, both in pages.
 func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int, err error) {
-	var busy int // ignored: another connection is running a checkpoint, which serves the same purpose
+	var busy int // ignored; not 0 if another connection is running a checkpoint, which serves the same purpose
 	err = db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(`+mode+`)`).Scan(&busy, &length, &moved)
 	if err != nil {
 		return 0, 0, fmt.Errorf("move the log into the database: %w", err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCloseOmitsAnErrorThatALaterCheckpointResolved closes a database after one failed checkpoint (the disk was
-// full). The checkpoint in Close succeeds, so Close returns no error.
+// TestCloseOmitsAnErrorThatALaterCheckpointResolved closes a database after one failed checkpoint, as after the
+// disk was full. The checkpoint in Close succeeds, so Close must return no error.
 func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
@@ -23,7 +23,8 @@ func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
 	}
 }
 
-// TestLogLeavesSpaceOnSmallDisk writes many times as many pages as the disk is said to have. The log must be restarted in time.
+// TestLogLeavesSpaceOnSmallDisk gives the checkpointer a small number of free pages and writes many times as many pages. The
+// checkpointer must restart the log before it fills this space.
 func TestLogLeavesSpaceOnSmallDisk(t *testing.T) {
 	t.Parallel()
 	const free = 1000 // pages

@@ -11,14 +11,15 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrMoved reports that the files of an open database are no longer at its path: they were deleted, moved or replaced. SQLite
-// itself does not notice this. It would acknowledge commits to files that the next start does not find.
+// ErrMoved reports that the files of an open database were deleted, moved or replaced. SQLite does not detect this. It would
+// acknowledge commits to files that the next start does not find.
 var ErrMoved = errors.New("the files of the database were deleted, moved or replaced while it was open: move them back, or start the program again")
 
-// guard remembers which files a database has open. It is safe for concurrent use.
+// guard detects that the files of an open database are no longer at its path. It is safe for
+// concurrent use.
 type guard struct {
 	path  string
-	files atomic.Pointer[[]os.FileInfo] // of the paths, in their order; nil while Open runs
+	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
 }
 
 // paths returns the paths of the database file, its log and the index of the log. They exist while a connection is open.
@@ -38,7 +39,8 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved unless the files of the database are at its path. It takes a few microseconds.
+// check returns ErrMoved if the files at the paths are not those of the database. It takes a few
+// microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {
@@ -56,16 +58,16 @@ func (g *guard) check() error {
 	return nil
 }
 
-// connector opens a connection only while the files are at their path. The connection rolls back each transaction that it would
-// commit while the files are not at their path.
+// connector opens connections that commit only while the guard finds the files at their path. If the files are not there,
+// connector opens no connection, and its connections roll back instead of committing.
 type connector struct {
 	driver.Connector
 
 	guard *guard
 }
 
-// Connect implements [driver.Connector]. It checks the files before it connects. If it connected to another file, the end of that
-// connection could delete the log at the path.
+// Connect implements [driver.Connector]. It checks the files before it connects. The end of a connection to another file could
+// delete the log of this file.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.guard.check(); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"keypool/internal/sqlite"
 )
 
-// While the files of a database are not at its path, no commit and no ping succeeds, and no connection is opened. When the
-// files are back, the database works again.
+// While a file of a database is not at its path, no commit and no ping may succeed, and no connection may be opened. When
+// the file is back, the database must work again.
 func TestNoCommitWithoutTheFiles(t *testing.T) {
 	t.Parallel()
 	for name, suffix := range map[string]string{"file": "", "log": "-wal", "index of the log": "-shm"} {
@@ -63,7 +63,8 @@ func replaced(path, kept string) error {
 	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
 }
 
-// The log stays when all connections that run statements end, as they do when the contexts of their transactions end.
+// A connection ends when the context of its transaction ends. SQLite must keep the log even if all connections that
+// ran statements have ended.
 func TestLogStaysWhileTheDatabaseIsOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data.db")

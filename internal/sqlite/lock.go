@@ -8,13 +8,12 @@ import (
 	"net/url"
 )
 
-// Lock acquires the exclusive lock that the file at path represents. It blocks until the lock
-// is free or ctx ends. It creates the file, which stays empty and is not removed. The lock
-// belongs to the operating system, so it is released when the process ends, even if the process
-// is killed. The caller must call unlock exactly once.
+// Lock locks the file at path exclusively. It blocks until the lock is free or ctx ends. It creates
+// the file, which stays empty and is not removed. The operating system releases the lock when the
+// process ends, even if the process is killed. The caller must call unlock exactly once.
 //
-// Lock is for work that spans several transactions. A single transaction needs only the
-// database's own lock.
+// Lock is for work that spans several transactions. For a single transaction, the lock of the
+// database is sufficient.
 func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 	path, err = create(path)
 	if err != nil {

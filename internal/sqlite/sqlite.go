@@ -2,10 +2,10 @@
 // write-ahead log, a sync to disk at every commit, one writing connection and several reading
 // connections.
 //
-// SQLite allows one writer at a time. With a single writing connection, the other writers wait in
-// package database/sql until the connection is free or their contexts end. With several writing
-// connections, the writers would poll for the file lock, and some of them would time out. A reader
-// sees a snapshot. A reader neither waits for the writer nor delays the writer.
+// SQLite allows one writer at a time. The writers of a process share one connection, so they wait
+// in package database/sql until the connection is free or their contexts end. With several writing
+// connections, the writers would poll for the lock of the file, and some of them would time out. A
+// reader sees a snapshot. Readers and writers do not wait for each other.
 package sqlite
 
 import (
@@ -26,19 +26,20 @@ import (
 )
 
 const (
-	// busyTimeout is how long a statement waits inside SQLite for another process, such as an
-	// audit or a manual delete. SQLite does not check the context while it waits, so this is
-	// also the longest delay before a cancelled context has an effect.
+	// busyTimeout is how long a statement waits inside SQLite for another process, such as an audit
+	// or a manual delete. SQLite does not check the context during this wait, so a cancelled
+	// context may have its effect only after busyTimeout.
 	busyTimeout = 5 * time.Second
-	// Page caches, in KiB and per connection. SQLite allocates the memory only when it uses it. A page
-	// then needs 8 KiB, because it is slightly larger than 4 KiB with its header, and the allocator rounds
-	// up to a power of two. Links are stored in sequence, so the writer needs few pages. The readers need
-	// the inner pages of the tree; the operating system has the others.
-	// mmap is off: mapped pages count as resident memory and would exceed any memory limit.
+	// Page caches, in KiB and per connection. SQLite allocates the memory when it first uses it. A cached
+	// page needs 8 KiB, because a page with its header is slightly larger than 4 KiB, and the allocator
+	// rounds up to a power of two. Links are stored in sequence, so the writer needs few pages. The
+	// readers need the inner pages of the tree; the operating system caches the others. mmap is off,
+	// because mapped pages count as resident memory and would exceed any memory limit.
 	writeCache = 2 << 10
 	readCache  = 1 << 10
-	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint.
-	// A long read lets the log grow, and without this setting the file never shrinks.
+	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint,
+	// which moves the pages of the log into the database file. The log grows during a long read.
+	// Without this setting the file never shrinks.
 	walKept = 64 << 20
 	// scanConns is the number of connections for queries that may read many rows. An export needs two at a time.
 	scanConns = 2
@@ -46,8 +47,8 @@ const (
 
 // DB is one open database file.
 type DB struct {
-	// Write has exactly one connection. Its transactions take the write lock when they begin,
-	// so none of them fails later because the lock is taken.
+	// Write has exactly one connection. Its transactions take the write lock when they begin, so no
+	// later statement of a transaction fails because of the lock.
 	Write *sql.DB
 	// Read has several connections, on which writes fail. It is for queries that read few rows.
 	Read *sql.DB
@@ -60,13 +61,13 @@ type DB struct {
 	anchor      *anchor
 }
 
-// ErrNotDatabase reports that a path leads to a directory, or to a file that is no SQLite database.
+// ErrNotDatabase reports that a path leads to something else than a SQLite database.
 var ErrNotDatabase = errors.New("not a SQLite database")
 
-// Open opens the database at path. It creates the file and its folder if they are missing. Only
-// the owner can read the file, because the key ledger keeps a secret in it. Open blocks while
-// another process creates or recovers the same database, until ctx ends. Its errors name the
-// path. It fails with ErrNotDatabase if there is something else at path.
+// Open opens the database at path. It creates the file and its folder if they are missing. Only the
+// owner can read the file, because the key ledger keeps a secret in it. If another process creates
+// or recovers the same database, Open waits for it, at most until ctx ends. Its errors name the
+// path. If path leads to a directory or to another kind of file, Open fails with ErrNotDatabase.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -98,8 +99,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		return nil, errors.Join(err, read.Close(), write.Close())
 	}
 	db := &DB{Write: write, Read: read, Scan: scan, guard: files}
-	// The first connection enables write-ahead logging. That statement ignores the busy
-	// timeout, so whenFree repeats it while another process runs the same statement.
+	// The first connection enables the write-ahead log. This statement ignores busyTimeout and
+	// fails while another process runs it, so whenFree repeats it.
 	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
 		if hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
@@ -119,7 +120,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	return db, nil
 }
 
-// openLog connects and opens the write-ahead log, which happens in the first transaction.
+// openLog connects and runs a first transaction, in which SQLite opens the write-ahead log.
 func openLog(ctx context.Context, db rowQuerier) error {
 	var tables int
 	return db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema`).Scan(&tables)
@@ -130,7 +131,7 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are no longer at its path.
+// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.guard.check(); err != nil {
 		return err
@@ -142,9 +143,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// Close closes all connections. The anchor is last, because the last connection to close moves
-// the log into the database file, and a reader must not write. That connection also deletes the log at its path. Therefore Close
-// leaves the anchor open, and fails with ErrMoved, if there may be another database at the path.
+// Close closes all connections. The last connection to close moves the log into the database file and then deletes the log. A
+// reader cannot write, so the anchor is the last one. If the files of the database are not at its path, the anchor would delete
+// the log of another database. Close then leaves the anchor open and fails with ErrMoved.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed
@@ -171,9 +172,9 @@ func create(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
 	}
-	// create opens only a file that it creates itself. POSIX drops all locks of a process on a file
-	// when the process closes any descriptor of the file. If create opened an existing database, it
-	// could drop the locks of that database.
+	// Open only a file that does not exist yet. When a process closes a descriptor of a file, POSIX
+	// drops all locks that the process has on the file. To open and close a database that is in use
+	// could drop its locks.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -194,10 +195,10 @@ func connect(files *guard, params url.Values, conns int) (*sql.DB, error) {
 	if !params.Has("_busy_timeout") {
 		params.Set("_busy_timeout", strconv.FormatInt(busyTimeout.Milliseconds(), 10))
 	}
-	params.Set("mode", "rw") // create has created the file
+	params.Set("mode", "rw") // fails if the file does not exist; create has created it
 	params.Set("_foreign_keys", "on")
 	params.Set("_dqs", "false")     // a misspelt "column" is an error, not a string literal
-	params.Set("_error_rc", "true") // errors carry the message of their own code, not an earlier one
+	params.Set("_error_rc", "true") // an error has the message of its own code and not of an earlier error
 	dsn := url.URL{Scheme: "file", Path: files.path, RawQuery: params.Encode()}
 	to, err := sqlite.NewConnector(dsn.String())
 	if err != nil {
