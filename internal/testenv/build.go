@@ -7,10 +7,9 @@ import (
 	"os/exec"
 )
 
-// Build builds programs of the project into dir, which it creates. It uses the flags of `make
-// build` except -ldflags. The args are more flags of `go build`, followed by the packages. Build blocks for
-// seconds, or for minutes if the build cache is empty. All tests use the same flags and so
-// share the build cache.
+// Build builds programs of the project into dir, which it creates. It uses the flags of `make build` except
+// -ldflags, so that all tests share the build cache. The args are more flags of `go build`, followed by the
+// packages. Build blocks for seconds, or for minutes if the build cache is empty.
 func Build(ctx context.Context, dir string, args ...string) error {
 	args = append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + "/"}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)

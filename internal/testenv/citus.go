@@ -20,7 +20,7 @@ type Cluster struct {
 	cluster *machine.Cluster
 }
 
-// StartCitus starts a Citus cluster with a number of workers. The parameter settings ("name=value") overrides the
+// StartCitus starts a Citus cluster with the given number of workers. The settings ("name=value") override the
 // defaults of every node.
 func StartCitus(t testing.TB, workers int, settings ...string) *Cluster {
 	t.Helper()

@@ -14,12 +14,14 @@ import (
 )
 
 const (
-	// claimKey marks a logical database that a test has claimed. usedKey is the set of
-	// databases that tests have ever used. Both keys are in the database that the server's URL
-	// names.
+	// The server has many numbered databases. A test claims one of them, so that no other test uses
+	// it. claimKey is the name of the key that marks a claim. usedKey is the set of all databases
+	// that tests have ever claimed. Both keys are in the database that the URL of the server names,
+	// which is the registry.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
-	// claimTTL is the time after which the claim of a killed test expires. No test runs longer.
+	// claimTTL is the time after which a claim expires, if its test was killed. No test runs that
+	// long.
 	claimTTL = time.Hour
 	// claimWait is how long a test waits while all databases are claimed.
 	claimWait = time.Minute
@@ -28,8 +30,8 @@ const (
 // Redis returns a client for an empty logical database of this test. The database is flushed
 // after the test. The client does not retry, and it respects the deadlines of its contexts.
 //
-// The tests share the server. Its settings, scripts and published messages affect other tests,
-// and FLUSHALL destroys their data. A test that changes or uses any of these calls [StartRedis].
+// The tests share the server. A test that changes settings, loads scripts, publishes messages or
+// runs FLUSHALL would affect other tests, so it must call [StartRedis].
 func Redis(t testing.TB) *redis.Client {
 	t.Helper()
 	return connect(t, RedisURL(t))
@@ -79,8 +81,8 @@ func connect(t testing.TB, url string) *redis.Client {
 	return client
 }
 
-// claim claims a logical database that no other test of any process has claimed, and empties
-// it. It waits up to claimWait if all are claimed.
+// claim claims a logical database that no other test of any process has claimed, and empties it. If
+// all databases are claimed, it waits up to claimWait.
 func claim(ctx context.Context, registry *redis.Client) (int, error) {
 	count := databases(ctx, registry)
 	for deadline := time.Now().Add(claimWait); ; {
@@ -121,8 +123,9 @@ func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error)
 	return true, flush(ctx, registry, db)
 }
 
-// holdsForeignData reports whether a database has content that no test wrote. A developer may
-// also keep other data on the server that TEST_REDIS_URL names.
+// holdsForeignData reports whether a database has content but no test has ever claimed it. A
+// developer may keep other data on the server that TEST_REDIS_URL names, which the tests must not
+// delete.
 func holdsForeignData(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	used, err := registry.SIsMember(ctx, usedKey, db).Result()
 	if used || err != nil {

@@ -34,8 +34,8 @@ func StartPostgres(t testing.TB, settings ...string) *Server {
 	return Setup{}.StartPostgres(t, settings...)
 }
 
-// StartStandby starts a PostgreSQL that follows primary. The settings override the defaults;
-// with recovery_min_apply_delay the standby lags.
+// StartStandby starts a PostgreSQL that follows primary. The settings override the defaults. For
+// example, recovery_min_apply_delay makes the standby lag behind.
 func StartStandby(t testing.TB, primary *Server, settings ...string) *Server {
 	t.Helper()
 	server, err := machine.StartStandby(t.Context(), primary.server, settings...)
@@ -57,7 +57,7 @@ func (u Setup) StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	server, err := machine.Setup(u).StartRedis(t.Context(), append([]string{
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
-		"--repl-diskless-sync-delay", "0", // a replica synchronizes at once instead of after five seconds
+		"--repl-diskless-sync-delay", "0", // a replica is in sync at once, and not after five seconds
 	}, args...)...)
 	return own(t, server, err)
 }
@@ -69,8 +69,8 @@ func (u Setup) StartPostgres(t testing.TB, settings ...string) *Server {
 	return own(t, server, err)
 }
 
-// own turns the result of a start into a Server that is closed at the end of the test. It fails
-// the test on an error.
+// own converts the result of a start function of package machine. It closes the server at the end
+// of the test, and fails the test if err is not nil.
 func own(t testing.TB, server *machine.Server, err error) *Server {
 	t.Helper()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -105,8 +105,8 @@ func (s *Server) Restart() { s.t.Helper(); s.must("restart", s.server.Restart(s.
 // Promote turns a server that [StartStandby] started into a primary.
 func (s *Server) Promote() { s.t.Helper(); s.must("promote", machine.Promote(s.t.Context(), s.server)) }
 
-// JumpClock sets the server's clock to the real time plus d, while the server runs. The server
-// must have been started with its own clock.
+// JumpClock sets the server's clock to the real time plus d, while the server runs. The server must
+// have been started with Setup.Clock.
 func (s *Server) JumpClock(d time.Duration) {
 	s.t.Helper()
 	s.must("set the clock of", s.server.JumpClock(d))

@@ -1,11 +1,10 @@
 // Package testenv provides real PostgreSQL and Redis servers to tests.
 //
 // [Postgres] and [Redis] give each test its own schema or logical database on servers that many
-// tests share. Under `make test` the shared servers are those that TEST_DATABASE_URL and
-// TEST_REDIS_URL name. Without these variables, the test process starts a keeper (package
-// keeper), which finds or starts the servers. The keeper stops them when the test process ends
-// for any reason. [StartPostgres] and [StartRedis] give a test its own server, which the test
-// can kill, freeze and restart.
+// tests share. TEST_DATABASE_URL and TEST_REDIS_URL name these servers; `make test` sets these
+// variables. Without them, the test process starts the program keeper, which finds or starts the
+// servers. The keeper stops them when the test process ends for any reason. [StartPostgres] and
+// [StartRedis] give a test its own server, which the test can kill, freeze and restart.
 //
 // No test is skipped. A test fails with a reason if it cannot get its server.
 package testenv
@@ -29,8 +28,8 @@ import (
 // setupTimeout limits the work before and after one test.
 const setupTimeout = time.Minute
 
-// redialer is the goroutine in which a Redis client dials again a server that it could not reach. It
-// ends up to a second after the client is closed.
+// redialer is the function of a goroutine that a Redis client starts when it cannot reach its
+// server. The goroutine ends up to a second after the client is closed, so it is not a leak.
 const redialer = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
 
 // Main runs the tests of a package, stops the shared servers, checks for leaked goroutines and
@@ -48,9 +47,8 @@ func Main(m *testing.M) {
 	os.Exit(code) //nolint:forbidigo // runs only in TestMain
 }
 
-// These are the servers that the tests of this process share. They are the package's only
-// state. They are global because a test function has no other place to find a server that an
-// earlier test started.
+// These are the servers that the tests of this process share. They are global because a test
+// function has no other place in which it finds a server that an earlier test started.
 var (
 	postgres    = &sharedServer{engine: "postgres", variable: "TEST_DATABASE_URL"}
 	redisServer = &sharedServer{engine: "redis", variable: "TEST_REDIS_URL"}
@@ -83,8 +81,8 @@ func (s *sharedServer) find() (string, error) {
 	if url := os.Getenv(s.variable); url != "" && (way == "" || way == "env") {
 		return url, nil
 	}
-	// The keeper is a separate program for two reasons. It can clean up after the test process
-	// is killed. Test binaries do not need to link the Docker client.
+	// The keeper is a separate program for two reasons: it can stop the servers after the test
+	// process was killed, and test binaries do not have to link the Docker client.
 	keeper := exec.Command("go", "run", "keypool/internal/testenv/keeper", "serve", s.engine) //nolint:noctx // runs until stop
 	keeper.Stderr = os.Stderr
 	hold, err := keeper.StdinPipe()
@@ -116,8 +114,8 @@ func (s *sharedServer) stop() error {
 	return nil
 }
 
-// setup returns the context for the work around a test. The test's own context is cancelled
-// before the cleanups run.
+// setup returns a context for the preparation and the cleanup of a test. The test's own context is
+// cancelled before the cleanups run.
 func setup(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 }

@@ -53,7 +53,7 @@ func New(t *testing.T) *Tab {
 	return b
 }
 
-// Listen calls f for each event of the page, on the browser's goroutine.
+// Listen calls f for each event of the page, in another goroutine.
 func (b *Tab) Listen(f func(event any)) {
 	b.t.Helper()
 	if err := chromedp.Listen(b.ctx, f); err != nil {
@@ -61,7 +61,7 @@ func (b *Tab) Listen(f func(event any)) {
 	}
 }
 
-// complain fails the test for an exception, console output or a policy violation.
+// complain fails the test if the event is an exception, console output or a violation of a policy.
 func complain(t *testing.T, event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
@@ -76,14 +76,14 @@ func complain(t *testing.T, event any) {
 }
 
 // Do runs steps in order. It fails the test when a step fails, or when all steps together take longer
-// than 30 s.
+// than patience.
 func (b *Tab) Do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	Of(b, chromedp.Steps(steps...))
 }
 
-// Of runs an action and returns its result. It fails the test when the action fails or takes
-// longer than 30 s.
+// Of runs an action and returns its result. It fails the test when the action fails or takes longer
+// than patience.
 func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -114,7 +114,8 @@ func Evaluate(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](expression)
 }
 
-// BeforeScripts runs a script in each later page before the scripts of the page.
+// BeforeScripts makes the browser run a script in each page that it opens from then on, before the
+// scripts of the page.
 func BeforeScripts(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})

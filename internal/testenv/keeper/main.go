@@ -24,7 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// childGrace is how long an interrupted command may run before it is killed.
+// childGrace is how long a command may still run after it was interrupted. Then runCommand kills
+// it.
 const childGrace = 10 * time.Second
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -57,8 +58,8 @@ func run(args []string) int {
 	return status
 }
 
-// serve prints the server's URL. It stops the server when standard input ends. Standard input
-// ends when the process that started this program closes it or ends.
+// serve prints the server's URL. It stops the server when standard input ends, which happens when
+// the process that started this program closes it or ends.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {
@@ -111,9 +112,9 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	return runCommand(ctx, command, env)
 }
 
-// runCommand runs a command in its own process group. An interrupt of the keeper does not reach this
-// group directly: when ctx ends, runCommand interrupts the whole group. The servers stop after the
-// command ends.
+// runCommand runs a command in its own process group, which an interrupt of the keeper does not
+// reach. When ctx ends, runCommand interrupts this group and waits for the command, so that the
+// servers stop after the command.
 func runCommand(ctx context.Context, command, env []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env

@@ -74,7 +74,7 @@ func TestRunRemovesTemporaryFiles(t *testing.T) {
 	}
 }
 
-// TestRunEndsTheCommandBeforeTheServers interrupts the keeper. The command can still reach its
+// TestRunEndsTheCommandBeforeTheServers interrupts the keeper. The command must still reach its
 // servers while it ends.
 func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	if string(rest) != "PONG\n" || err != nil {
 		t.Errorf("the interrupted command got %q from Redis, %v; want PONG", rest, err)
 	}
-	// The keeper fails after an interrupt, even if the command exits with status 0.
+	// The keeper must fail after an interrupt, even if the command exits with status 0.
 	if err := cmd.Wait(); err == nil {
 		t.Error("the keeper reports success")
 	}
@@ -138,7 +138,7 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 }
 
 // TestServeTriesTheNextWayWithoutImages names a registry of container images that does not answer. The
-// keeper then tries the next way.
+// keeper must then start the server from the programs of the machine.
 func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")

@@ -10,8 +10,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// needs lists the programs, besides Go, that tests and checks run. A program is installed if
-// one of its names is found.
+// needs lists the programs, besides Go, that tests and checks run. A program counts as installed if
+// a file with one of its names is found.
 var needs = map[string]struct{ names, packages []string }{
 	"gcc":             {names: []string{"gcc", "clang"}, packages: []string{"gcc", "libc6-dev"}}, // the race detector needs it
 	"redis-server":    {names: []string{"redis-server"}, packages: []string{"redis-server"}},
@@ -30,7 +30,7 @@ var needs = map[string]struct{ names, packages []string }{
 	"systemd-analyze": {names: []string{"systemd-analyze"}, packages: []string{"systemd"}},
 }
 
-// citus is the extension of PostgreSQL. It is no program, and no package of Debian contains it.
+// citus is an extension of PostgreSQL. It is not a program, and no package of Debian contains it.
 const citus = "citus"
 
 // need installs the listed programs that are missing.

@@ -10,11 +10,11 @@ const (
 	enoughBytes = 4 << 30
 )
 
-// scratch returns the environment settings for the temporary files of tests. The files go into
-// memory if there is enough free, so that no test waits for a busy disk. Tests of durability still
-// work, because files in /dev/shm survive the kill of a process, and no test crashes the machine. If
-// memory is short or TMPDIR is set, the files stay in the usual directory. Build files always stay in
-// the usual directory. remove deletes the directory in memory.
+// scratch returns the environment settings for the temporary files of tests. If enough memory is
+// free, the files are in a directory in memory, so that no test waits for a busy disk. Tests of
+// durability still work, because files in /dev/shm survive the kill of a process, and no test crashes
+// the machine. If memory is short or TMPDIR is set, scratch changes nothing. Build files always stay
+// in the usual directory. remove deletes the directory in memory.
 func scratch() (settings []string, remove func() error) {
 	nothing := func() error { return nil }
 	if os.Getenv("TMPDIR") != "" || !hasRoom(inMemory) {

@@ -28,8 +28,8 @@ type running struct {
 	stop func() error
 }
 
-// The settings trade durability for speed, because the data is not needed after the run. A test
-// of durability starts its own server.
+// These servers are fast but do not keep their data in a crash, because no test needs the data
+// after the run. A test of durability starts its own server.
 var (
 	postgres = engine{
 		name: "postgres", variable: "TEST_DATABASE_URL", program: "postgres",
@@ -64,7 +64,7 @@ var ways = []struct {
 	{"apt", fromApt},
 }
 
-// finder gets a server in the first way that works, or only in the forced way.
+// finder gets a server in the first way that works, or in the forced way.
 type finder struct {
 	log    *slog.Logger
 	forced string // the name of a way, or empty
@@ -73,7 +73,7 @@ type finder struct {
 func (f finder) find(ctx context.Context, e engine) (running, error) {
 	forced := f.forced
 	if forced == "" && os.Getenv(e.variable) != "" {
-		forced = "env" // if a server is named, the run uses that server or fails
+		forced = "env" // do not start another server if the named server does not answer
 	}
 	var errs []error
 	for _, way := range ways {

@@ -28,7 +28,7 @@ func TestWay(t *testing.T) {
 			if err := server.stop(); err != nil {
 				t.Error(err)
 			}
-			named := os.Getenv(e.variable) == server.url // stop does not stop an existing server
+			named := os.Getenv(e.variable) == server.url // an existing server, which stop must not stop
 			if err := e.ping(t.Context(), server.url); (err == nil) != named {
 				t.Errorf("ping after stop: error %v", err)
 			}
@@ -36,8 +36,8 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestFindTriesTheWaysInOrder checks the order of the ways. The container and the process of the engine
-// are made to fail. Everything else is real.
+// TestFindTriesTheWaysInOrder checks the order of the ways. The test makes the way docker, or docker
+// and machine, fail.
 func TestFindTriesTheWaysInOrder(t *testing.T) {
 	cannotPull := func(context.Context) (running, error) {
 		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")

@@ -28,12 +28,13 @@ var errNoCitus = fmt.Errorf("PostgreSQL with the library citus.so: %w", exec.Err
 const (
 	// citusImage has PostgreSQL and Citus, built for Debian.
 	citusImage = "citusdata/citus:13.0"
-	// citusCopy is where InstallCitus stores them.
+	// citusCopy is the directory to which InstallCitus copies both.
 	citusCopy = "/var/cache/keypool/citus-13.0"
 )
 
-// FindCitus returns the directory of the programs of a PostgreSQL with Citus: that of this machine, or otherwise that of
-// [InstallCitus]. If there is none, the error wraps [exec.ErrNotFound].
+// FindCitus returns the directory of the programs of a PostgreSQL with Citus. It looks for the PostgreSQL of this
+// machine first, and then for the copy that [InstallCitus] made. If neither has Citus, the error wraps
+// [exec.ErrNotFound].
 func FindCitus() (programs string, err error) {
 	found, err := filepath.Glob(citusCopy + "/usr/lib/postgresql/[0-9]*/bin/postgres")
 	if err != nil {
@@ -57,8 +58,9 @@ func FindCitus() (programs string, err error) {
 	return "", errNoCitus
 }
 
-// InstallCitus copies PostgreSQL with Citus out of its public image, because no package of Debian contains Citus. It needs a
-// Docker engine and the libraries of Debian's package postgresql. PostgreSQL finds its files relative to its programs.
+// InstallCitus copies PostgreSQL with Citus out of its public image, because no package of Debian contains Citus. The copy
+// works in another directory, because PostgreSQL finds its files relative to its programs. InstallCitus needs a Docker
+// engine, and the copy needs the libraries of Debian's package postgresql.
 func InstallCitus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
@@ -118,8 +120,8 @@ func (c *Cluster) Close() (err error) {
 	return err
 }
 
-// start starts a PostgreSQL with the extension. All nodes have the same password, which they find in their environment
-// when they connect to each other.
+// start starts a PostgreSQL with the extension. All nodes have the same password. A node that connects to another node
+// reads it from its environment.
 func (c *Cluster) start(ctx context.Context) (*Server, error) {
 	settings := append([]string{"shared_preload_libraries=citus", "citus.node_conninfo=sslmode=prefer", "wal_level=logical"}, c.settings...)
 	s, err := c.setup.startPostgres(ctx, c.password, settings, func(s *Server) error {
@@ -136,7 +138,8 @@ func (c *Cluster) start(ctx context.Context) (*Server, error) {
 	return s, nil
 }
 
-// execute runs a statement on the coordinator, whose parameters are the host and the port of a node.
+// execute runs a statement on the coordinator. The parameters of the statement are the host and the
+// port of a node.
 func (c *Cluster) execute(ctx context.Context, statement string, node *Server) error {
 	config, err := pgx.ParseConfig(node.URL)
 	if err != nil {

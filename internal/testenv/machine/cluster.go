@@ -15,10 +15,10 @@ import (
 // clusterSlots is the number of hash slots of a Redis Cluster.
 const clusterSlots = 16384
 
-// StartRedisCluster starts a Redis Cluster of the given number of masters, each with one replica, with
-// additional options ("--name", "value"). It returns the masters and then their replicas, in the same
-// order, when the Cluster accepts commands and every replica is in sync. A replica replaces a master
-// that has not answered for about a second. The caller closes the servers.
+// StartRedisCluster starts a Redis Cluster of the given number of masters, each with one replica. args
+// are additional options ("--name", "value"). It waits until the Cluster accepts commands and every
+// replica is in sync. It returns the masters, followed by their replicas in the same order. A replica
+// replaces a master that has not answered for about a second. The caller closes the servers.
 func StartRedisCluster(ctx context.Context, masters int, args ...string) (nodes []*Server, err error) {
 	defer func() {
 		if err != nil {
@@ -59,7 +59,8 @@ func joinCluster(ctx context.Context, nodes []*Server, masters int) error {
 				return err
 			}
 		}
-		// Without distinct epochs, nodes that assigned slots to themselves need time to agree.
+		// Each node needs another epoch. Otherwise the nodes would need time to agree on the owners
+		// of the slots.
 		if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func joinCluster(ctx context.Context, nodes []*Server, masters int) error {
 	}
 	for i, node := range nodes[masters:] {
 		if err := await(ctx, node, func(client *redis.Client) error {
-			return client.ClusterReplicate(ctx, ids[i]).Err() // fails until the node knows its master
+			return client.ClusterReplicate(ctx, ids[i]).Err() // fails while the node does not know its master yet
 		}); err != nil {
 			return err
 		}
@@ -101,7 +102,8 @@ func meet(ctx context.Context, client *redis.Client, other *Server) error {
 	return client.Do(ctx, "CLUSTER", "MEET", host, port, bus).Err()
 }
 
-// clusterReady returns an error unless a node knows all nodes and the whole Cluster works.
+// clusterReady returns nil if a node knows all nodes and reports that the Cluster works. A replica
+// must also be in sync.
 func clusterReady(ctx context.Context, client *redis.Client, nodes int, replica bool) error {
 	info, err := client.ClusterInfo(ctx).Result()
 	if err != nil {

@@ -1,9 +1,8 @@
 // Package machine runs Redis and PostgreSQL from the programs installed on this machine. Each
 // server has its own directory and port.
 //
-// Each server is a child process, so that a test can kill, freeze and restart it. A server
-// never outlives the process that started it: the kernel kills the server when that process
-// ends for any reason. The package needs Linux.
+// Each server is a child process, so that a test can kill, freeze and restart it. The kernel kills
+// the server when the process that started it ends for any reason. The package needs Linux.
 package machine
 
 import (
@@ -57,9 +56,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.start(ctx)
 }
 
-// Stop shuts the server down in order, so that the server writes the data that its settings
-// promise to keep. It waits until the processes have ended. Stop does nothing if the server is
-// down.
+// Stop shuts the server down cleanly, so that the server writes the data that its settings promise
+// to keep. It waits until the processes have ended. Stop does nothing if the server is down.
 func (s *Server) Stop() error {
 	if s.running == nil {
 		return nil
@@ -109,7 +107,7 @@ func (s *Server) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // the child has its own descriptor, and this process wrote nothing
+	defer func() { _ = log.Close() }() // an error does not matter, because this process wrote nothing
 
 	cmd := exec.Command(s.program, s.args...) //nolint:noctx // Stop, Kill or Close ends it
 	cmd.Dir = cmp.Or(s.workDir, s.dir)
@@ -143,8 +141,8 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 	}
 }
 
-// end calls signal, which signals the server, and waits until the server and its children have
-// ended. A remaining child would block the next start on the same data.
+// end calls signal, which sends a signal to the server. Then it waits until the server and its
+// children have ended, because a remaining child would prevent the next start on the same data.
 func (s *Server) end(signal func() error) error {
 	// List the children first: after the parent ends, they have another parent.
 	children := s.running.Descendants()

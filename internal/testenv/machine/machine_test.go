@@ -22,8 +22,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// bothEnginesInAChild is an environment variable. If it is set, the test binary starts both servers and
-// waits to be killed.
+// bothEnginesInAChild is an environment variable. If it is set, the test binary starts a Redis and a
+// PostgreSQL, and waits until it is killed.
 const bothEnginesInAChild = "MACHINE_TEST_CHILD"
 
 func TestMain(m *testing.M) {

@@ -12,10 +12,9 @@ import (
 	"syscall"
 )
 
-// StartPgBouncer starts a PgBouncer in transaction mode in front of a PostgreSQL. It returns when PgBouncer passes
-// queries on. It
-// uses its connections to the server in turn, so consecutive transactions of a client use different ones. The
-// error wraps [exec.ErrNotFound] if the program is not installed.
+// StartPgBouncer starts a PgBouncer in transaction mode in front of a PostgreSQL. It returns when PgBouncer
+// forwards queries. PgBouncer uses its connections to the server in turn, so consecutive transactions of a client
+// use different connections. The error wraps [exec.ErrNotFound] if the program is not installed.
 func StartPgBouncer(ctx context.Context, postgres *Server) (*Server, error) {
 	program, err := LookPath("pgbouncer")
 	if err != nil {

@@ -65,7 +65,7 @@ func Promote(ctx context.Context, standby *Server) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// startPostgres starts postgres on the cluster that fill creates.
+// startPostgres starts postgres on the database cluster that fill creates in Server.dir.
 func (u Setup) startPostgres(ctx context.Context, password string, settings []string, fill func(*Server) error) (*Server, error) {
 	program, err := u.lookPath("postgres")
 	if err != nil {
@@ -91,7 +91,7 @@ func (u Setup) startPostgres(ctx context.Context, password string, settings []st
 		program:  program,
 		args:     postgresArgs(dir, port, settings),
 		user:     owner,
-		stopWith: syscall.SIGINT, // a fast shutdown: it ends connections and then shuts down cleanly
+		stopWith: syscall.SIGINT, // fast shutdown, which ends all connections and then shuts down cleanly
 		ping:     PingPostgres,
 		tidy:     func() error { return removeSharedMemory(dir) },
 	}
@@ -127,14 +127,14 @@ func postgresArgs(dir string, port int, settings []string) []string {
 	return args
 }
 
-// removeSharedMemory removes the System V segment of a killed PostgreSQL in dir. The segment is
-// tiny, but a machine has room for only 4096 of them. The seventh line of postmaster.pid holds
-// its key and id. An orderly shutdown removes that file.
+// removeSharedMemory removes the System V shared memory segment of a killed PostgreSQL in dir. The
+// segment is tiny, but a machine has room for only 4096 of them. The seventh line of postmaster.pid
+// contains the key and the id of the segment. A clean shutdown removes the segment and that file.
 func removeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(lines) < 7 {
-		return nil // the segment is removed, or not yet created
+		return nil // there is no segment
 	}
 	var key, id int
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 
 const installTimeout = 10 * time.Minute
 
-// LookPath finds a program in PATH or in /usr/sbin. It also finds PostgreSQL programs in
-// Debian's directories, one per major version, which are not in PATH. The error wraps
+// LookPath finds a program in PATH or in /usr/sbin. It also looks for PostgreSQL programs in
+// Debian's directories, which are not in PATH, and prefers the newest version. The error wraps
 // [exec.ErrNotFound].
 func LookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)

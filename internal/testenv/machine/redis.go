@@ -16,7 +16,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort returns a port for a server. Package lab uses lower ports.
+// freePort returns a port for a server. Package lab uses lower ports, so the two packages never
+// take the same port.
 func freePort() (int, error) { return proc.FreePort(20_000, 32_000) }
 
 // StartRedis starts a redis-server with additional options ("--name", "value"). It returns when
@@ -33,7 +34,8 @@ func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) 
 	})
 }
 
-// startRedis starts a redis-server in a directory of its own. The function args returns its arguments.
+// startRedis starts a redis-server in a directory of its own. args returns the arguments of the
+// program.
 func (u Setup) startRedis(ctx context.Context, args func(dir, port string) ([]string, error)) (*Server, error) {
 	program, err := LookPath("redis-server")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// StartSentinel starts a Sentinel that watches the Redis at the address master under the name main,
-// with additional lines of its configuration. It takes the Redis for down after half a second. The
-// caller closes the server.
+// StartSentinel starts a Sentinel that watches the Redis at the address master under the name main.
+// lines are additional lines of its configuration. If the Redis has not answered for half a second,
+// the Sentinel considers it down. The caller closes the server.
 func StartSentinel(ctx context.Context, master string, lines ...string) (*Server, error) {
 	host, masterPort, err := net.SplitHostPort(master)
 	if err != nil {

@@ -25,13 +25,13 @@ func (u Setup) lookPath(program string) (string, error) {
 	return exec.LookPath(filepath.Join(u.programs, program))
 }
 
-// clockSource is a library that replaces the clock functions of a server. libfaketime does this
-// too, but a Redis with jemalloc hangs at start with it.
+// clockSource is the source of a C library that replaces the clock functions of a server.
+// libfaketime is such a library too, but it makes a Redis with jemalloc hang at start.
 //
 //go:embed clock.c.txt
 var clockSource []byte
 
-// apply prepares s for its start. The directory of s must exist.
+// apply gives s its own clock if Clock is true. The directory of s must exist.
 func (u Setup) apply(s *Server) error {
 	if !u.Clock {
 		return nil
@@ -53,8 +53,8 @@ func (u Setup) apply(s *Server) error {
 	return s.JumpClock(0)
 }
 
-// JumpClock sets the server's clock to the real time plus d, in whole seconds. It takes effect
-// at once, also while the server runs.
+// JumpClock sets the server's clock to the real time plus d, in whole seconds. It takes effect at
+// once, even while the server runs.
 func (s *Server) JumpClock(d time.Duration) error {
 	if s.clock == "" {
 		return errors.New("the server has no clock of its own")
