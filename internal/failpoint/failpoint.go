@@ -1,7 +1,7 @@
 // Package failpoint lets a test inject a fault at a chosen step of a program.
 //
-// In the released programs [At] is constant, so the compiler removes it. Programs built with
-// the tag drill read one environment variable:
+// A step of a program is marked by a call of [At]. In the released programs At does nothing, and
+// the compiler removes it. Programs built with the tag drill read one environment variable:
 //
 //	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at this step; n counts the passes of the step
 //

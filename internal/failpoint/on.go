@@ -66,9 +66,9 @@ func At(step string) (skip bool) {
 	return false
 }
 
-// signal sends sig to the current thread, so the thread does not continue past this call. The
-// kernel could deliver a signal for the process to another thread, and this thread would
-// continue.
+// signal sends sig to the current thread, so that this thread does not continue past the call. If
+// signal sent it to the process, the kernel could deliver it to another thread first, and this
+// thread would continue.
 func signal(sig syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

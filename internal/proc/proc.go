@@ -1,7 +1,7 @@
 // Package proc runs child processes for tests and experiments: the programs of this project and
 // the databases that they use. It needs Linux.
 //
-// Invariant: a child never outlives the process that started it, however that process ends.
+// Invariant: the kernel kills a child when the process that started it ends, for whatever reason.
 package proc
 
 import (
@@ -25,8 +25,8 @@ type Process struct {
 	err  error         // how the process ended; valid after done is closed
 }
 
-// Start starts cmd in its own process group, so Ctrl-C reaches only the caller and not cmd. It
-// waits in the background until cmd ends.
+// Start starts cmd in its own process group, so that Ctrl-C reaches only the caller. A goroutine
+// waits for the end of cmd.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -36,8 +36,8 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	started := make(chan error)
 	go func() {
 		defer close(p.done)
-		// The kernel sends Pdeathsig when the thread that forked the child ends, not when the process
-		// ends (prctl(2)). This goroutine keeps its thread until the child ends.
+		// The kernel sends Pdeathsig when the thread that forked the child ends, even if the process
+		// continues (prctl(2)). Therefore this goroutine keeps its thread until the child ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -58,8 +58,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns nil if the process ended with exit status 0, otherwise an [exec.ExitError]. The process
-// must have ended.
+// Err returns how the process ended: nil for exit status 0, and otherwise an [exec.ExitError]. The
+// process must have ended.
 func (p *Process) Err() error { return p.err }
 
 // Exit waits for the end of the process and returns its exit status, or -1 if a signal ended it. It
@@ -84,7 +84,7 @@ func (p *Process) Signal(sig syscall.Signal) error {
 // SignalTree sends sig to the process and to all its descendants. A signal to the process group
 // would miss the children of PostgreSQL, because each child has its own group.
 func (p *Process) SignalTree(sig syscall.Signal) error {
-	// A stopped parent cannot fork a child that the list below misses.
+	// Stop the parent first, so that it forks no child after the list of its descendants was made.
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -105,8 +105,8 @@ func kill(pid int, sig syscall.Signal) error {
 	return nil
 }
 
-// Descendants returns the ids of the children of p and of all their descendants. After the end of p it
-// does not find them, because they then have another parent.
+// Descendants returns the ids of the children of p and of all their descendants. p must not have
+// ended: its children would have another parent.
 func (p *Process) Descendants() (below []int) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -126,11 +126,11 @@ func (p *Process) Descendants() (below []int) {
 }
 
 // orphaned is the processor time, in nanoseconds, of descendants that [Process.SignalTree] killed.
-var orphaned atomic.Int64 //nolint:gochecknoglobals // it belongs to this process, as its children do
+var orphaned atomic.Int64 //nolint:gochecknoglobals // the children belong to the process too
 
-// Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. Their parent
-// is killed too and cannot wait for them. Therefore the kernel does not add their time to the time of
-// their parent.
+// Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. The kernel
+// adds the time of a child to its parent when the parent waits for the child. These parents were killed
+// too, so the time of their children is counted here.
 func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
 
 // userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
@@ -174,12 +174,12 @@ func State(pid int) string {
 	return stat.State
 }
 
-// tried counts the ports that were tried, so that two calls in one process rarely return the same port.
+// tried counts the ports that FreePort has tried, so that it tries other ports in its next call.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
-// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. By default, Linux
-// takes ports for outgoing connections from 32768 upwards. With high <= 32768, no outgoing connection
-// takes the port of a program while that program is stopped. FreePort may be called concurrently.
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be at
+// most 32768: by default, Linux takes higher ports for outgoing connections, and such a connection
+// could take the port of a program while the program is stopped. FreePort may be called concurrently.
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {

@@ -1,5 +1,5 @@
-// Package promvalue reads the Prometheus counters of its own process. A program can thus show
-// its counters without an HTTP request to itself.
+// Package promvalue reads the Prometheus counters of its own process, so that a program can show
+// them without an HTTP request to itself.
 package promvalue
 
 import (

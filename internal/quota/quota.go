@@ -1,5 +1,6 @@
-// Package quota defines the rate of a limit, and the text form of a rate that settings and API tokens share. The quota of a
-// limit is ten times its rate.
+// Package quota defines the rate of a limit, and its text form, which settings and API tokens share. A limit has a rate and
+// a quota: the number of requests per second, and the number of requests that may arrive at once. The quota is ten times
+// the rate.
 package quota
 
 import (
@@ -17,7 +18,8 @@ const Off Rate = 0
 
 const (
 	maxRate = 1_000_000
-	// burstSeconds is the time, in seconds, for which an unused limit accumulates requests.
+	// burstSeconds is the ratio of the quota to the rate: an unused limit accumulates requests for
+	// this time.
 	burstSeconds = 10
 )
 

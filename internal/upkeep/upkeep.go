@@ -1,4 +1,4 @@
-// Package upkeep repeats the removal of old rows.
+// Package upkeep contains the loops of periodic tasks, such as the removal of old rows.
 package upkeep
 
 import (
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Repeat calls do at once, and then once per interval until ctx ends. The call at once ensures that a process that often
-// restarts does the work too. Repeat passes each result to note, unless ctx has ended. It continues after an error, and
-// always returns nil.
+// Repeat calls do at once, so that the work is also done by a process that restarts often. Then it calls do once per
+// interval until ctx ends. It passes each result to note, unless ctx has ended. It continues after an error, and always
+// returns nil.
 func Repeat(ctx context.Context, interval time.Duration, do func(context.Context) error, note func(error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -24,8 +24,8 @@ func Repeat(ctx context.Context, interval time.Duration, do func(context.Context
 	}
 }
 
-// InParts calls do, with a time limit for each call, until a call processes fewer than size rows or fails. Each call of do is
-// one short transaction, which does not delay other writers.
+// InParts calls do until a call fails or processes fewer than size rows, which means that no rows are left. timeout limits
+// each call. A call of do should be one short transaction, which does not delay other writers.
 func InParts(ctx context.Context, size int, timeout time.Duration, do func(context.Context) (n int, err error)) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, timeout)
