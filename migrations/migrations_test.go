@@ -26,7 +26,8 @@ import (
 // starters is the number of concurrent migrations of one database.
 const starters = 16
 
-// childVariable turns the test binary into a process that migrates the named SQLite database.
+// childVariable is an environment variable. If it names a SQLite database, the test binary migrates
+// this database and exits.
 const childVariable = "KEYPOOL_TEST_MIGRATE"
 
 func TestMain(m *testing.M) {
@@ -85,7 +86,7 @@ func closeDB(t *testing.T, closer func() error) {
 	}
 }
 
-func TestUp(t *testing.T) {
+func TestUpCreatesEveryTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Check(t.Context(), db, engine); !errors.Is(err, migrations.ErrOlderSchema) {
 			t.Errorf("Check of an empty database: %v, want ErrOlderSchema", err)

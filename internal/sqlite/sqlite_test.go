@@ -130,7 +130,7 @@ func TestOpenFollowsSymbolicLink(t *testing.T) {
 
 func TestOpenErrorNamesPath(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // without its check, Open would wait until the device is free
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // without its check of the file type, Open of /dev/null would wait until ctx ends
 	defer cancel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "plain.txt")
@@ -167,8 +167,8 @@ func TestOpenWorksConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReadersDoNotWaitForWriter reads during an open write transaction. Then the writer of
-// another process waits for that transaction.
+// TestReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows
+// before the transaction. A writer of another DB must wait for the end of the transaction.
 func TestReadersDoNotWaitForWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -268,8 +268,9 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestWALIsReusedAfterCheckpoint writes a log that is long enough for the checkpointer to restart it, but
-// too short for a commit to run the checkpoint. Then it writes until the log stops growing.
+// TestWALIsReusedAfterCheckpoint writes a log that has more than walRestart pages, so that the
+// checkpointer restarts it, and fewer than walBound pages, so that no commit runs a checkpoint. Then it
+// writes until the log stops growing.
 func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -31,7 +31,7 @@ func code(n int64) string { return codespace.Plain().Code(6, n) }
 
 // The explanation of a code without a link depends on the place of its number, on its row in a
 // PostgreSQL pool, or on its form.
-func TestCodesWithoutALink(t *testing.T) {
+func TestExplainWithoutLinkUsesPlaceOrForm(t *testing.T) {
 	t.Parallel()
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16: some weeks after the epoch of the project
 	fields, ok := keysource.ParseSnowflake(snowflake)
@@ -76,7 +76,7 @@ func TestCodesWithoutALink(t *testing.T) {
 
 // The explanation of a code with a link depends on the key source of the link, even if the code
 // also has the form of another key source.
-func TestCodesOfLinks(t *testing.T) {
+func TestExplainOfLinkUsesKeySource(t *testing.T) {
 	t.Parallel()
 	for source, tt := range map[string]struct {
 		code, origin string

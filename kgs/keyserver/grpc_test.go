@@ -100,7 +100,7 @@ func takeRequest(id string, count int32) func(*dynamicpb.Message) {
 	return func(m *dynamicpb.Message) { set(m, "request_id", id); set(m, "count", count) }
 }
 
-func TestGRPCTakeReturnAndStatus(t *testing.T) {
+func TestGRPCAndJSONShareLeases(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		c := dial(t, s)
@@ -130,7 +130,7 @@ func TestGRPCTakeReturnAndStatus(t *testing.T) {
 	})
 }
 
-func TestGRPCErrors(t *testing.T) {
+func TestGRPCErrorsHaveCodeAndRetryDelay(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)

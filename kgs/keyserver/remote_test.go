@@ -145,7 +145,7 @@ func TestSettleOfAnEndedLeaseSucceeds(t *testing.T) {
 	})
 }
 
-func TestRemoteSupplyErrors(t *testing.T) {
+func TestRemoteSupplyConvertsErrorsOfTheService(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)

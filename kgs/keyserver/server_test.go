@@ -73,7 +73,7 @@ func TestReturnedKeysAreLeasedAgain(t *testing.T) {
 	})
 }
 
-func TestKeyServiceErrors(t *testing.T) {
+func TestKeyServiceRefusesInvalidRequests(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := serve(t, l.Ledger, nil)
 		const me, you = "Bearer " + mine, "Bearer " + yours

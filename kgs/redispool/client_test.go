@@ -12,7 +12,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestParseRedisURL(t *testing.T) {
+func TestParseURLReadsEveryParameter(t *testing.T) {
 	t.Parallel()
 	type options struct {
 		Addrs                          []string

@@ -21,7 +21,7 @@ func newTestLists(client redis.UniversalClient, n int) *Lists {
 
 // The names of the keys in Redis must stay the same in every release. With other names, an upgrade
 // would lose the pool.
-func TestNamesOfTheFirstListStay(t *testing.T) {
+func TestNamesOfFirstListNeverChange(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		if l := newTestLists(nil, n+1); l.lists[0].keys[0] != "keypool:{default}:state" {

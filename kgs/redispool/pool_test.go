@@ -71,7 +71,7 @@ func openEpoch(t *testing.T, p *Pool, epoch int64) {
 	}
 }
 
-// testRange returns a range of epoch 1 with n numbers from lo on.
+// testRange returns a range of epoch 1 with the n numbers from lo on.
 func testRange(id, lo, n int64) ledger.Reservation {
 	return ledger.Reservation{Range: codespace.Range{Length: 6, Lo: lo, Hi: lo + n}, ID: id, Epoch: 1}
 }
@@ -123,7 +123,7 @@ func TestRedisPoolIsASupply(t *testing.T) {
 	})
 }
 
-func TestRedisPoolTake(t *testing.T) {
+func TestRedisPoolTakesKeysInPushedOrder(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	if _, err := p.Take(t.Context(), 10); !errors.Is(err, kgs.ErrEmpty) {
@@ -171,7 +171,7 @@ func TestRedisPoolSettle(t *testing.T) {
 	}
 }
 
-func TestRedisPoolRelease(t *testing.T) {
+func TestRedisPoolReleaseReturnsOnlyUnreadBatch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
@@ -195,7 +195,7 @@ func TestRedisPoolRelease(t *testing.T) {
 	}
 }
 
-func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
+func TestRedisPoolSnapshotMissesNoKeyThatMoves(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	const n = 5*readChunk + 1
@@ -230,7 +230,7 @@ func TestRedisPoolSnapshotWhileKeysMove(t *testing.T) {
 	}
 }
 
-func TestRedisPoolConcurrentPushAndTake(t *testing.T) {
+func TestRedisPoolConcurrentPushAndTakeRepeatNoKey(t *testing.T) {
 	t.Parallel()
 	first, _ := newOpenPool(t)
 	const pools, ranges = 4, 10

@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestRedisPoolPush(t *testing.T) {
+func TestRedisPoolPushesEachNumberOnce(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	r := testRange(7, 1000, 30)
@@ -100,7 +100,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 	}
 }
 
-func TestRedisPoolSweep(t *testing.T) {
+func TestRedisPoolSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	t.Parallel()
 	dead, _ := newOpenPool(t)
 	p, book := newTestPool(t, dead.client, "worker")
@@ -141,7 +141,7 @@ func TestRedisPoolSweep(t *testing.T) {
 	}
 }
 
-func TestRedisPoolOpen(t *testing.T) {
+func TestRedisPoolOpenEmptiesPoolOnlyForLaterEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))

@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestRedisPoolStatus(t *testing.T) {
+func TestRedisPoolStatusReportsCountsAndPolicy(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	client, err := OpenClient(server.URL)
