@@ -247,7 +247,7 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 }
 
 // TestMachineIDOfADeadProcessBecomesFree kills a process. Open of another process with the same id
-// must succeed at once. This process must make its first number when the promise of the killed
+// must not fail, and this process must make its first number after the promise of the killed
 // process has ended.
 func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {

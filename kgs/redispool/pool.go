@@ -12,7 +12,7 @@
 //   - to fence a range is to refuse every push of its codes. The floor is a range id: all ranges
 //     with lower ids are fenced;
 //   - a write-off is a text in Redis with the batch of a dead holder or with the lost codes of a batch.
-//     It waits until the ledger has recorded these codes as abandoned;
+//     It waits until the ledger has recorded these codes as abandoned.
 //
 // Invariants:
 //

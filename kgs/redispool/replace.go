@@ -9,12 +9,12 @@ import (
 )
 
 // If the workers of a ledger use several pools, or if two copies of a database use one pool, each worker replaces the epoch of the
-// other one again and again. Each new epoch abandons the keys of a pool. Therefore a list may have only a few epochs in 24 hours
-// (countEpochs). When it has reached this number, a worker replaces an epoch of another worker only if the last epoch is at least as
-// old as the wait: firstWait, doubled with each further epoch, and at most maxWait.
+// other one again and again. Each new epoch abandons the keys of a pool. Therefore the number of epochs of a list in 24 hours
+// (countEpochs) has a limit. Above the limit, a worker waits before it replaces an epoch of another worker, until the last epoch is
+// old enough. The first wait is firstWait. It doubles with each further epoch, up to maxWait.
 const (
-	maxEpochs = 4 // number of epochs if the pool has an older epoch than the ledger
-	maxSkips  = 2 // number of epochs if the pool has a newer epoch; smaller, because the ledger then also skips numbers
+	maxEpochs = 4 // limit if the pool has an older epoch than the ledger
+	maxSkips  = 2 // limit if the pool has a newer epoch; smaller, because the ledger then also skips numbers
 
 	countEpochs = 24 * time.Hour
 	firstWait   = 10 * time.Minute
