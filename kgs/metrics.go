@@ -43,7 +43,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_worker_restarts_total", Help: "Times that the dead man's switch restarted the refill worker.",
 		}),
 		skipAheads: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_ledger_jumps_total", Help: "Skip-aheads: times that the ledger detected a rollback of its database.",
+			Name: "kgs_ledger_skips_total", Help: "Skip-aheads: times that the ledger detected a rollback of its database.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_pages_total", Help: "Times that the dead man's switch paged an operator.",

@@ -39,6 +39,91 @@ func TestAlertRulesAndDashboardsUseExportedMetrics(t *testing.T) {
 	}
 }
 
+// contract is the metrics that other people's dashboards and alerts may use, with the names of their labels, except
+// log_lines_dropped_total, which belongs to the log of a process. A server without a Redis omits the metrics of a Redis, and only a
+// key service counts the keys of clients.
+const contract = `kgs_pool_keys kgs_pool_capacity_keys kgs_local_keys kgs_runway_seconds kgs_space_used_ratio kgs_keys_reserved_total
+	kgs_keys_generated_total kgs_keys_taken_total{source} kgs_keys_abandoned_total{reason} kgs_key_conflicts_total{source}
+	kgs_fallback_attempts_count kgs_refill_seconds_count kgs_last_push_timestamp_seconds kgs_breaker_state kgs_worker_restarts_total
+	kgs_pages_total kgs_pool_may_evict kgs_space_runway_seconds kgs_serving_from{source} kgs_ledger_skips_total
+	kgs_alerts_total{outcome} kgs_service_keys_total{client} kgs_service_requests_total{code,procedure}
+	http_connections shortener_links_created_total{kind} shortener_redirects_total{result} shortener_commit_rows_count
+	shortener_commit_seconds_count http_request_duration_seconds_count{method,route,status}`
+
+func TestProgramsExportContractMetrics(t *testing.T) {
+	t.Parallel()
+	for source, lacks := range map[string][]string{
+		"memory-pool": {"kgs_breaker_state", "kgs_pool_may_evict", "kgs_service_keys_total{client}", "kgs_service_requests_total{code,procedure}"},
+		"redis-pool":  nil,
+	} {
+		redisURL := ""
+		if source == "redis-pool" {
+			redisURL = testenv.StartRedis(t).URL
+		}
+		s := settings(t, sqliteURL(t), redisURL, "--alert-webhook-url=http://127.0.0.1:9/")
+		r := start(t, s)
+		addrs := []string{r.AdminAddr().String()}
+		if source == "redis-pool" {
+			service, _ := startKeyServiceWith(t, s.Common)
+			addrs = append(addrs, service.AdminAddr().String())
+			askKeyService(t, service.Addr().String())
+		}
+		r.await("a full pool", full)
+		r.shorten("https://go.dev/")
+		r.await("a look at the ledger", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })
+		var exported []string
+		for _, addr := range addrs {
+			exported = append(exported, seriesIn(r.do(http.MethodGet, "http://"+addr+"/metrics", "").body)...)
+		}
+		for _, series := range strings.Fields(contract) {
+			if got, want := slices.Contains(exported, series), !slices.Contains(lacks, series); got != want {
+				t.Errorf("%s: a program exports %s: %v, want %v", source, series, got, want)
+			}
+		}
+	}
+}
+
+// askKeyService sends one request to a key service, because the counter of requests begins with the first one.
+func askKeyService(t *testing.T, addr string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/keypool.kgs.v1.KeyService/Status", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+kgsToken)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("the key service answers with %s", answer.Status)
+	}
+}
+
+// seriesIn returns the names of the series of a scrape, each with the sorted names of its labels.
+func seriesIn(scrape string) (series []string) {
+	for line := range strings.Lines(scrape) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, labels, found := strings.Cut(line[:strings.LastIndexByte(line, ' ')], "{")
+		if found {
+			var names []string
+			for _, match := range labelName.FindAllStringSubmatch(labels, -1) {
+				names = append(names, match[1])
+			}
+			slices.Sort(names)
+			name += "{" + strings.Join(names, ",") + "}"
+		}
+		series = append(series, name)
+	}
+	return series
+}
+
+var labelName = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
+
 func TestMetricsInReturnsOnlyMetricNames(t *testing.T) {
 	t.Parallel()
 	got := metricsIn(`sum by (le, job) (rate(a_bucket{x=~"y_z|w"}[5m])) / on (instance) group_left (v) b:c > bool 0 unless d offset 5m or 1e3 and e`)

@@ -71,7 +71,7 @@ func (r *run) pagesSoon(p *lab.Program, since time.Time) {
 // sawSkips records how often the given ledgers have skipped ahead.
 func (r *run) sawSkips(most float64, servers ...*lab.Program) {
 	for _, s := range servers {
-		skips := s.Counter("kgs_ledger_jumps_total")
+		skips := s.Counter("kgs_ledger_skips_total")
 		r.figure(oneSkip, most, skips, "the ledger has skipped ahead %v times", skips)
 	}
 }
