@@ -138,6 +138,36 @@ func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
 	}
 }
 
+// An idle service has a runway without end. A runway that is unknown is absent.
+func TestRunwayMetrics(t *testing.T) {
+	t.Parallel()
+	idle := full()
+	idle.RunwaySeconds, idle.SpaceRunwaySeconds = nil, nil
+	for name, tt := range map[string]struct {
+		status Status
+		want   string
+	}{
+		"busy":                {full(), "kgs_runway_seconds 812.3\nkgs_space_runway_seconds 5.6799e+07\n"},
+		"idle":                {idle, "kgs_runway_seconds +Inf\nkgs_space_runway_seconds +Inf\n"},
+		"outage of Redis":     {fallenBack(), ""},
+		"no pool, idle":       {Status{LocalKeys: new(int64(1)), SpaceUsedRatio: new(0.5)}, "kgs_space_runway_seconds +Inf\n"},
+		"nothing to run out":  {Status{KeySource: "random"}, ""},
+		"idle, ledger unread": {Status{PoolKeys: new(int64(1)), CapacityKeys: new(int64(1))}, "kgs_runway_seconds +Inf\n"},
+	} {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(NewGauges(func() Status { return tt.status }))
+		var got strings.Builder
+		for line := range strings.Lines(get(t, New(Config{Gatherer: registry}), "/metrics").Body.String()) {
+			if !strings.HasPrefix(line, "#") && strings.Contains(line, "runway") {
+				got.WriteString(line)
+			}
+		}
+		if got.String() != tt.want {
+			t.Errorf("%s: the metrics are %q, want %q", name, got.String(), tt.want)
+		}
+	}
+}
+
 // Other programs depend on the members of /status.
 func TestStatusMembersMatchContract(t *testing.T) {
 	t.Parallel()

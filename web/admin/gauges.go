@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -26,9 +28,9 @@ func NewGauges(status func() Status) prometheus.Collector {
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it. Absent while they take none."),
+		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys from it. +Inf while they take none."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
-		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which servers take keys. Absent while they take none."),
+		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the space of the current code length is used up at the rate at which servers take keys. +Inf while they take none."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),
 		breakerState: desc("kgs_breaker_state", "State of the circuit breaker for Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
 		serving:      desc("kgs_serving_from", "Where this server's next key comes from: 1 for that source (batch, fallback or none), 0 for the others.", "source"),
@@ -53,9 +55,9 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(g.evict, prometheus.GaugeValue, oneIf(*s.MayEvict))
 	}
 	send(ch, g.local, s.LocalKeys)
-	send(ch, g.runway, s.RunwaySeconds)
+	send(ch, g.runway, runwayOf(s.RunwaySeconds, s.poolIdle()))
 	send(ch, g.used, s.SpaceUsedRatio)
-	send(ch, g.spaceRunway, s.SpaceRunwaySeconds)
+	send(ch, g.spaceRunway, runwayOf(s.SpaceRunwaySeconds, s.spaceIdle()))
 	if s.KeysReserved != nil {
 		ch <- prometheus.MustNewConstMetric(g.reserved, prometheus.CounterValue, float64(*s.KeysReserved))
 	}
@@ -68,6 +70,14 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(g.serving, prometheus.GaugeValue, oneIf(*s.ServingFrom == source), source)
 		}
 	}
+}
+
+// runwayOf returns a runway of Status as the value of a metric. While servers take no keys it is infinite, which JSON cannot express.
+func runwayOf(seconds *float64, idle bool) *float64 {
+	if idle {
+		return new(math.Inf(1))
+	}
+	return seconds
 }
 
 func oneIf(yes bool) float64 {

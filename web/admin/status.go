@@ -103,7 +103,7 @@ func (s Status) poolRows() []Row {
 	rows := []Row{
 		{Label: "Keys in the pool", Value: show(s.PoolKeys, humanize.Comma)},
 		{Label: "Pool capacity", Value: show(s.CapacityKeys, humanize.Comma)},
-		{Label: "Pool runway", Value: runway(s.RunwaySeconds, s.PoolKeys != nil)},
+		{Label: "Pool runway", Value: runway(s.RunwaySeconds, s.poolIdle())},
 	}
 	if s.RefilledPerSecond != nil {
 		rows = append(rows, Row{Label: "Keys refilled by this program", Value: show(s.RefilledPerSecond, human.PerSecond)})
@@ -120,12 +120,11 @@ func (s Status) spaceRows() []Row {
 	if !s.hasPool() && s.LocalKeys == nil { // this program has neither a pool nor a local batch
 		return nil
 	}
-	rateKnown := s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool()) // a pool that cannot be read has no known rate
 	return []Row{
 		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
 		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
 		{
-			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, rateKnown),
+			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, s.spaceIdle()),
 			Bad: s.SpaceRunwaySeconds != nil && *s.SpaceRunwaySeconds < shortRunway,
 		},
 		{Label: "Expected fallback attempts", Value: show(s.FallbackAttemptsExpected, decimals(5))},
@@ -173,9 +172,18 @@ func (s Status) percent(keys int64) string {
 	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
-// runway formats a runway. If the size and the rate are known, a nil runway means idle.
-func runway(seconds *float64, known bool) string {
-	if seconds == nil && known {
+// poolIdle reports whether servers take no keys from the pool. It is false while that is unknown.
+func (s Status) poolIdle() bool { return s.RunwaySeconds == nil && s.PoolKeys != nil }
+
+// spaceIdle reports whether servers use no numbers of the space. It is false while that is unknown. The rate of a pool is unknown
+// while the pool is.
+func (s Status) spaceIdle() bool {
+	return s.SpaceRunwaySeconds == nil && s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool())
+}
+
+// runway formats a runway.
+func runway(seconds *float64, isIdle bool) string {
+	if isIdle {
 		return idle
 	}
 	return show(seconds, human.Duration)
