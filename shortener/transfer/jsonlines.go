@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,13 +55,25 @@ func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 // parseRecord parses a line of an export in the format NDJSON.
 func parseRecord(text []byte) (r Record, refusal error) {
 	r = newRecord()
-	if refusal := decode(text, &r, json.RejectUnknownMembers(true)); refusal != nil {
+	if refusal := decode(text, &r, json.RejectUnknownMembers(true), json.WithUnmarshalers(json.UnmarshalFunc(decodeTime))); refusal != nil {
 		return r, refusal
 	}
 	if !isCount(r.Visits.Human) || !isCount(r.Visits.Bot) {
 		return r, &shortener.InvalidError{Field: "visits", Reason: takesCount}
 	}
 	return r, nil
+}
+
+// decodeTime decodes a time. As a text of a CSV file, it must not be the zero time.
+func decodeTime(text []byte, at *time.Time) error {
+	if string(text) == "null" {
+		return nil
+	}
+	var t time.Time
+	if err := json.Unmarshal(text, &t); err != nil {
+		return err
+	}
+	return set(at, t)
 }
 
 // decode decodes a JSON object. If a member is invalid, the error names it.
@@ -79,6 +92,9 @@ func decode(text []byte, object any, options ...json.Options) error {
 		return errNoObject
 	case errors.Is(err, json.ErrUnknownName):
 		return fmt.Errorf("must not have the member %.40q; the members are those of an export", semantic.JSONPointer.LastToken())
+	}
+	if errors.Is(err, errYears) {
+		return &shortener.InvalidError{Field: string(semantic.JSONPointer[1:]), Reason: takesYears}
 	}
 	return &shortener.InvalidError{Field: string(semantic.JSONPointer[1:]), Reason: accepted(string(semantic.JSONPointer))}
 }

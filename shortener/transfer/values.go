@@ -13,6 +13,7 @@ import (
 const (
 	takesTime      = "must be a time in RFC 3339, such as 2026-01-02T15:04:05Z"
 	takesPlainTime = "must be a time such as 2026-01-02 15:04:05, in UTC unless it has an offset such as +01"
+	takesYears     = "must be a time in the years 1970 to 9999"
 	takesCount     = "must be a whole number from 0 to 2^53"
 )
 
@@ -23,6 +24,7 @@ const maxVisits = 1 << 53
 var (
 	errTime      = errors.New(takesTime)
 	errPlainTime = errors.New(takesPlainTime)
+	errYears     = errors.New(takesYears)
 	errCount     = errors.New(takesCount)
 	errNumber    = errors.New("must be a whole number")
 	errSwitch    = errors.New("must be true or false")
@@ -38,9 +40,18 @@ func setTime(at func(*Record) *time.Time) func(*Record, string) error {
 		if !ok {
 			return errTime
 		}
-		*at(r) = t
-		return nil
+		return set(at(r), t)
 	}
+}
+
+// set sets a time of a record. It refuses the zero time in the year 1, which would mean that the record has no time. The rules of
+// the import check all other times.
+func set(at *time.Time, t time.Time) error {
+	if t.IsZero() {
+		return errYears
+	}
+	*at = t
+	return nil
 }
 
 // setPlainTime returns a function that sets a time from a text as databases and other services write it. A time
@@ -54,8 +65,7 @@ func setPlainTime(at func(*Record) *time.Time) func(*Record, string) error {
 		if !ok {
 			return errPlainTime
 		}
-		*at(r) = t
-		return nil
+		return set(at(r), t)
 	}
 }
 

@@ -97,13 +97,14 @@ func (l Level) String() string { return l.text }
 // Networks are IP networks with cleared host bits.
 type Networks []netip.Prefix
 
-// UnmarshalText takes CIDRs separated by commas. White space around them is ignored.
+// UnmarshalText takes CIDRs separated by commas. White space around them is ignored. An empty text is no networks.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
+	if len(text) == 0 {
+		return nil
+	}
 	for field := range strings.SplitSeq(string(text), ",") {
-		if field = strings.TrimSpace(field); field == "" {
-			continue
-		}
+		field = strings.TrimSpace(field)
 		prefix, err := netip.ParsePrefix(field)
 		if err != nil {
 			return &Error{Got: field, Takes: "CIDRs separated by commas, such as 10.0.0.0/8,::1/128"}
