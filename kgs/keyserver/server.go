@@ -78,11 +78,12 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 	if err != nil {
 		return nil, noCodes("lost")
 	}
-	kept, err := s.Ledger.EndLease(ctx, clientOf(ctx).name, r.GetLeaseId(), unused, lost)
+	ended, err := s.Ledger.EndLease(ctx, clientOf(ctx).name, r.GetLeaseId(), unused, lost)
 	if err != nil {
 		return nil, s.clientError(ctx, err)
 	}
-	s.Metrics.CountAbandoned(kgs.ReasonClient, kept)
+	s.Metrics.CountAbandoned(kgs.ReasonClient, ended.Kept)
+	s.Metrics.CountAbandoned(kgs.ReasonLostReply, ended.Lost)
 	return &kgsv1.ReturnKeysResponse{}, nil
 }
 

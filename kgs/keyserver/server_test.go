@@ -70,6 +70,12 @@ func TestReturnedKeysAreLeasedAgain(t *testing.T) {
 		if diff := cmp.Diff(map[string]int64{kgs.ReasonClient: 70, kgs.ReasonLostReply: 10}, abandoned); diff != "" {
 			t.Errorf("abandoned numbers by reason (-want +got):\n%s", diff)
 		}
+		// The repeated request abandons nothing.
+		for reason, want := range abandoned {
+			if got := kgstest.Counter(t, s.registry, "kgs_keys_abandoned_total", reason); got != float64(want) {
+				t.Errorf("kgs_keys_abandoned_total has %v keys with the reason %s, want %d", got, reason, want)
+			}
+		}
 	})
 }
 

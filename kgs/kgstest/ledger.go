@@ -147,11 +147,11 @@ func (b LedgerUnderTest) MustLend(t testing.TB, client, id string, n int64) ledg
 // MustEndLease ends a lease and returns how many keys its client kept.
 func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unused, lost []codespace.Range) (kept int64) {
 	t.Helper()
-	kept, err := b.EndLease(t.Context(), client, id, unused, lost)
+	ended, err := b.EndLease(t.Context(), client, id, unused, lost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kept
+	return ended.Kept
 }
 
 // Reopen opens the same ledger again, as another process would.

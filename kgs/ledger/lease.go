@@ -163,16 +163,22 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	return append(ranges, numbers), nil
 }
 
+// Ended counts the numbers that the end of a lease abandoned.
+type Ended struct {
+	Kept int64 // abandoned as ReasonClient
+	Lost int64 // abandoned as ReasonLostReply
+}
+
 // EndLease ends a lease of client. The unused ranges become reserved ranges without a holder.
 // The lost ranges are abandoned as ReasonLostReply. The client keeps all other numbers of the
 // lease. EndLease abandons these numbers as ReasonClient, because the ledger does not record the
-// links of the client. It returns how many numbers the client keeps. EndLease uses only the
+// links of the client. It returns how many numbers it abandoned for each of these two reasons. EndLease uses only the
 // leaseRanges longest ranges of unused and the leaseRanges longest ranges of lost. The client
 // keeps the numbers of all other ranges.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
-func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, lost []codespace.Range) (kept int64, err error) {
+func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, lost []codespace.Range) (ended Ended, err error) {
 	err = l.update(ctx, "end lease", func(ctx context.Context, t *tx) error {
 		lease, err := t.openLease(ctx, `client = $1 AND id = $2`, client, id)
 		switch {
@@ -183,13 +189,13 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 		case err != nil:
 			return err
 		}
-		kept, err = t.endLease(ctx, lease, unused, lost)
+		ended, err = t.endLease(ctx, lease, unused, lost)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return Ended{}, err
 	}
-	return kept, nil
+	return ended, nil
 }
 
 const (
@@ -233,30 +239,30 @@ func scanID(rows *sql.Rows) (id int64, err error) {
 	return id, err
 }
 
-func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace.Range) (kept int64, err error) {
+func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace.Range) (Ended, error) {
 	if _, err := codespace.Without(lease.Ranges, slices.Concat(unused, lost)); err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrNotOfLease, err)
+		return Ended{}, fmt.Errorf("%w: %w", ErrNotOfLease, err)
 	}
 	unused, lost = codespace.Longest(unused, leaseRanges), codespace.Longest(lost, leaseRanges)
 	rest, err := codespace.Without(lease.Ranges, slices.Concat(unused, lost))
 	if err != nil {
-		return 0, err
+		return Ended{}, err
 	}
 	if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE lease = $1`, lease.ID); err != nil {
-		return 0, err
+		return Ended{}, err
 	}
 	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'returned' WHERE id = $1`, lease.ID); err != nil {
-		return 0, err
+		return Ended{}, err
 	}
 	for _, numbers := range unused {
 		if _, err := t.insert(ctx, numbers, StateReserved, "", ""); err != nil {
-			return 0, err
+			return Ended{}, err
 		}
 	}
 	if err := t.abandonAll(ctx, lost, kgs.ReasonLostReply); err != nil {
-		return 0, err
+		return Ended{}, err
 	}
-	return codespace.Count(rest), t.abandonAll(ctx, rest, kgs.ReasonClient)
+	return Ended{codespace.Count(rest), codespace.Count(lost)}, t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
 // expireLeases runs in one transaction of ExpireLeases. If any lease has expired, expireLeases
