@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -66,7 +67,8 @@ type Config struct {
 	// Database names the database of the ledger, in digits and slashes. The scripts refuse a pool that is owned by another database. If
 	// Database is empty, the scripts do not check the owner.
 	Database string
-	Alarm    *Alarm // the pool raises it when it needs an operator; if nil, the pool makes its own
+	Alarm    *Alarm       // the pool raises it when it needs an operator; if nil, the pool makes its own
+	Metrics  *kgs.Metrics // counts the keys of earlier epochs that the holder does not use; may be nil
 }
 
 // Pool is a list of codes in Redis. It works on a single Redis, behind Sentinel, and in a Cluster.
@@ -99,6 +101,7 @@ type Pool struct {
 	cfg     Config
 	keys    []string
 	scripts scripts
+	held    *held
 
 	// A Take holds turn while it runs. So only one Take runs at a time, and the process sends its
 	// batch ids in ascending order. The script recognises a Take that arrives late by its old id.
@@ -117,6 +120,7 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 		cfg:     cfg,
 		keys:    keyNames(cfg.Prefix, tag(cfg.Name, cfg.List)),
 		scripts: newScripts(cfg.Database),
+		held:    newHeld(),
 		turn:    make(chan struct{}, 1),
 		next:    1,
 	}
@@ -130,14 +134,19 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 		return nil, err
 	}
 	defer p.unlock()
-	codes, err := p.run(ctx, p.scripts.take, p.cfg.Holder, p.next, n).Text()
+	reply, err := p.run(ctx, p.scripts.take, p.cfg.Holder, p.next, n).Text()
 	if err != nil {
 		return nil, fmt.Errorf("take from the pool: %w", err)
 	}
 	id := p.next
 	p.next++
-	if codes == "" {
+	if reply == "" {
 		return nil, kgs.ErrEmpty
+	}
+	text, codes, _ := strings.Cut(reply, " ")
+	epoch, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("take from the pool: the epoch %.40q: %w", text, errReplyForm)
 	}
 	b := &kgs.Batch{ID: id, Source: kgs.SourcePool, Codes: strings.Split(codes, " ")}
 	if b.Codes, err = p.withoutInvalid(ctx, b.Codes); err != nil {
@@ -146,16 +155,30 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	if len(b.Codes) == 0 {
 		return nil, kgs.ErrEmpty
 	}
+	p.held.add(b, epoch)
 	return b, nil
 }
 
 // Settle reports what happened to the keys of b; see [kgs.Supply]. Settle does not wait for the
 // ledger: Redis keeps the lost codes on record, and Sweep reports them to the ledger later.
+// The pool does not take back unused keys of an earlier epoch: they are abandoned with their epoch.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
-	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.ID,
-		strings.Join(unused, " "), strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
+	if err := p.held.lock(ctx); err != nil {
+		return err
+	}
+	defer p.held.unlock()
+	record, earlier := p.held.record(b.ID)
+	back := strings.Join(unused, " ")
+	if earlier {
+		back = ""
+	}
+	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, record, back, strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: the next epoch abandons this batch
 		return fmt.Errorf("settle batch %d in the pool: %w", b.ID, err)
+	}
+	p.held.remove(b.ID)
+	if (earlier || err != nil) && p.cfg.Metrics != nil {
+		p.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, int64(len(unused)))
 	}
 	return nil
 }

@@ -22,7 +22,8 @@ import (
 //	           mark:<range id>  the next number to push of a range in progress
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
-//	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces
+//	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces; a batch of an earlier epoch
+//	         has <holder>/<batch id>@<epoch>
 //	doomed   hash of write-offs: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
 //	         the ledger has recorded it
 //	takes    hash: holder -> the last batch id that the holder requested; an entry needs
@@ -81,8 +82,8 @@ if mine < tonumber(epoch) then return redis.error_reply('FENCED a newer epoch wa
 if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of an older epoch') end
 `
 
-// scriptTake moves up to n codes from the list to a batch, and returns them. Arguments: holder,
-// batch id, n.
+// scriptTake moves up to n codes from the list to a batch. Arguments: holder, batch id, n. The
+// script returns the epoch and the codes, joined by spaces, or nothing.
 //
 // If the holder has used the batch id before, the script returns the batch on record. If that batch
 // is already settled, the script returns no codes: this request is then the first attempt of a
@@ -97,14 +98,17 @@ const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
 local last = tonumber(redis.call('HGET', takes, holder) or 0)
-if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end
+if tonumber(id) <= last then
+	local recorded = redis.call('HGET', batches, field)
+	return recorded and epoch .. ' ' .. recorded or ''
+end
 local codes = redis.call('LPOP', keys, ARGV[3])
 redis.call('HSET', takes, holder, id)
 if not codes then return '' end
 local blob = table.concat(codes, ' ')
 redis.call('HSET', batches, field, blob)
 redis.call('HINCRBY', state, 'popped', #codes)
-return blob
+return epoch .. ' ' .. blob
 `
 
 // scriptSettle ends a batch. It returns the unused codes to the list, and records the lost codes
@@ -129,6 +133,13 @@ if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) 
 return 1
 `
 
+// scriptRecord records a batch of an earlier epoch; see held. Arguments: epoch of the pool, holder, name of the record, codes. The script
+// may be repeated. It refuses if the pool has begun another epoch.
+const scriptRecord = scriptWorker + `
+redis.call('HSET', batches, ARGV[2] .. '/' .. ARGV[3], ARGV[4])
+return 1
+`
+
 // scriptRelease ends the use of the pool by a holder. Arguments: holder, the id of its next batch.
 // If the reply to the last Take of the holder was lost, a batch is on record under this id. The
 // holder never received these codes, so they go back to the list.
@@ -144,9 +155,11 @@ if unread then giveBack(unread) end
 return 1
 `
 
-// scriptHolders returns <holder>/<batch id> for every batch on record.
+// scriptHolders returns the epoch, and then <holder>/<batch id> for every batch on record.
 const scriptHolders = scriptGuard + `
-return redis.call('HKEYS', batches)
+local reply = redis.call('HKEYS', batches)
+table.insert(reply, 1, epoch)
+return reply
 `
 
 // scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot
@@ -298,7 +311,7 @@ return reply
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. It
 // persists and replicates all changes of a script together.
 type scripts struct {
-	take, settle, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
+	take, settle, record, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
 }
 
 // newScripts returns the scripts of a process that uses the given database. The name of the database is part of the text, because every
@@ -310,6 +323,7 @@ func newScripts(database string) scripts {
 	return scripts{
 		take:         script(scriptTake),
 		settle:       script(scriptSettle),
+		record:       script(scriptRecord),
 		release:      script(scriptRelease),
 		holders:      script(scriptHolders),
 		withdraw:     script(scriptWithdraw),

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"keypool/kgs"
 )
 
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns
-// how many keys of dead holders it abandoned.
+// how many keys of dead holders it abandoned. Before that, it records the batches again that this
+// holder took in an earlier epoch, so that the audit finds their keys.
 //
 // Sweep works in three steps. It moves a batch to the write-offs, so that a holder that was only
 // frozen cannot settle the batch. It reports the codes to the ledger. Then it deletes the write-off
@@ -44,10 +46,18 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 // in the pool but is not in the ledger. This is certain because the ledger records a holder before
 // the holder takes keys, and because withdraw reads the pool before the ledger.
 func (p *Pool) withdraw(ctx context.Context) error {
-	fields, err := p.run(ctx, p.scripts.holders).StringSlice()
+	reply, err := p.run(ctx, p.scripts.holders).StringSlice()
 	if err != nil {
 		return err
 	}
+	epoch, err := strconv.ParseInt(reply[0], 10, 64)
+	if err != nil {
+		return fmt.Errorf("the epoch %.40q: %w", reply[0], errReplyForm)
+	}
+	if err := p.recordAgain(ctx, epoch); err != nil {
+		return err
+	}
+	fields := reply[1:]
 	alive, err := p.cfg.Ledger.Holders(ctx)
 	if err != nil {
 		return err

@@ -125,7 +125,7 @@ func (c *Core) returnKeys(release func(context.Context) error) func(context.Cont
 func (c *Core) poolConfig(holder string, list int) redispool.Config {
 	return redispool.Config{
 		Prefix: string(c.Prefix), Name: c.ledger.Name(), List: list, Holder: holder, Space: c.Space, Ledger: c.ledger,
-		Database: c.ledger.Database(), Alarm: &c.poolAlarm,
+		Database: c.ledger.Database(), Alarm: &c.poolAlarm, Metrics: c.metrics,
 	}
 }
 
