@@ -226,10 +226,10 @@ func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {
 		total := int64(len(l.batch.Codes))
-		unused[l] = l.batch.Codes[min(l.next.Swap(total), total):]
+		unused[l] = slices.Clip(l.batch.Codes[min(l.next.Swap(total), total):]) // an append copies it
 	}
 	for _, k := range s.returned {
-		unused[k.Batch] = append(unused[k.Batch][:len(unused[k.Batch]):len(unused[k.Batch])], k.Code)
+		unused[k.Batch] = append(unused[k.Batch], k.Code)
 	}
 	s.current.Store(nil)
 	s.spare, s.returned, s.finished = nil, nil, nil

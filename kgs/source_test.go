@@ -401,3 +401,26 @@ func TestCloseReturnsKeysOfCallInProgress(t *testing.T) {
 		}
 	})
 }
+
+// A server that stops while a part of its store is down has up to 131,072 keys of a few batches to return. If retract copied all
+// returned keys of the batch for each key, the stop would take too long.
+func TestRetractCopiesReturnedKeysOnce(t *testing.T) {
+	const keys = 10_000
+	s := &Source{live: make(map[*LocalBatch]struct{})}
+	l := newLocalBatch(s, &Batch{Codes: make([]string, keys, 2*keys)})
+	s.live[l] = struct{}{}
+	returned := make([]Key, keys)
+	for i := range returned {
+		returned[i] = Key{Code: fmt.Sprint(i), Batch: l}
+	}
+	allocations := testing.AllocsPerRun(1, func() {
+		l.next.Store(keys)
+		s.returned = returned
+		if got := len(s.retract()[l]); got != keys {
+			t.Errorf("%d keys were retracted, want %d", got, keys)
+		}
+	})
+	if allocations > 100 {
+		t.Errorf("retract of %d keys makes %.0f allocations, want at most 100", keys, allocations)
+	}
+}
