@@ -131,6 +131,9 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// Path returns the absolute path of the database file, without symbolic links.
+func (db *DB) Path() string { return db.guard.path }
+
 // Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.guard.check(); err != nil {

@@ -45,9 +45,7 @@ func (l *Ledger) AllowLook() {
 
 // ForgetHighWaterMark deletes the high-water mark that this process remembers.
 func (l *Ledger) ForgetHighWaterMark() {
-	l.highWater.mu.Lock()
-	defer l.highWater.mu.Unlock()
-	l.highWater.HighWaterMark = HighWaterMark{}
+	l.highWater.forget()
 }
 
 // ForgetNumbers deletes the numbers of the high-water mark, but not its id.

@@ -69,6 +69,7 @@ type Ledger struct {
 	name        atomic.Value     // holds a string
 	database    atomic.Value     // holds a string
 	onSkipAhead func(left int64) // may be nil
+	witness     *witness         // nil unless KeepWitness was called
 }
 
 // Name returns the permanent, random name of this ledger. It is empty before Open or Identify.
@@ -131,8 +132,9 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
 	var fingerprint, name, database string
-	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name, `+l.dialect.identity+` FROM kgs_ledger WHERE id = 1`).
-		Scan(&kept, &fingerprint, &name, &database)
+	var last int64
+	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name, last_range, `+l.dialect.identity+` FROM kgs_ledger WHERE id = 1`).
+		Scan(&kept, &fingerprint, &name, &last, &database)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotInitialized
 	}
@@ -141,6 +143,7 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 	}
 	l.name.Store(name)
 	l.database.Store(database)
+	l.loadWitness(name, last)
 	return cfg.recognize(space, kept, fingerprint)
 }
 

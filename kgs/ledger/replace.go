@@ -33,6 +33,10 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	if err == nil {
 		err = l.replace(ctx, unused, forgetLeases, links)
 	}
+	if err == nil {
+		l.highWater.forget() // its numbers are not numbers of the new ledger
+		err = l.dropWitness()
+	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
 	}

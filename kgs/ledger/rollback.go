@@ -35,6 +35,13 @@ func (r *highWater) raise(seen HighWaterMark) {
 	}
 }
 
+// forget deletes the mark.
+func (r *highWater) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.HighWaterMark = HighWaterMark{}
+}
+
 // mark returns a copy of the mark.
 func (r *highWater) mark() HighWaterMark {
 	r.mu.Lock()
@@ -65,7 +72,7 @@ func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 //
 //   - a promoted standby that lagged behind, or a restored backup, has a different history name;
 //   - a copy of older files has the same history name, but its last id is below the high-water
-//     mark.
+//     mark. The mark is from this process, from the pool, or from the witness of an SQLite file.
 //
 // The check runs under the lock, before the change itself. advance also compares the counter that
 // it reads with the high-water mark.

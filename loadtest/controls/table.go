@@ -75,6 +75,10 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/redispool/filler.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
+		// After a restore of an older SQLite file, the witness beside the file has the high-water mark.
+		{"witness", "kgs/ledger/witness.go",
+			"l.Remember(mark)",
+			"_ = mark"},
 		// A client of a Redis Cluster looks for the new master when a master does not reply.
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
@@ -83,6 +87,10 @@ func Table() []Edit {
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(s.failing) < giveUpAfter:",
 			"case true:"},
+		// After a new epoch, servers record the batches that they took in the earlier epoch.
+		{"held-batches", "kgs/redispool/held.go",
+			"if b.recorded < epoch {",
+			"if false {"},
 		// Two workers with different pools open new epochs in reaction to each other. After several such epochs within
 		// a day, a worker waits before it opens another one.
 		{"epoch-backoff", "kgs/redispool/replace.go",
@@ -117,8 +125,8 @@ func Table() []Edit {
 			""},
 		// If a server repeats a take with the same batch id, it gets the same batch.
 		{"take-id", "kgs/redispool/scripts.go",
-			"if tonumber(id) <= last then return redis.call('HGET', batches, field) or '' end\n",
-			""},
+			"if tonumber(id) <= last then\n",
+			"if false then\n"},
 		// If Redis may evict keys, a program refuses to start, and a running program raises an alarm.
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,

@@ -24,6 +24,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
+		{"held-batches", "./kgs/redispool", []string{"TestBatchesOfAnEarlierEpochStayOnRecord"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"list-epoch", "./kgs/ledger", []string{"TestListsHaveTheirOwnEpochs"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,7 +17,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// failoverRows returns the rows in which PostgreSQL continues with older data.
+// failoverRows returns the rows in which the database continues with older data.
 func failoverRows() []row {
 	claims := linksOf("later link", "A later link is a link that was acknowledged after the fault.",
 		counted("no code reassigned", "reassigned codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
@@ -34,6 +35,11 @@ func failoverRows() []row {
 			Name: "fault/17b", Title: "PostgreSQL files replaced by an older copy",
 			Summary: "While all programs are stopped, the files of the database are replaced by an older copy.",
 			Run:     inject(postgresRestored), Claims: claims, Controls: control,
+		},
+		{
+			Name: "fault/17c", Title: "SQLite file replaced by an older copy",
+			Summary: "The server is killed with SIGKILL, and its SQLite file is replaced by an older copy. The witness beside the file stays.",
+			Run:     inject(sqliteRestored), Claims: claims, Controls: without("no code reassigned", "witness"),
 		},
 	}
 }
@@ -77,6 +83,23 @@ func postgresRestored(r *run) {
 		r.Must(os.RemoveAll(data))
 		r.Must(os.Rename(copied, data))
 		postgres.Restart()
+		server.Start()
+	})
+}
+
+// sqliteRestored replaces the SQLite file with an older copy. No process remembers the high-water mark, and there is no Redis, so only
+// the witness shows the rollback.
+func sqliteRestored(r *run) {
+	r.embedded("KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
+	server := r.startFull()
+	file := strings.TrimPrefix(r.links, "sqlite:")
+	server.Stop()
+	text, err := os.ReadFile(file)
+	r.Must(err)
+	server.Start()
+	forget(r, server, func() {
+		server.Kill()
+		r.Must(errors.Join(os.Remove(file+"-wal"), os.Remove(file+"-shm"), os.WriteFile(file, text, 0o600)))
 		server.Start()
 	})
 }

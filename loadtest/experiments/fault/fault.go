@@ -6,7 +6,7 @@
 // is one injection of the fault. A worker delivers a range when it has pushed all keys of the range
 // to the pool and records this in the ledger.
 //
-// A row that creates links under load ends in the same way, except for rows 17 and 17b, which read back only
+// A row that creates links under load ends in the same way, except for rows 17, 17b and 17c, which read back only
 // the links that were created after the fault. The servers are restarted, so
 // that no answer comes from a cache. Then every acknowledged link is read back through each server,
 // and the links table is searched for creations that were stored twice. Finally, an audit checks
