@@ -231,7 +231,7 @@ var (
 	// lists of labels and durations.
 	noMetric   = regexp.MustCompile(`#.*|"[^"]*"|\{[^}]*\}|\[[^]]*\]|\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)|\b[0-9][0-9a-z.]*`)
 	identifier = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*\s*\(?`)
-	keywords   = []string{"and", "or", "unless", "bool", "offset"}
+	keywords   = []string{"and", "or", "unless", "bool", "offset", "Inf"}
 )
 
 // metricsIn returns the names of the metrics in an expression.
