@@ -78,3 +78,10 @@ func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.
 
 // Tx is one change of the ledger.
 type Tx = tx
+
+// Kill ends the lock as the end of the process does.
+func (p *Presence) Kill(t interface{ Error(...any) }) {
+	if err := p.file.Close(); err != nil {
+		t.Error(err)
+	}
+}

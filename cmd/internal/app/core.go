@@ -232,6 +232,7 @@ func (c *Core) Close(ctx context.Context) error {
 // ends the janitor before it releases the holder, because the janitor would register the holder
 // again.
 func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error) error {
+	c.announce(ctx)
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
 	}
@@ -245,6 +246,26 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	}
 	c.life.Background("janitor", fail, j.Run)
 	return nil
+}
+
+// announce takes over the ranges of killed processes with the same SQLite file, and lets the next process do the same with those of this
+// process. Otherwise a server that is killed every few seconds would reserve a whole pool at each start. After an error, the
+// ranges are taken over when the heartbeats of their holders have been missing for half a minute.
+func (c *Core) announce(ctx context.Context) {
+	if c.SQLite == nil {
+		return
+	}
+	dead, err := c.ledger.Bury(ctx, c.SQLite.Path())
+	if dead > 0 {
+		c.Log.Info("took over the ranges of processes that were killed", slog.Int("processes", dead))
+	}
+	presence, announceErr := ledger.Announce(c.SQLite.Path(), c.holder)
+	if announceErr == nil {
+		c.life.OnStop("presence", func(context.Context) error { return presence.Close() })
+	}
+	if err := errors.Join(err, announceErr); err != nil {
+		c.Log.Warn("cannot use the lock files of the SQLite database", slog.Any("error", err))
+	}
 }
 
 // Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. While a holder is

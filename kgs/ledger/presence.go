@@ -1,0 +1,102 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// Presence is a locked file beside an SQLite database, which shows that a holder is alive. The kernel ends the lock with the process. So
+// the next process knows at once which holders were killed, and does not wait for their heartbeats. A frozen process keeps its lock.
+//
+// The lock is not what prevents that a number is issued twice: a holder that is declared dead while it is alive finds its ranges fenced,
+// as after every other freeze.
+type Presence struct {
+	file *os.File
+	path string
+}
+
+// presenceInfix is between the path of the database and the name of the holder.
+const presenceInfix = ".holder-"
+
+// presenceDraft ends the name of a file that is not locked yet.
+const presenceDraft = ".new"
+
+// Announce creates the locked file of a holder of the SQLite database at path. The caller closes the result after the holder is released.
+func Announce(path, holder string) (*Presence, error) {
+	path += presenceInfix + holder
+	file, err := os.OpenFile(path+presenceDraft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("announce the holder: %w", err)
+	}
+	err = lockFile(file)
+	if err == nil {
+		err = os.Rename(file.Name(), path) // another process never sees the file without its lock
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("announce the holder: %w", err), os.Remove(file.Name()), file.Close())
+	}
+	return &Presence{file, path}, nil
+}
+
+// lockFile locks a file, unless another process or another open file has locked it.
+func lockFile(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// Close removes the file and ends the lock.
+func (p *Presence) Close() error { return errors.Join(os.Remove(p.path), p.file.Close()) }
+
+// Bury declares the holders dead that were announced for the SQLite database at path and whose processes have ended. Other holders can
+// then take over their ranges at once, and the next Sweep abandons their batches. Bury returns the number of these holders. After a crash,
+// the next Bury continues.
+func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return 0, fmt.Errorf("ledger: bury: %w", err)
+	}
+	for _, entry := range entries {
+		holder, announced := strings.CutPrefix(entry.Name(), filepath.Base(path)+presenceInfix)
+		if !announced || strings.HasSuffix(holder, presenceDraft) {
+			continue
+		}
+		ended, err := l.buryOne(ctx, filepath.Join(filepath.Dir(path), entry.Name()), holder)
+		if err != nil {
+			return dead, fmt.Errorf("ledger: bury %s: %w", holder, err)
+		}
+		if ended {
+			dead++
+		}
+	}
+	return dead, nil
+}
+
+func (l *Ledger) buryOne(ctx context.Context, path, holder string) (ended bool, err error) {
+	file, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) { // the holder has just stopped, or another process buried it
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if err := lockFile(file); errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, nil // the holder is alive
+	} else if err != nil {
+		return false, err
+	}
+	err = l.update(ctx, "bury", func(ctx context.Context, t *tx) error {
+		return t.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder)
+	})
+	if err != nil {
+		return false, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	return true, nil
+}

@@ -1,0 +1,52 @@
+package ledger_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"keypool/kgs/kgstest"
+	"keypool/kgs/ledger"
+)
+
+// announce announces a holder and makes it a holder of the ledger with one range of 100 numbers.
+func announce(t *testing.T, l kgstest.LedgerUnderTest, path, holder string) *ledger.Presence {
+	t.Helper()
+	p, err := ledger.Announce(path, holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.MustReserve(t, holder, ledger.StateReserved, 100)
+	return p
+}
+
+// Each start of a server that is killed again and again takes over the range of the server before it.
+func TestBuriedHolderLeavesItsRange(t *testing.T) {
+	t.Parallel()
+	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
+	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	alive := announce(t, l, path, "alive") // [0, 100)
+	for n, holder := range []string{"first", "second", "third"} {
+		if dead, err := l.Bury(t.Context(), path); dead != min(n, 1) || err != nil {
+			t.Errorf("before %s: Bury = %d, %v, want %d", holder, dead, err, min(n, 1))
+		}
+		killed := announce(t, l, path, holder)
+		l.WantRows(t, kgstest.Row(0, 100, ledger.StateReserved, "alive"), kgstest.Row(100, 200, ledger.StateReserved, holder))
+		killed.Kill(t)
+	}
+	if holders, err := l.Holders(t.Context()); err != nil || !slices.Equal(holders, []string{"alive", "third"}) {
+		t.Errorf("the holders are %v (error %v)", holders, err)
+	}
+	if _, err := l.Bury(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	if err := alive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
+		t.Errorf("the files %v are left (error %v)", left, err)
+	}
+}
