@@ -25,7 +25,7 @@ type Record struct {
 // observation is the worst observation of a claim. If several are equally bad, it is the last of them.
 type observation struct {
 	experiment.Verdict
-	against float64 // how bad the observation is: a figure minus its bound, or 1 if the claim is wrong and 0 if it is right
+	against float64 // how bad the observation is: a figure minus its bound; without a figure, 1 if the claim is wrong and 0 if it is right
 }
 
 // claim is a claim that a row makes. The row records observations under the name of the claim.
@@ -86,7 +86,8 @@ func linksOf(link, definition string, further ...claim) []claim {
 
 // accountsClose returns the claim for the guarantee I4.
 func accountsClose() claim {
-	return observed(closed, "The accounts close: each reserved key is in the pool, in a batch, being pushed to the pool, linked, or abandoned with a reason.")
+	return observed(closed, "The accounts close: each reserved key is in exactly one place. It is linked, in the pool, on its way to the pool, in a batch of a server, "+
+		"or abandoned for a recorded reason.")
 }
 
 // keysAreUnique returns the claim that no key can be handed out twice.
@@ -96,14 +97,14 @@ func keysAreUnique() claim {
 
 // availableTo returns the claim for the guarantee I5 that the given percentage of the creations succeeds.
 func availableTo(percent float64) claim {
-	return served(available, fmt.Sprintf("At least %g %% of the creations are acknowledged while the fault lasts.", percent), percent)
+	return served(available, fmt.Sprintf("Despite the fault, at least %g %% of the creations are acknowledged.", percent), percent)
 }
 
-// noneFails returns the claim for I5 if clients must not notice the fault.
+// noneFails returns the claim for I5 in a row in which every creation must succeed.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
-// noRefusals returns the claim for I5 if the server itself is killed. Creations then fail because the
-// server does not run, but the server must not refuse a creation while it runs.
+// noRefusals returns the claim for I5 in a row that kills the server itself. Creations fail while the server
+// is down. While it runs, it must refuse no creation.
 func noRefusals(text string) claim {
 	c := counted("no refusal by the killed server", "refused creations", text)
 	c.Kind = report.Availability

@@ -8,26 +8,28 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// clusterRows returns the rows in which a master of a Redis Cluster ends.
+// clusterRows returns the rows in which a master of a Redis Cluster is killed.
 func clusterRows() []row {
 	return []row{
 		{
 			Name: "fault/11c", Title: "Redis Cluster loses the master of the pool",
 			Summary: "The pool is in a Redis Cluster of three masters and three replicas. The master with the pool is killed with SIGKILL under load. " +
-				"The Cluster promotes its replica.",
+				"The Cluster promotes the replica of this master.",
 			Run: inject(poolMasterKilled), Controls: without(recovers, "cluster-reload"),
 			Claims: theLinks(
 				availableTo(99.9),
-				observed(recovers, "Within 20 s after the promotion, the server and the worker use the new master: the breaker is closed, and the pool is full in the next epoch."),
+				observed(recovers, "Within 20 s after the promotion, the server and the worker use the new master: the circuit breaker of the server is closed, "+
+					"a new epoch of the pool has begun, and the pool is full."),
 			),
 		},
 		{
 			Name: "fault/cluster", Title: "Redis Cluster loses one of three masters with lists of the pool",
-			Summary: "The pool has three lists, one on each master of a Redis Cluster. A master and its replica are killed with SIGKILL under load, and restarted without data up to a minute later.",
-			Run:     inject(listKilled), Controls: []experiment.Control{{Settings: []string{"KGS_POOL_SHARDS=1"}, Refutes: otherLists}},
+			Summary: "The pool has three lists, one on each master of a Redis Cluster. Under load, a master and its replica are killed with SIGKILL. " +
+				"They are restarted without data at most a minute later.",
+			Run: inject(listKilled), Controls: []experiment.Control{{Settings: []string{"KGS_POOL_SHARDS=1"}, Refutes: otherLists}},
 			Claims: theLinks(
 				noneFails("while a master is down"),
-				counted(otherLists, "codes", "While a master is down, no code is made by the fallback, because the lists on the other masters have keys."),
+				counted(otherLists, "codes", "While a master is down, the fallback makes no code, because the server takes keys from the lists on the other masters."),
 				observed(recovers, "When the master is available again, its list begins a new epoch, and the pool is full."),
 			),
 		},
@@ -66,8 +68,8 @@ func poolMasterKilled(r *run) {
 	r.end(server)
 }
 
-// listKilled kills a master with a list of the pool and its replica, so that the list does not answer until both
-// are started again.
+// listKilled kills a master that has a list of the pool, and the replica of this master. The list does not answer
+// while both are down.
 func listKilled(r *run) {
 	nodes, url := lab.RedisCluster(r, clusterMasters)
 	r.use(lab.Postgres(r, manyConnections), nodes[0], "REDIS_URL="+url, "KGS_POOL_CAPACITY=100000", fmt.Sprintf("KGS_POOL_SHARDS=%d", clusterMasters))
@@ -97,7 +99,8 @@ func listKilled(r *run) {
 	r.end(server)
 }
 
-// holderOfPool returns the index of the master that has the most keys.
+// holderOfPool returns the index of the master that stores the most Redis keys. This master has the pool, or a
+// list of the pool.
 func holderOfPool(r *run, nodes []*lab.Database) (holder int) {
 	most := int64(0)
 	for i, node := range nodes[:clusterMasters] {

@@ -30,30 +30,30 @@ func crowdRows() []row {
 	return []row{
 		{
 			Name: "fault/26", Title: "10,000 idle, half-sent and unread connections in 128 MiB", Alone: true,
-			Summary: "A server runs in a control group of 128 MiB. One client opens 10,000 connections, and opens each again when it is closed, or ten seconds later if it was refused. On a third of " +
-				"them it sends nothing, on a third a header without an end, and on a third requests whose answers it does not read.",
+			Summary: "A server runs in a control group of 128 MiB. One client opens 10,000 connections. It opens a connection again when the server closes it, or ten seconds later if the server refused it. " +
+				"On a third of the connections the client sends nothing, on a third a header without an end, and on a third requests whose answers it reads at a byte per second.",
 			Run: inject(crowded), Controls: []experiment.Control{{Settings: []string{"MAX_CONNECTIONS=1000000", "MAX_CONNECTIONS_PER_ADDRESS=1000000"}, Refutes: noOOM}},
 			Claims: theLinks(
 				observed(noOOM, "The kernel does not kill the server for lack of memory."),
 				served(available, "At least 99 % of the creations of another client are acknowledged.", 99),
-				servedToo(connects, "Another client that opens a connection for each request gets its answers."),
-				observed(recovers, "When the connections are closed, http_connections is as low as before."),
+				servedToo(connects, "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
+				observed(recovers, "When the client closes its connections, the number of open connections of the server (http_connections) falls to at most 50 more than before."),
 			),
 		},
 		{
 			Name: "fault/26b", Title: "no file descriptor left",
-			Summary: "A server may open 100 files and has no limit of connections. A client opens 300 connections and closes them later.",
+			Summary: "A server may open at most 100 files, and its limits of connections are too high to have an effect. A client opens 300 connections and closes them later.",
 			Run:     inject(noFiles), Controls: without(logsFiles, "accept-warning"),
 			Claims: theLinks(
-				observed(logsFiles, "The log has a warning that names the lack of files."),
-				observed(stillServes, "The server does not end."),
+				observed(logsFiles, "The server logs a warning that it has too many open files."),
+				observed(stillServes, "The server keeps running."),
 				observed(recovers, "When the connections are closed, the server answers new connections again without intervention."),
 			),
 		},
 	}
 }
 
-// servedToo returns an availability claim whose observations are figures.
+// servedToo returns an availability claim about the number of requests without an answer.
 func servedToo(name, text string) claim {
 	c := counted(name, "requests without an answer", text)
 	c.Kind = report.Availability
@@ -132,13 +132,13 @@ type crowd struct {
 	ended  sync.WaitGroup
 }
 
-// retryCrowd is the time after which a crowd opens a connection again that was refused.
+// retryCrowd is the time after which a crowd opens a refused connection again.
 const retryCrowd = 10 * time.Second
 
 // crowdAddress is the address of a crowd. All other clients have 127.0.0.1.
 const crowdAddress = "127.0.0.2"
 
-// openCrowd opens size connections to a server. The connections end with the run.
+// openCrowd opens size connections to a server, and opens each again when it ends. The connections end with the run.
 func openCrowd(r *run, server *lab.Program, size int) *crowd {
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &crowd{size: int64(size), cancel: cancel}
@@ -173,8 +173,8 @@ func (c *crowd) stop() {
 	c.ended.Wait()
 }
 
-// misuse uses a connection in one of three ways until the server or ctx closes it: it sends nothing, a header without an
-// end, or requests whose answers it hardly reads.
+// misuse uses a connection in one of three ways: it sends nothing, a header without an end, or requests whose answers it
+// reads at a byte per second. It returns when the server closes the connection or ctx ends.
 func misuse(ctx context.Context, conn net.Conn, way int) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the connection is of no further use
 	defer func() {

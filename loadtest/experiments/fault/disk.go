@@ -61,8 +61,8 @@ func diskFullPostgres(r *run) {
 // diskFull fills the disk under load and makes space again, several times.
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
-	// Creations still succeed for a while, until SQLite has filled its log of a few megabytes, or PostgreSQL has
-	// filled half a page.
+	// Creations still succeed for a while after the disk is full, until SQLite has filled its log of a few megabytes,
+	// or PostgreSQL has filled half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
 		load.Start(100)
@@ -110,7 +110,7 @@ func smallDisk(r *run, in string) string {
 	return disk
 }
 
-// fill leaves no space on the disk until the caller calls remove.
+// fill writes a file that leaves no space on the disk. The function remove deletes the file.
 func fill(r *run, disk string) (remove func()) {
 	ballast, err := os.Create(filepath.Join(disk, "ballast"))
 	r.Must(err)

@@ -11,8 +11,8 @@ import (
 // dryRows returns the rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
-		observed("restart signalled", "While less than 20 % of the keys are left, the server signals `restart` or `page`."),
-		observed("page signalled", "While less than 10 % of the keys are left, the server signals `page`."),
+		observed("restart signalled", "While the pool has less than 20 % of its keys, the server signals `restart` or `page`."),
+		observed("page signalled", "While the pool has less than 10 % of its keys, the server signals `page`."),
 		observed("webhook alerts", "The webhook accepts `restart` once and then `page` once, although it refuses the first attempt to deliver each alert."),
 		observed("fallback takes over", "When the pool is empty, the fallback makes codes."),
 		observed(recovers, "A new worker fills the pool."),
@@ -59,8 +59,8 @@ type dry struct {
 }
 
 // runDry injects the fault, lets the pool become empty, and fills the pool with a new worker. The function
-// fault fills the pool, starts the load and injects the fault. It returns the worker that still runs but
-// cannot fill the pool, or nil if no worker runs.
+// fault fills the pool, starts the load and injects the fault. It returns the worker if the worker still runs
+// but cannot fill the pool, and nil if no worker runs.
 func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()

@@ -14,11 +14,11 @@ const (
 	staysGone   = "deleted links stay deleted"
 	freshChange = "time until every server uses a change"
 
-	edited    = 8  // links that are edited at the same time
-	perLink   = 20 // changes of the URL before a link is deleted
-	generous  = 3 * time.Second
-	gone      = "" // the URL of a deleted link
-	fixedPart = 4  // one of this number of links is fixed
+	edited    = 8               // links that are edited at the same time
+	perLink   = 20              // changes of the URL before a link is deleted
+	generous  = 3 * time.Second // the time after which a redirect to an older state is an error
+	gone      = ""              // the URL of a deleted link
+	fixedPart = 4               // one link in fixedPart links is fixed
 )
 
 // editRows returns the rows in which links change while a server or the database is killed.
@@ -68,7 +68,7 @@ func editLinks(r *run) {
 		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // nothing secret
 		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
 	}
-	lab.Pause(r, generous+freshness) // an old state in a cache is an observation only after this time
+	lab.Pause(r, generous+freshness) // only after this time does an old state in a cache count as an error
 	for _, stop := range stops {
 		stop()
 	}

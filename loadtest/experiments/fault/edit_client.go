@@ -17,13 +17,13 @@ import (
 // editing is the work of all clients of a row. Its methods may be called concurrently.
 type editing struct {
 	*owner
-	calm atomic.Pointer[time.Time] // when the database became available; nil while it is away
+	calm atomic.Pointer[time.Time] // when the database became available; nil while the database is down
 
 	mu      sync.Mutex
 	links   []*history
 	figures loadtest.Figures    // of the changes
 	wrong   map[string][]string // observations against each claim
-	latest  time.Duration       // the longest time for which a server used an old state
+	latest  time.Duration       // the longest time for which a server redirected to an old state
 }
 
 // against records an observation against a claim.
@@ -75,7 +75,7 @@ func (e *editing) run(ctx context.Context) {
 	}
 }
 
-// create creates a link. If its outcome is unknown, it returns an error, and nothing is expected of the link.
+// create creates a link. If the creation is not acknowledged, create returns an error, and the row ignores the link.
 func (e *editing) create(ctx context.Context) (*history, error) {
 	h := &history{fixed: mathrand.IntN(fixedPart) == 0} //nolint:gosec // nothing secret
 	url := "https://example.com/" + rand.Text()
@@ -138,8 +138,8 @@ func (e *editing) refusesURL(ctx context.Context, h *history) {
 	}
 }
 
-// retitle changes the title of a link again and again. A change reads the whole link and writes it back, so without its
-// condition it would undo a change of the URL.
+// retitle changes the title of a link again and again. For each change, the server reads the whole link and writes it
+// back. If the server did not compare the version of the link, it would undo a change of the URL.
 func (e *editing) retitle(ctx context.Context, h *history) {
 	for briefly(ctx, 10*time.Millisecond) {
 		answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"title": rand.Text()}))
@@ -180,7 +180,7 @@ func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 		return true
 	}
 	if calm == nil || calm != e.calm.Load() || began.Sub(*calm) < 2*freshness {
-		began = time.Time{} // a server may use what it read before the database was killed
+		began = time.Time{} // accept every older state, because a server may use what it read before the database was killed
 	}
 	late := e.judge(h, location, began, generous, "a redirect")
 	e.mu.Lock()
@@ -189,8 +189,9 @@ func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 	return true
 }
 
-// judge records an observation against a claim if an answer is not a state of the link, or if it is a state that was
-// replaced longer than limit before the read. It returns how long before the read the state was replaced.
+// judge checks the URL that a read got. It records an observation against a claim if no client requested this state of
+// the link, or if a later state had replaced it more than limit before the read. It returns how long before the read
+// the state was replaced.
 func (e *editing) judge(h *history, url string, began time.Time, limit time.Duration, what string) time.Duration {
 	late, known := h.late(url, began)
 	if known && late <= limit {

@@ -35,12 +35,13 @@ func (h *history) request(url string) (acknowledge func()) {
 	}
 }
 
-// late returns how long before the beginning of a read an acknowledged state had replaced the state that the read
-// answered. It is 0 if none had. known is false if no client requested the URL for this link.
+// late judges a read that began at the moment began and got the given URL. It returns how long before the read an
+// acknowledged later state had replaced this state, or 0 if no such state had. The result known is false if no client
+// requested the URL for this link.
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range slices.Backward(h.states) { // backward, because a deletion without an answer is requested again
+	for _, s := range slices.Backward(h.states) { // backward, because a client repeats a deletion that got no answer
 		if s.url == url {
 			return late, true
 		}

@@ -6,16 +6,16 @@
 // is one injection of the fault. A worker delivers a range when it has pushed all keys of the range
 // to the pool and records this in the ledger.
 //
-// A row that creates links under load ends in the same way, except for rows 17, 17b and 17c, which read back only
-// the links that were created after the fault. The servers are restarted, so
-// that no answer comes from a cache. Then every acknowledged link is read back through each server,
-// and the links table is searched for creations that were stored twice. Finally, an audit checks
-// that the accounts of the ledger close.
+// Most rows that create links under load end with the same checks, in run.end. The row restarts the
+// servers, so that no answer comes from a cache. It reads every acknowledged link back through each
+// server, and searches the links table for creations that were stored twice. Finally, an audit checks
+// that the accounts of the ledger close: each reserved number is in exactly one place. Rows 17, 17b and 17c
+// read back only the links that were created after the fault.
 //
 // Invariant: if the fault did not happen, the row fails and judges no claim.
 //
-// Each row starts its own programs and databases. It uses only the commands, the settings and the
-// HTTP interface of the programs, with exceptions such as these:
+// Each row starts its own programs and databases. It controls and observes the programs through their
+// commands, settings and HTTP interface. Some rows also depend on the inside of the programs:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
 //   - one row reads all keys of the pool in Redis and compares them with the codes of a space;
@@ -58,7 +58,8 @@ func changeToo() []experiment.Suite {
 	return []experiment.Suite{experiment.Change, experiment.Nightly}
 }
 
-// inject returns the function Run of a row, which fails if the fault did not happen.
+// inject returns the function Run of a row that injects the given fault. The row fails if the fault
+// did not happen.
 func inject(fault func(*run)) func(*experiment.T, *Record) {
 	return func(t *experiment.T, record *Record) {
 		fault(&run{T: t, record: record})
@@ -74,9 +75,9 @@ func without(refutes string, protections ...string) []experiment.Control {
 	return []experiment.Control{{Without: protections, Refutes: refutes}}
 }
 
-// show adds a table with the results of the row. It adds no table if the row neither read links back nor counted visits.
-// It panics if the record has an observation of a claim that the row does not make, except for
-// keysOnce and keysKept, which every audit observes.
+// show adds the results of the row to the report: a table of visits if the row counted visits, and a table of
+// creations if the row read links back. It panics if the record has an observation of a claim that the row does
+// not make. The claims keysOnce and keysKept are exempt, because every audit observes them.
 func show(record *Record, e *report.Experiment) {
 	for name := range record.seen {
 		ofEveryAudit := name == keysOnce || name == keysKept
@@ -96,8 +97,11 @@ func show(record *Record, e *report.Experiment) {
 		cells = append(cells, fmt.Sprint(record.seen[claim].against))
 	}
 	e.Tables = append(e.Tables, report.Table{
-		Title:   "What happened",
-		Columns: []string{"row", "fault", "injected", "acknowledged", "twice", "lost", "wrong", "abandoned", "available", "slowest"},
+		Title: "What happened",
+		Columns: []string{
+			"row", "fault", "injections", "acknowledged", "links with the same code or stored twice", "lost links", "wrong links", "abandoned keys",
+			"creations that succeeded", "slowest creation",
+		},
 		Rows: [][]string{append(cells, reasons(record.Abandoned),
 			fmt.Sprintf("%.2f %%", availability(record.Created)), fmt.Sprintf("%d ms", record.Slowest.Milliseconds()))},
 	})

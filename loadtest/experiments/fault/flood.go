@@ -34,17 +34,18 @@ const (
 func floodRows() []row {
 	return []row{{
 		Name: "fault/23", Title: "scan for codes at 10,000 requests per second", Alone: true,
-		Summary: "One address requests random codes at up to 10,000 per second, while another follows links at 200 per second. In every second round the scanner sends " +
-			"the same requests to another server, so that both kinds of rounds need the same processor time of the scanner.",
+		Summary: "A scanner requests random codes at up to 10,000 per second, while a client at another address follows links at 200 per second. In every second round, the " +
+			"scanner sends its requests to another server. The scanner thus uses the same processor time in all rounds, and the rounds can be compared.",
 		Run: inject(scanned), Controls: []experiment.Control{{Settings: []string{"MISS_RATE=1000000", "MISS_BURST=1000000"}, Refutes: scanLimited}},
 		Claims: theLinks(
-			counted(scanLimited, "answers", "The scanner gets status 404 only for as many codes as it has misses, and otherwise 429."),
+			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows. Its other requests get status 429."),
 			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			promiseSpeed(scanSlows, "The p99 of the redirects is at most 20 %, or 2 ms, greater than while the scanner sends its requests to another server."),
+			promiseSpeed(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more, over the p99 while the scanner sends its requests to another server."),
 		),
 	}}
 }
 
+// promiseSpeed returns a claim about a time in milliseconds.
 func promiseSpeed(name, text string) claim {
 	c := timed(name, text)
 	c.Unit = "ms"
@@ -73,7 +74,7 @@ func scanned(r *run) {
 		under = append(under, r.round(server, server, codes, length, &found))
 		r.strike(1)
 	}
-	// The scanner gets back misses during the rounds that scan the other server too.
+	// The server refills the misses of the scanner during all rounds, also during those that scan the other server.
 	most := 200 + 50*time.Since(began).Seconds() + scanClients // MISS_BURST, MISS_RATE, and the misses that are in progress at the same time
 	r.figure(scanLimited, most, float64(found.missing.Load()), "the scanner sent %.0f requests per second: %d were answered with 404, %d with 429, %d otherwise",
 		float64(found.all())/found.seconds, found.missing.Load(), found.limited.Load(), found.others.Load())
@@ -94,7 +95,8 @@ type answersOf struct {
 
 func (a *answersOf) all() int64 { return a.missing.Load() + a.limited.Load() + a.others.Load() }
 
-// round scans one server and follows links on a server for the given time. It returns the p99 of the redirects.
+// round scans the server scan, and follows links on the server follow, for the given time. It returns the p99 of the
+// redirects, and adds the answers to the scanner to found.
 func (r *run) round(scan, follow *lab.Program, codes []string, length time.Duration, found *answersOf) time.Duration {
 	scanner := loadtest.NewClient(scan.Public, 0)
 	defer scanner.Close()

@@ -39,9 +39,9 @@ func hostileRows() []row {
 				{Settings: []string{"ANONYMOUS_RATE=off"}, Refutes: fewCreations},
 			},
 			Claims: []claim{
-				counted(oracle, "answers", "The answers to a client show only for as many aliases whether they exist as it has misses."),
+				counted(oracle, "answers", "The server tells a client that an alias exists at most as often as the miss limiter allows."),
 				observed(noSquatting, "A creation with a life of less than a second gets status 422, and its alias stays free."),
-				counted(fewCreations, "links", "A client creates only as many links as ANONYMOUS_RATE allows."),
+				counted(fewCreations, "links", "A client without a token creates at most as many links as ANONYMOUS_RATE allows."),
 				counted("others are not limited", "refusals", "Other clients are not refused."),
 			},
 		},
@@ -90,7 +90,7 @@ func costOf(r *run, server *lab.Program, n, status int, url string) time.Duratio
 
 const (
 	missRate, missBurst = 5, 30
-	creationRate        = 20 // ten times as many may arrive at once
+	creationRate        = 20 // per second; ten times as many may arrive at once
 )
 
 func abuse(r *run) {
@@ -107,7 +107,8 @@ func abuse(r *run) {
 	if status := create("192.0.2.1", map[string]any{"url": "https://example.com/", "alias": "taken"}); status != http.StatusCreated {
 		r.Fatalf("the alias is not created: status %d", status)
 	}
-	// limited counts the answers with a status to n creations of an attacker, and returns the number that a limit allows.
+	// limited sends n creations of an attacker and counts the answers with the given status. It also returns how many such
+	// answers a limit with the given rate and burst allows.
 	limited := func(n int, status, rate, burst int, from string, members map[string]any) (answers int, most float64) {
 		began := time.Now()
 		for range n {

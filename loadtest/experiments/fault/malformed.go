@@ -28,7 +28,7 @@ const (
 	slowLimit  = 13 * time.Second // the time limit of a body is 10 s
 	hugeBody   = 1 << 30          // bytes
 	hugeSent   = 96 << 20         // bytes after which a client gives up
-	hugeMemory = 64 << 20
+	hugeMemory = 64 << 20         // bytes by which the memory of the server may rise
 )
 
 // malformedRows returns the row whose fault is a client that sends slow, huge and malformed requests.
@@ -42,12 +42,12 @@ func malformedRows() []row {
 			{Without: []string{"body-limit"}, Refutes: hugeRefused, AlsoRefutes: []string{littleMemory}},
 		},
 		Claims: theLinks(
-			counted(slowEnds, "open connections", "The server closes the connection of a request that does not arrive within 13 s."),
-			counted(hugeRefused, "bodies", "The server answers a body of 1 GB with 413, or closes the connection, before it has read 96 MiB of it."),
+			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes its connection."),
+			counted(hugeRefused, "bodies", "Before the server has read 96 MiB of a body of 1 GB, it answers with 413 or closes the connection."),
 			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
-			counted(neverInternal, "answers", "No malformed request gets a link or status 500, and the log has no panic."),
-			observed(stillServes, "The server does not end."),
-			noneFails("of another client"),
+			counted(neverInternal, "answers", "The server answers no malformed request with success, a redirect or status 500, and logs no panic."),
+			observed(stillServes, "The server keeps running."),
+			noneFails("of a client that creates links meanwhile"),
 		),
 	}}
 }
@@ -115,7 +115,7 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests sends bodies of 1 GB, with and without a length. It returns how many of them the server read to a great part.
+// hugeRequests sends bodies of 1 GB, with and without a length. It returns from how many of them the server read hugeSent bytes.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
 	var clients sync.WaitGroup
@@ -175,7 +175,7 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nothing secret
 	for range r.Times(2000) {
-		request := []byte(valid) // a request with random bytes may still be valid
+		request := []byte(valid) // the request may stay valid, so only status 500 is wrong
 		for range 1 + random.IntN(8) {
 			request[random.IntN(len(request))] = byte(random.Uint32())
 		}

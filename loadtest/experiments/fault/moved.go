@@ -24,15 +24,15 @@ const movedLimit = 2 * time.Second
 func movedRows() []row {
 	return []row{{
 		Name: "fault/31", Title: "SQLite files deleted, moved or replaced under a running server",
-		Summary: "The directory, the file of the database and its log are moved away and back, deleted and restored, and replaced by a copy and restored, under " +
-			"load. In the end the files are replaced by a backup, and the server starts again with it.",
+		Summary: "Under load, the directory of the database, the database file and its write-ahead log are moved away and back, one after the other. The database file is also " +
+			"deleted and restored, and replaced by a copy and restored. At the end, a backup replaces the files, and the server starts again with the backup.",
 		Run: inject(filesMoved), Controls: without(noFalseAck, "file-guard"),
 		Claims: theLinks(
-			counted(noFalseAck, "creations", "While the files are not at their path, no creation is acknowledged that was sent in this time."),
-			observed(refusal, "While the files are not at their path, the server answers a creation with 503 and Retry-After."),
-			observed(unhealthy, "While the files are not at their path, /healthz answers 503."),
-			timed(inTime, "Creations are refused and /healthz answers 503 within 2 s."),
-			observed(recovers, "When the files are back, the server creates links again without intervention."),
+			counted(noFalseAck, "creations", "No creation is acknowledged that is sent while the SQLite files are not at their path."),
+			observed(refusal, "While the SQLite files are not at their path, the server answers a creation with 503 and Retry-After."),
+			observed(unhealthy, "While the SQLite files are not at their path, /healthz answers 503."),
+			timed(inTime, "Within 2 s after the SQLite files have left their path, creations are refused and /healthz answers 503."),
+			observed(recovers, "When the SQLite files are back, the server creates links again without intervention."),
 		),
 	}}
 }
@@ -69,7 +69,7 @@ func filesMoved(r *run) {
 	load.Start(100)
 	r.sawNoFiles(server, load)
 	r.stop(load)
-	server.Kill() // the stop would wait for a database that is gone
+	server.Kill() // Stop would wait for the missing database
 	server.Start()
 	r.end(server)
 }

@@ -19,15 +19,15 @@ const (
 // outputRows returns the rows whose fault concerns the standard error of a server.
 func outputRows() []row {
 	claims := theLinks(
-		observed(stillServes, "The server does not end, and answers the requests that cause log lines."),
+		observed(stillServes, "The server keeps running, and it answers the requests that cause log lines."),
 		noneFails("while standard error cannot be written"),
-		observed(dropsLines, "The server counts dropped lines in log_lines_dropped_total."),
+		observed(dropsLines, "The server counts the log lines that it drops in the metric log_lines_dropped_total."),
 		observed(endsInTime, "After SIGTERM the server ends within 10 s with status 0."),
 	)
 	return []row{
 		{
 			Name: "fault/30", Title: "standard error is a pipe that is not read",
-			Summary: "The reader of the pipe stops to read. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
+			Summary: "The reader of the pipe stops reading. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
 			Run:     inject(func(r *run) { unwritable(r, func(*os.File) {}) }), Claims: claims, Controls: without(stillServes, "log-queue"),
 		},
 		{
@@ -38,7 +38,8 @@ func outputRows() []row {
 	}
 }
 
-// unwritable makes the standard error of a server useless. The function harm gets the end of the pipe that is no longer read.
+// unwritable starts a server whose standard error is a pipe that nobody reads, and checks that the server still works. The
+// function harm gets the reading end of the pipe.
 func unwritable(r *run, harm func(pipe *os.File)) {
 	dir := filepath.Join(r.TempDir(), "data")
 	r.store("sqlite:"+filepath.Join(dir, "shortener.db"), "LOG_LEVEL=debug")
@@ -69,8 +70,8 @@ func unwritable(r *run, harm func(pipe *os.File)) {
 	_ = reader.Close() // row 30b has closed it
 }
 
-// causeLines sends requests that cause a line in the log each, until the queue of the log and the pipe are full. For this, it moves
-// the database away: at level debug, the log then has a line for each request to /readyz.
+// causeLines sends requests that each cause a line in the log, until the queue of the log and the pipe are full. It moves the
+// database away first: without a database, each request to /readyz causes a line at level debug.
 func causeLines(r *run, server *lab.Program, dir string) error {
 	const lines = 3000
 	r.Must(os.Rename(dir, dir+".away"))

@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// freshness is the time within which every server uses a change of a link, and refuses a revoked token.
+// freshness is the time within which every server must use a change of a link, and must refuse a revoked token.
 const freshness = time.Second
 
 // owner sends requests of one token to several servers. Its methods may be called concurrently.
@@ -67,7 +67,7 @@ type ownedLink struct {
 	DeletedAt string `json:"deleted_at"`
 }
 
-// linkIn returns the link in an answer, or an error if the answer has another status than want.
+// linkIn returns the link in an answer. It returns an error if the status of the answer is not want.
 func linkIn(a loadtest.Answer, want int) (l ownedLink, err error) {
 	if a.Status != want {
 		return l, fmt.Errorf("status %d, want %d: %.200s", a.Status, want, a.Body)
@@ -76,13 +76,13 @@ func linkIn(a loadtest.Answer, want int) (l ownedLink, err error) {
 	return l, err
 }
 
-// object returns a JSON object with the given members. Their values are strings and booleans, so it cannot fail.
+// object returns a JSON object with the given members. The values are strings and booleans, so the encoding cannot fail.
 func object(members map[string]any) string {
 	b, _ := json.Marshal(members) //nolint:errchkjson // see above
 	return string(b)
 }
 
-// firstOf returns the first of the observations as the end of a sentence.
+// firstOf returns the first of the observations, as text that continues a sentence.
 func firstOf(observations []string) string {
 	if len(observations) == 0 {
 		return ""
@@ -90,8 +90,8 @@ func firstOf(observations []string) string {
 	return "; the first: " + observations[0]
 }
 
-// beside calls do in a goroutine until it returns. The context of do ends when stop is called, and at the end of the
-// run. The function stop waits until do has returned.
+// beside calls do in a goroutine. The context of do ends when stop is called or when the run ends. The function stop
+// waits until do has returned.
 func (r *run) beside(do func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	var running sync.WaitGroup
@@ -114,16 +114,16 @@ func briefly(ctx context.Context, limit time.Duration) bool {
 	}
 }
 
-// twoServers starts two servers. They make keys without Redis.
+// twoServers starts two servers and waits until they are ready.
 func (r *run) twoServers() []*lab.Program {
 	servers := launch(2, func() *lab.Program { return r.server() })
 	each(servers, awaitReady)
 	return servers
 }
 
-// strikeInTurn kills a server with SIGKILL and starts it again. It takes the servers in turn and, if the links are in
-// PostgreSQL, PostgreSQL after them. The functions away and back are called before PostgreSQL is killed and after it
-// is available again.
+// strikeInTurn kills one program with SIGKILL and starts it again. The number n selects the program: first the servers
+// in turn and then, if the links are in PostgreSQL, PostgreSQL. It calls away before it kills PostgreSQL, and back when
+// PostgreSQL is available again.
 func (r *run) strikeInTurn(n int, servers []*lab.Program, away, back func()) {
 	targets := len(servers)
 	if r.postgres != nil {

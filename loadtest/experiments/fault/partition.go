@@ -20,11 +20,11 @@ func partitionRows() []row {
 	return []row{{
 		Name: "fault/32", Title: "silent network partition between servers and PostgreSQL",
 		Summary: "Under load, the kernel drops all packets between two servers and PostgreSQL for 150 s, or for at least 40 s with a small scale. Neither side gets " +
-			"an error or the end of a connection.",
+			"an error or learns that a connection has ended.",
 		Run: inject(partitioned), Controls: without(reaped, "keepalives"),
 		Claims: theLinks(
 			observed(refusal, "During the partition, a server answers a creation with 503 and Retry-After."),
-			counted(reaped, "connections", "During the partition, PostgreSQL ends all connections that it had before."),
+			counted(reaped, "connections", "During the partition, PostgreSQL ends all connections that it had before the partition."),
 			observed(recovers, "Each server creates links again after the partition without intervention."),
 			timed(recoveryTime, "Links are created again within 10 s after the partition."),
 			noneFails("after the recovery"),

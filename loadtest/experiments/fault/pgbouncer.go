@@ -17,7 +17,7 @@ func poolerRows() []row {
 			"Under load, PgBouncer is killed with SIGKILL or stopped with SIGTERM, in turn, and restarted a second later.",
 		Run: inject(poolerRestarts),
 		Claims: theLinks(
-			observed(recovers, "Each server starts behind PgBouncer, and creates links again after each restart of PgBouncer."),
+			observed(recovers, "Each server starts while PgBouncer is between the server and PostgreSQL, and creates links again after each restart of PgBouncer."),
 			timed(recoveryTime, "Links are created again within 10 s after PgBouncer accepts connections again."),
 			observed(refusal, "While PgBouncer is down, the server answers every creation with 503 and Retry-After."),
 			noneFails("after the recovery, while PgBouncer runs"),

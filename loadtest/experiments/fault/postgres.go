@@ -22,7 +22,7 @@ func databaseRows() []row {
 			Summary: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
 			Run:     inject(postgresKilled), Controls: without(kept, "commit", "repeat"),
 			Claims: theLinks(
-				observed("cached links redirect", "While the database is down, links in the cache still redirect."),
+				observed("cached links redirect", "While the database is down, the server still redirects links that are in its cache."),
 				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
 				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache."),
 				timed(recoveryTime, "Links are created again within 10 s after PostgreSQL is available again."),
@@ -84,8 +84,9 @@ func postgresKilled(r *run) {
 	r.end(server)
 }
 
-// follow follows a link, which succeeds if the claim holds. It returns how long the redirect took. A failure does not
-// end the run: the control of row 15 acknowledges so many links during the fault that they evict others from the cache.
+// follow requests a short URL, and records for the claim whether the server redirects to url. It returns how long the
+// redirect took. A failure does not end the run, because in the control of row 15 failures are normal: the server
+// acknowledges so many links during the fault that these evict others from the cache.
 func (r *run) follow(claim string, s *lab.Program, code, url string) time.Duration {
 	began := time.Now()
 	status, location, err := s.Client.Follow(r.Context(), code)
@@ -127,19 +128,19 @@ func wrongSecret(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000", "CODE_LENGTH=3")
 	own, other := "KGS_SECRET="+strings.Repeat("2b", 16), "KGS_SECRET="+strings.Repeat("2c", 16)
 	server := r.server(own)
-	some := func() {
+	createSome := func() {
 		server.Start()
 		load := r.start(server, 200)
 		load.AwaitMore(int64(r.Times(1000)))
 		r.stop(load)
 	}
-	some()
+	createSome()
 	server.Stop()
 	r.refuses("a server with another secret", r.server(other), "KGS_SECRET")
 	r.refuses("a worker with another secret", r.worker(other), "KGS_SECRET")
 	r.refuses("a server without a secret", r.server(), "KGS_SECRET")
 	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_PERMUTE")
-	some()
+	createSome()
 	r.end(server)
 }
 
@@ -171,8 +172,8 @@ func clocksJump(r *run) {
 
 // awaitHeartbeats waits until each process has sent two heartbeats. After its second heartbeat, a process has
 // also checked the heartbeats of the others, because it does both every five seconds. A holder that was declared
-// dead is missing, or it begins again at 1. The claim judges this, so awaitHeartbeats does not wait for it. If all
-// holders are missing, it returns at once.
+// dead is missing from the ledger, or its count begins again at 1. awaitHeartbeats does not wait for such a holder,
+// because the claim about running processes judges it.
 func awaitHeartbeats(r *run) {
 	before := heartbeats(r)
 	lab.Wait(r, patient, "each process has sent two heartbeats", func() bool {

@@ -19,24 +19,24 @@ func redisRows() []row {
 			Claims: theLinks(
 				availableTo(99.9),
 				observed("local keys before fallback", "The fallback makes no code while the server has local keys."),
-				observed(recovers, "When Redis is available again, the breaker closes and the pool fills in the next epoch."),
+				observed(recovers, "When Redis is available again, the circuit breaker of the server closes, the next epoch of the pool begins, and the pool becomes full."),
 			),
 		},
 		{
 			Name: "fault/7", Title: "Redis hung", Alone: true,
-			Summary: "Redis is frozen with SIGSTOP under load and continues a minute later. While it is frozen, its connections stay open but it answers no request.",
+			Summary: "Redis is frozen with SIGSTOP under load and continues a minute later. While Redis is frozen, its connections stay open, but it answers no request.",
 			Run:     inject(redisHung), Controls: without("no wait for Redis", "patience"),
 			Claims: theLinks(
 				availableTo(99.9),
 				timed("no wait for Redis", fmt.Sprintf("No creation waits for Redis. The p99.9 of the latency is at most the larger of %v and twice the p99.9 with a healthy Redis. "+
 					"The slowest creation takes at most %v longer than with a healthy Redis.", noise, waitForRedis)),
 				counted("no creation hangs", "s", fmt.Sprintf("Every creation takes at most %v, even while Redis is frozen.", noHiccup)),
-				observed(recovers, "When Redis continues, the breaker closes and the pool fills in the same epoch."),
+				observed(recovers, "When Redis continues, the circuit breaker of the server closes, and the pool becomes full. The epoch of the pool does not change."),
 			),
 		},
 		{
 			Name: "fault/8", Title: "lost reply to a take", Suites: changeToo(),
-			Summary: "When a server takes a batch, it gets a reply from Redis. A proxy cuts off every second such reply in the middle.",
+			Summary: "A server takes batches of keys from the pool in Redis. A proxy between the server and Redis cuts off every second reply with a batch in the middle.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
 				counted(keysKept, "missing keys", "No reserved key is missing from the accounts."),
@@ -66,8 +66,8 @@ func redisRows() []row {
 	}
 }
 
-// drain is the least time for which Redis does not answer. The local keys of a server last for a shorter
-// time, because a server holds two batches and each batch lasts two seconds.
+// drain is the least time for which these rows make Redis unavailable. It is longer than the time for which the
+// local keys of a server last: a server holds two batches, and each batch lasts two seconds.
 const drain = 8 * time.Second
 
 // random returns the number of codes that the fallback of a server made.
@@ -89,8 +89,8 @@ func (r *run) awaitEpoch(p *lab.Program) int64 {
 	return known(r, "the epoch of the pool", r.awaitFull(p).Epoch)
 }
 
-// resumes waits until a server reports a closed breaker and a full pool in the given epoch, as the claim
-// recovers demands.
+// resumes waits until a server reports a closed breaker and a full pool in the given epoch, and records this for
+// the claim recovers.
 func (r *run) resumes(server *lab.Program, epoch int64) {
 	r.becomes(recovers, "the breaker is closed and the pool is full", func() bool {
 		s := server.Status()
@@ -127,19 +127,19 @@ func redisKilled(r *run) {
 const (
 	waitForRedis = 300 * time.Millisecond // the most by which a hung Redis may slow a creation
 	noise        = 25 * time.Millisecond  // the p99.9 that pauses of the machine alone may cause
-	hangs        = 3                      // greatest number of tries, because a pause of the machine can spoil a try
+	hungTries    = 3                      // greatest number of tries, because a pause of the machine can spoil a try
 	noHiccup     = 3 * time.Second        // pauses of the machine do not explain a longer latency
 )
 
-// redisHung compares the latencies of creations with a hung Redis and with a healthy Redis. It repeats a try
-// that fails, and the last try counts.
+// redisHung compares the latencies of creations with a hung Redis and with a healthy Redis. If a try fails, redisHung
+// repeats it, at most hungTries times in all. Only the last try counts.
 func redisHung(r *run) {
 	const rate = 1000
 	r.databases("KGS_POOL_CAPACITY=100000")
 	server := r.started()
 	load := r.traffic(server)
 	waits := true
-	for try := 0; try < hangs && (waits || availability(r.record.Served) < 99.9); try++ {
+	for try := 0; try < hungTries && (waits || availability(r.record.Served) < 99.9); try++ {
 		epoch := r.awaitEpoch(server)
 		healthy := r.during(load, rate, max(r.Lasting(time.Minute), 4*time.Second))
 		r.redis.Freeze()
@@ -163,7 +163,7 @@ func takeReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
 	server := r.server("REDIS_URL=redis://"+proxy.Addr, noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
-	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // half of a reply, in which each key takes six characters and a space
+	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // pass on half of a reply, in which each key takes six characters and a space
 	r.worker().Start()
 	server.Start()
 	r.awaitFull(server)
@@ -233,8 +233,8 @@ func redisEvicts(r *run) {
 	r.end(server)
 }
 
-// refuses launches a program, which must end with status 2 and with all the words in its log. If the
-// program starts, refuses ends the run.
+// refuses launches a program that must refuse to start: it must end with status 2 and with all the words in its
+// log. If the program becomes ready, refuses ends the run.
 func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	p.Launch()
 	r.strike(1)

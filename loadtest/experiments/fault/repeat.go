@@ -30,11 +30,12 @@ func repeatRows() []row {
 	claims := []claim{
 		counted(kept, "unanswered keys and lost links", "Every creation is answered in the end, and its link is in the database."),
 		counted(right, "different answers", "All answers of both servers to a creation contain the same link, also after a fault. "+
-			"At the end, the clients send every creation again. These answers have the header Idempotency-Replayed, and in a bulk request the status 200."),
-		counted(once, "further links", "Each idempotency key, and each ref of a bulk request, makes exactly one link."),
+			"At the end, the clients send every creation again. Each answer then shows that it is a repetition, with the header Idempotency-Replayed or, in a bulk request, with the status 200."),
+		counted(once, "further links", "Each idempotency key creates exactly one link. So does each ref of a line in a bulk request."),
 		accountsClose(),
 	}
-	const how = "Clients send each creation to two servers at once and repeat it until both answer: half of them with an Idempotency-Key, half as lines of bulk requests with a ref. " +
+	const how = "Clients send each creation to two servers at once and repeat it until both servers answer. Half of the creations are requests with an Idempotency-Key, " +
+		"and half are lines of bulk requests with a ref. " +
 		"A proxy in front of each server loses or cuts one of seven replies. "
 	return []row{
 		{
@@ -51,8 +52,8 @@ func repeatRows() []row {
 	}
 }
 
-// attempt is a creation that clients repeat.
-type attempt struct {
+// repeated is a creation that clients repeat.
+type repeated struct {
 	key, url string
 
 	mu      sync.Mutex
@@ -60,8 +61,8 @@ type attempt struct {
 	answers int
 }
 
-// got records an answer with a link. It reports whether the link is the one of the first answer.
-func (a *attempt) got(code string) (same bool) {
+// got records an answer with a link. It reports whether the first answer had the same link.
+func (a *repeated) got(code string) (same bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.answers++; a.answers == 1 {
@@ -87,17 +88,17 @@ func (p *repeating) differs(format string, args ...any) {
 	p.different = append(p.different, fmt.Sprintf(format, args...))
 }
 
-// attempts returns n creations.
-func attempts(n int, prefix string) []*attempt {
-	all := make([]*attempt, n)
+// creations returns n creations.
+func creations(n int, prefix string) []*repeated {
+	all := make([]*repeated, n)
 	for i := range all {
-		all[i] = &attempt{key: fmt.Sprintf("%s-%012d", prefix, i), url: fmt.Sprintf("https://example.com/%s/%d", prefix, i)}
+		all[i] = &repeated{key: fmt.Sprintf("%s-%012d", prefix, i), url: fmt.Sprintf("https://example.com/%s/%d", prefix, i)}
 	}
 	return all
 }
 
 // single sends a creation with its Idempotency-Key. It reports whether the creation is answered.
-func (p *repeating) single(ctx context.Context, server int, a *attempt, replay bool) bool {
+func (p *repeating) single(ctx context.Context, server int, a *repeated, replay bool) bool {
 	header := http.Header{"Idempotency-Key": {`"` + a.key + `"`}}
 	answer, err := p.sendWith(ctx, server, http.MethodPost, "/shorten", header, object(map[string]any{"url": a.url}))
 	if err != nil || again(answer.Status) {
@@ -111,14 +112,14 @@ func (p *repeating) single(ctx context.Context, server int, a *attempt, replay b
 	return true
 }
 
-// again reports whether a request with this status is to be repeated: 503, and 409 while another request with the same key is
-// in progress.
+// again reports whether a client must repeat a request that was answered with the given status: 503, or 409, which
+// means that another request with the same key is in progress.
 func again(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusConflict
 }
 
 // bulk sends creations as lines of one request, each with its key as ref. It reports whether all lines are answered.
-func (p *repeating) bulk(ctx context.Context, server int, lines []*attempt, replay bool) bool {
+func (p *repeating) bulk(ctx context.Context, server int, lines []*repeated, replay bool) bool {
 	var body strings.Builder
 	for _, a := range lines {
 		body.WriteString(object(map[string]any{"ref": a.key, "url": a.url}) + "\n")
@@ -135,7 +136,7 @@ func (p *repeating) bulk(ctx context.Context, server int, lines []*attempt, repl
 			Link         ownedLink
 		}
 		if json.Unmarshal(text, &l) != nil || again(l.Status) {
-			continue // the answer is cut, or the line is to be repeated
+			continue // the answer is cut, or the client must repeat the line
 		}
 		complete++
 		a := lines[l.Line-1]
@@ -149,8 +150,8 @@ func (p *repeating) bulk(ctx context.Context, server int, lines []*attempt, repl
 // request is one request, which a client sends to a server. It reports whether the request is answered.
 type request func(ctx context.Context, server int, replay bool) (answered bool)
 
-// requests returns the requests that create the links of all attempts.
-func (p *repeating) requests(singles, refs []*attempt) (all []request) {
+// requests returns the requests that create all links: one for each of singles, and bulk requests for refs.
+func (p *repeating) requests(singles, refs []*repeated) (all []request) {
 	for _, a := range singles {
 		all = append(all, func(ctx context.Context, server int, replay bool) bool { return p.single(ctx, server, a, replay) })
 	}
@@ -197,7 +198,7 @@ func repeatCreations(r *run) {
 		r.Cleanup(p.clients[i].Close)
 	}
 	n := max(500, r.Times(10_000)) / 2
-	singles, refs := attempts(n, "key-of-a-request"), attempts(n, "ref-of-a-line")
+	singles, refs := creations(n, "key-of-a-request"), creations(n, "ref-of-a-line")
 	all := p.requests(singles, refs)
 	stop := r.beside(func(ctx context.Context) { p.perform(ctx, all, false) })
 	strikes, expected := max(9, r.Times(45)), int64(len(all)*len(servers))
@@ -221,8 +222,8 @@ func (p *repeating) awaitDone(r *run, n int64) {
 }
 
 // end compares the answers with the links in the database.
-func (p *repeating) end(r *run, servers []*lab.Program, all []*attempt) {
-	codes := make(map[string][]string) // of each URL
+func (p *repeating) end(r *run, servers []*lab.Program, all []*repeated) {
+	codes := make(map[string][]string) // codes by URL
 	r.Must(lab.Census(r.links)(r.Context(), func(code, url string) { codes[url] = append(codes[url], code) }))
 	lost, further := 0, 0
 	for _, a := range all {

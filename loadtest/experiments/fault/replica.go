@@ -15,7 +15,7 @@ const (
 	deletionTime  = "time until a deleted link is gone"
 	linksRedirect = "links redirect"
 
-	// deletionLimit is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses an answer.
+	// deletionLimit is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read.
 	deletionLimit = 2 * time.Second
 	replicaDelay  = 10 * time.Second
 )
@@ -28,10 +28,10 @@ func replicaRows() []row {
 			"Then the other replica is frozen, and killed. At the end the primary is killed.",
 		Run: inject(replicasFail),
 		Claims: theLinks(
-			counted(justCreated, "links", "A link redirects on another server directly after its creation, although the only replica of this server lacks it."),
-			counted(deletedGone, "links", "A deleted link is gone (410) on another server within 4 s, although the only replica of this server still has it."),
+			counted(justCreated, "links", "A link redirects on another server directly after its creation, although the only replica of the other server does not have the link yet."),
+			counted(deletedGone, "links", "A deleted link is gone (410) on another server within 4 s, although the only replica of the other server still has the link."),
 			timed(deletionTime, "A deleted link is gone on another server within 2 s."),
-			counted(linksRedirect, "failed redirects", "A link that a replica has redirects while the replica hangs, while it is down, and while the primary is down."),
+			counted(linksRedirect, "failed redirects", "Links that a replica has redirect while the replica hangs, while it is down, and while the primary is down."),
 			noneFails("while replicas lag, hang or are down"),
 		),
 		Controls: append(without(justCreated, "replica-miss"), without(deletedGone, "replica-lag")...),
@@ -44,15 +44,15 @@ type replicated struct {
 	current *lab.Database // the replica without delay
 
 	creating *lab.Program // uses both replicas
-	tolerant *lab.Program // uses the late replica, although it lags
-	strict   *lab.Program // has the late replica only, and the default of the maximum lag
-	fresh    *lab.Program // uses the current replica
+	tolerant *lab.Program // has only the late replica, and uses it because DATABASE_READ_MAX_LAG is 1m
+	strict   *lab.Program // has only the late replica, and the default of DATABASE_READ_MAX_LAG
+	fresh    *lab.Program // has only the current replica
 }
 
 func replicasFail(r *run) {
 	r.alone()
 	r.settings = append(r.settings, "MISS_RATE=1000000", "MISS_BURST=1000000") // awaitReplicas follows unknown codes
-	r.started().Stop()                                                         // the replicas begin with its tables
+	r.started().Stop()                                                         // creates the tables that the replicas begin with
 	late := lab.Standby(r, r.postgres, manyConnections, fmt.Sprintf("recovery_min_apply_delay=%d", replicaDelay.Milliseconds()))
 	current := lab.Standby(r, r.postgres, manyConnections)
 	reads := "DATABASE_READ_URLS="
@@ -72,7 +72,7 @@ func replicasFail(r *run) {
 	r.end(c.creating, c.tolerant)
 }
 
-// asked returns the number of look-ups that a server has made at its replicas.
+// asked returns the number of look-ups for which a server has asked its replicas.
 func asked(s *lab.Program) float64 { return s.Counter("shortener_replica_lookups_total") }
 
 // awaitReplicas waits until each server asks a replica for links.
@@ -87,7 +87,7 @@ func (c *replicated) awaitReplicas(servers ...*lab.Program) {
 	}
 }
 
-// followNewLinks follows each link directly after its creation, on the server whose replica lacks it.
+// followNewLinks follows each link directly after its creation, on the server whose only replica lacks the link.
 func (c *replicated) followNewLinks() {
 	n, before, failed, example := c.Times(10_000), asked(c.tolerant), 0, ""
 	for i := range n {
@@ -107,7 +107,8 @@ func (c *replicated) followNewLinks() {
 	c.figure(justCreated, 0, float64(failed), "%d of %d links did not redirect%s", failed, n, example)
 }
 
-// redirects returns a description of the answer if a server does not redirect a code to url.
+// redirects follows a code on a server. It returns "" if the server redirects to url, and a description of the answer
+// if it does not.
 func (c *replicated) redirects(s *lab.Program, code, url string) (problem string) {
 	status, location, err := s.Client.Follow(c.Context(), code)
 	if err == nil && status == http.StatusFound && location == url {
@@ -116,7 +117,7 @@ func (c *replicated) redirects(s *lab.Program, code, url string) (problem string
 	return fmt.Sprintf("GET /%s: status %d, Location %q, error %v", code, status, location, err)
 }
 
-// deleteLinks deletes links that the late replica has, and waits until the server with this replica refuses them.
+// deleteLinks deletes links that the late replica has, and waits until the server strict answers that they are gone.
 func (c *replicated) deleteLinks() {
 	owner, codes, alive := c.ownerOf("owner", c.creating), []string(nil), 0
 	for range max(3, c.Times(20)) {

@@ -23,8 +23,8 @@ func revokeRows() []row {
 	claims := []claim{
 		observed(refused401, "Every server that reaches the database refuses a revoked token, also after a restart of the server."),
 		timed(refusalTime, "Every server that reaches the database refuses a revoked token within 1 s. "+
-			"If a server does not reach the database, the second begins when the server reaches it again."),
-		observed(accepted, "Every server accepts every other token, also while it does not reach the database."),
+			"If a server does not reach the database, this time begins when the server reaches the database again."),
+		observed(accepted, "Every server accepts every token that is not revoked, also while the server does not reach the database."),
 	}
 	reload := without(refused401, "token-reload")
 	return []row{
@@ -42,15 +42,15 @@ func revokeRows() []row {
 	}
 }
 
-// check returns the status of a creation without a URL: 422 if the server accepts the token, and 401 if it refuses it. The
-// server needs no database for it.
+// check returns the status of a creation without a URL: 422 if the server accepts the token, and 401 if the server refuses
+// the token. The server needs no database for this answer.
 func (o *owner) check(r *run, server int) int {
 	answer, err := o.send(r.Context(), server, http.MethodPost, "/shorten", "{}")
 	r.Must(err)
 	return answer.Status
 }
 
-// valid ends the run unless the servers accept the token.
+// valid checks that the servers accept the token. It ends the run if a server refuses the token.
 func (o *owner) valid(r *run, when string, servers ...int) {
 	for _, server := range servers {
 		status := o.check(r, server)
@@ -58,7 +58,8 @@ func (o *owner) valid(r *run, when string, servers ...int) {
 	}
 }
 
-// refused waits until the servers refuse the token, and returns the time. It ends the run if they do not.
+// refused waits until the servers refuse the token, and returns the time. It ends the run if a server still accepts the
+// token after revokeLimit.
 func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 	refuses := func() bool {
 		return !slices.ContainsFunc(servers, func(server int) bool { return o.check(r, server) != http.StatusUnauthorized })
@@ -71,8 +72,8 @@ func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 // id returns the id of the token, which is a part of it.
 func (o *owner) id() string { return strings.Split(o.bearer, "_")[1] }
 
-// revoke revokes the token and waits until the servers refuse it. The command itself returns after the time in which the
-// servers must refuse the token.
+// revoke revokes the token and waits until the servers refuse the token. The command runs in the background, because it
+// returns only after the time within which the servers must refuse the token.
 func (o *owner) revoke(r *run, when string, servers ...int) {
 	command := r.tokenCommand("revoke", o.id())
 	r.Must(command.Start())

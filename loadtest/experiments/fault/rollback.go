@@ -15,7 +15,7 @@ func rollbackRows() []row {
 	claims := theLinks(
 		observed("new epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),
 		timed("new epoch time", "Every process reports the new epoch within 5 s after Redis is available again."),
-		counted("number of conflicts", "conflicts", "At most one conflict occurs for each key that a server took before the fault."),
+		counted("number of conflicts", "conflicts", "At most one conflict occurs for each key that a server took before the fault. In a conflict, a server takes a key that is already linked."),
 	)
 	control := without("new epoch", "guard")
 	return []row{
@@ -45,7 +45,7 @@ func rollbackRows() []row {
 	}
 }
 
-// rollback is a run in which Redis returns to an older state. It holds the programs that use the pool.
+// rollback is a run in which Redis returns to an older state, with the programs that use the pool.
 type rollback struct {
 	*run
 	worker  *lab.Program
@@ -149,8 +149,8 @@ func redisFailsOver(r *run, connect func(r *run, master, replica *lab.Database) 
 		return offset != "" && offset == replication(r, ahead, "master_repl_offset")
 	})
 	replica.Freeze()
-	// The master closes its connection to the replica. Otherwise the replica would later read the data that is in
-	// the buffers of the connection.
+	// The master must close its connection to the replica. If the connection stayed open, the replica would later
+	// read the data that is in its buffers.
 	r.Must(ahead.Do(r.Context(), "CLIENT", "KILL", "TYPE", "replica").Err())
 	epoch := b.take()
 	master.Kill()

@@ -107,7 +107,7 @@ func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	return s
 }
 
-// refills waits until the pool is full, as the claim recovers demands.
+// refills waits until the pool is full, and records this for the claim recovers.
 func (r *run) refills(p *lab.Program) {
 	r.becomes(recovers, "the pool is full", func() bool { return p.Status().Full() })
 }
@@ -140,7 +140,7 @@ func (r *run) during(load *lab.Load, rate float64, length time.Duration) loadtes
 	return r.stop(load)
 }
 
-// serve ends loads and adds their figures to those that the availability claim is about.
+// serve ends loads and adds their figures to Record.Served, by which the claims about availability are judged.
 func (r *run) serve(loads ...*lab.Load) {
 	for _, load := range loads {
 		r.record.Served = r.record.Served.Plus(r.stop(load))

@@ -17,14 +17,14 @@ import (
 
 // serverRows returns the rows whose fault is the end of a server process.
 func serverRows() []row {
-	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, a kill costs at most three local batches of %d keys.", killBatch)))
+	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, each kill of the server costs at most %d keys: three batches of %d keys.", 3*killBatch, killBatch)))
 	stopped := theLinks(
 		counted("half-sent requests answered", "requests without 201", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
-		observed("requests in progress answered", "The server acknowledges every creation that it had read when it received SIGTERM."),
+		observed("requests in progress answered", "The server acknowledges every creation whose request it had read when it received SIGTERM."),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop time", "The server ends within 10 s after SIGTERM."),
 		observed(abandoned, "A server that stops after SIGTERM abandons no key."),
-		counted(returned, "keys in batches", "A server that stops after SIGTERM leaves no key in a batch."),
+		counted(returned, "keys in batches", "A server that stops after SIGTERM returns its unused keys: no key stays in one of its batches."),
 	)
 	return []row{
 		{
@@ -55,7 +55,8 @@ func serverRows() []row {
 // killBatch is the greatest number of keys in a local batch in row 1.
 const killBatch = 500
 
-// killRepeatedly kills the server under load and starts it again. It makes atFullScale kills at scale 1.
+// killRepeatedly kills the server under load and starts it again. The parameter atFullScale is the number of kills
+// at scale 1, the scale of the full load test.
 func killRepeatedly(r *run, atFullScale int) {
 	kills := max(20, r.Times(atFullScale)) // at least 20, because only some kills interrupt a commit
 	server := r.server(fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))
@@ -76,8 +77,8 @@ func killRepeatedly(r *run, atFullScale int) {
 	load.AwaitMore(1)
 	r.audit(server) // under load
 	a := r.end(server)
-	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs
-	// the two batches that a server holds, and the keys that were on their way from a batch to the store.
+	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs the
+	// two batches of a server, and the keys that creations had taken from a batch but not yet stored.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
 	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
 		"%d keys are in batches of killed servers; abandoned keys by reason: %s",
@@ -145,9 +146,9 @@ func stallCommits(r *run) (release func()) {
 	return lockFile(r, strings.TrimPrefix(r.links, "sqlite:"))
 }
 
-// onItsWay is the longest time between the moment at which a client sends a request and the moment at
-// which the server reads it. If the server closes the connection before it reads a request, the request is
-// lost.
+// onItsWay is the longest time from the moment at which a client sends a request to the moment at which the
+// server reads the request. A server that stops may close a connection before it has read the request, so
+// sawAnswers judges only requests that were sent at least onItsWay before SIGTERM.
 const onItsWay = 250 * time.Millisecond
 
 // sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged. It

@@ -19,16 +19,16 @@ const (
 	onlyCodes   = "codes of the pool only"
 	cleanPool   = "pool without altered values"
 	pageLimit   = 25 * time.Second
-	sharedRate  = 100 // creations per second
-	sharedPools = 5000
+	sharedRate  = 100  // creations per second
+	sharedPools = 5000 // capacity of each pool, in keys
 )
 
-// sharedRows returns the rows in which Redis is not what the programs believe: it has another user, there are two of it, or its
-// values were altered.
+// sharedRows returns the rows in which another ledger uses the same Redis, one ledger has pools in two Redis databases, or the
+// values in Redis were altered.
 func sharedRows() []row {
 	paged := []claim{
-		observed(pages, "A program that is concerned signals `page`."),
-		timed(pageInTime, "The program signals `page` within 25 s."),
+		observed(pages, "A server that the fault affects signals `page`."),
+		timed(pageInTime, "A server that the fault affects signals `page` within 25 s."),
 	}
 	return []row{
 		{
@@ -36,7 +36,7 @@ func sharedRows() []row {
 			Summary: "Under load, a server starts with a copy of the database and the same REDIS_URL. Then FLUSHDB empties Redis, several times.",
 			Run:     inject(databaseCopied), Controls: without(oneSkip, "pool-owner", "epoch-backoff"),
 			Claims: theLinks(append(paged,
-				counted(oneSkip, "numbers", "Neither ledger skips ahead more than once."),
+				counted(oneSkip, "skip-aheads", "The ledger of each database skips ahead at most once. A skip-ahead costs all numbers that a rollback may have hidden."),
 				observed(recovers, "After each FLUSHDB, the pool of the first database is full again."),
 			)...),
 		},
@@ -45,7 +45,7 @@ func sharedRows() []row {
 			Summary: "Under load, a second server starts with the same database, but with another database number in REDIS_URL.",
 			Run:     inject(twoPools), Controls: without(poolsLost, "epoch-backoff"),
 			Claims: theLinks(append(paged,
-				counted(poolsLost, "keys", "At most the keys of three full pools are abandoned."),
+				counted(poolsLost, "keys", fmt.Sprintf("At most %.0f keys are lost: the keys of three full pools and a fifth more.", 3*sharedPools*1.2)),
 			)...),
 		},
 		{
@@ -54,14 +54,14 @@ func sharedRows() []row {
 			Run:     inject(poolAltered), Controls: append(without(onlyCodes, "valid-codes"), without(cleanPool, "pool-values")...),
 			Claims: theLinks(append(paged,
 				counted(onlyCodes, "codes", "Every acknowledged code consists of six characters of base62."),
-				observed(cleanPool, "After each change, a new epoch begins, and the pool is full and has no altered value."),
-				counted(oneSkip, "numbers", "The ledger does not skip ahead."),
+				observed(cleanPool, "After each change, a new epoch of the pool begins. The pool then becomes at least 90 % full, and no altered counter is left."),
+				counted(oneSkip, "skip-aheads", "The ledger does not skip ahead."),
 			)...),
 		},
 	}
 }
 
-// pagesSoon records when a program signals page.
+// pagesSoon waits until a program signals page, and records how long after the moment since it does.
 func (r *run) pagesSoon(p *lab.Program, since time.Time) {
 	paged := lab.Happens(r, patient, func() bool { return p.Status().State == "page" })
 	r.saw(pages, paged, "the state is %s", p.Status().State)
@@ -136,7 +136,7 @@ func twoPools(r *run) {
 	r.end(second, server) // the last epoch belongs to the pool of the second server
 }
 
-// epochKeys returns how many numbers the ledger has reserved before the present epoch, except those that are linked.
+// epochKeys returns how many numbers the ledger has reserved before the present epoch, minus the number of all links.
 func (r *run) epochKeys() (lost int64) {
 	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT coalesce(max(next), 0) - (SELECT count(*) FROM all_links) FROM kgs_epochs WHERE length = 6`).Scan(&lost)
@@ -167,7 +167,7 @@ func poolAltered(r *run) {
 		r.Must(client.Do(r.Context(), change...).Err())
 		r.strike(1)
 		if n == 0 {
-			r.pagesSoon(server, time.Now()) // the alarm lasts for a minute, so the others would find it raised
+			r.pagesSoon(server, time.Now()) // only after the first change, because the alarm then lasts for a minute
 		}
 		clean := lab.Happens(r, patient, func() bool {
 			s := server.Status()
@@ -180,7 +180,7 @@ func poolAltered(r *run) {
 		}
 		r.saw(cleanPool, clean, "after %v: a new epoch, a full pool, and no altered value: %v", change, clean)
 		if !clean {
-			break // the values that follow prove nothing
+			break // with this value left, the further changes prove nothing
 		}
 	}
 	r.stop(load)

@@ -38,7 +38,7 @@ func startRows() []row {
 			Summary: "Two servers and two workers share a PostgreSQL and a Redis. One server and one worker are killed with SIGKILL under load and started again later.",
 			Run:     inject(twoByTwo),
 			Claims: theLinks(
-				noneFails("on the server that is not killed, although a worker is killed too"),
+				noneFails("on the server that keeps running, although a worker is killed too"),
 				noRefusals("The server that is killed refuses no creation while it runs."),
 				observed("links redirect on other servers", "A link that was just created on one server redirects on the other server."),
 				observed(recovers, "The pool is full again."),

@@ -38,11 +38,13 @@ const (
 func visitRows() []row {
 	once := counted(visitsOnce, "surplus visits", "Each GET request that is answered with a redirect counts at most once.")
 	lasting := counted(visitsKept, "lost visits", "Each GET request that is answered with a redirect is stored as a visit, also if the server then stops after SIGTERM.")
-	fitted := counted(visitsFitted, "visits", "shortener_visits_dropped_total is 0.")
+	fitted := counted(visitsFitted, "visits", "The server drops no visit: the metric shortener_visits_dropped_total is 0.")
 	killed := []claim{
 		once,
-		counted(visitsKept, "lost visits", fmt.Sprintf("A kill loses only visits that were answered in the last VISITS_FLUSH (%v) plus the time limit of the flush in progress (%v).", visitsFlush, flushLimit)),
-		timed(unflushed, "A kill loses only visits that were answered in the last 1.5 s: VISITS_FLUSH, and half a second for the flush in progress."),
+		counted(visitsKept, "lost visits", fmt.Sprintf("A kill loses only visits that were answered in the last %v: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
+			"plus the time limit of the flush in progress (%v).", visitsFlush+flushLimit, visitsFlush, flushLimit)),
+		timed(unflushed, "A kill loses only visits that were answered in the last 1.5 s: the time between two flushes of visits to the database (VISITS_FLUSH, 1 s), "+
+			"plus half a second for the flush in progress."),
 	}
 	stopped := []claim{once, lasting, observed("exit status", "After SIGTERM, the server ends with status 0.")}
 	const kills = "The server is killed with SIGKILL while clients follow links. Then it is started again. This is repeated. "
@@ -73,7 +75,7 @@ func visitRows() []row {
 			Controls: slices.Concat(without(visitsOnce, "visit-number"), without(visitsKept, "visit-repeat")),
 		},
 		{
-			Name: "fault/visitaway", Title: "PostgreSQL away under redirects",
+			Name: "fault/visitaway", Title: "PostgreSQL unavailable under redirects",
 			Summary:  "PostgreSQL is killed with SIGKILL and restarted a minute later, and then it is frozen for a minute. Meanwhile clients follow links.",
 			Run:      inject(visitsWait),
 			Claims:   []claim{once, lasting, fitted, redirectsServed(), timed(visitsStored, "All visits are stored within 10 s after PostgreSQL is available again.")},
@@ -89,15 +91,15 @@ func redirectsServed() claim {
 	return c
 }
 
-// visitsKilled kills the server while clients follow links. Each life of the server has its own links.
+// visitsKilled kills the server while clients follow links. After each start of the server, they follow new links.
 func visitsKilled(r *run) {
 	server := r.server()
 	for range max(3, r.Times(20)) {
 		server.Start()
 		v := r.visitors(server, 20)
 		v.start()
-		// Some of the visits are older than those that the kill may lose. The kill happens at a random moment of the
-		// time between two flushes.
+		// The pause is long enough that some visits are older than those that the kill may lose. The kill happens at a
+		// random moment between two flushes.
 		lab.Pause(r, visitsFlush+flushLimit+500*time.Millisecond+rand.N(visitsFlush)) //nolint:gosec // nothing secret
 		killed := time.Now()
 		server.Kill()
@@ -108,7 +110,7 @@ func visitsKilled(r *run) {
 	}
 }
 
-// visitsStopped stops the server in order while clients follow links.
+// visitsStopped stops the server with SIGTERM while clients follow links.
 func visitsStopped(r *run) {
 	server := r.server()
 	for range max(3, r.Times(20)) {
@@ -151,7 +153,8 @@ func flushReplyLost(r *run) {
 }
 
 // commitAfter returns a function that matches the first commit after each request for which statement returns true.
-// The requests of other connections may come between them, so a commit of another transaction can match.
+// The requests of other connections may come between the statement and its commit, so a commit of another transaction
+// can match.
 func commitAfter(statement func(request []byte) bool) func(request []byte) bool {
 	executed := false
 	return func(request []byte) bool {
@@ -165,7 +168,7 @@ func commitAfter(statement func(request []byte) bool) func(request []byte) bool 
 	}
 }
 
-// visitsWait takes PostgreSQL away from the server in two ways while clients follow links.
+// visitsWait kills and restarts PostgreSQL, and then freezes it for a while, while clients follow links.
 func visitsWait(r *run) {
 	postgres := lab.Postgres(r)
 	r.store(postgres.URL)
@@ -190,7 +193,7 @@ func visitsWait(r *run) {
 	r.sawVisits(v, time.Now())
 }
 
-// sawStored records how long it takes until the database has all visits. It waits for a little longer than limit.
+// sawStored records how long it takes until the database has all visits. It gives up a second after the limit.
 func (r *run) sawStored(v *visitors, limit time.Duration) {
 	began := time.Now()
 	err := lab.Until(r.Context(), 100*time.Millisecond, limit+time.Second, func(ctx context.Context) (bool, error) {
@@ -209,7 +212,8 @@ func (r *run) sawNoneDropped(server *lab.Program) {
 	r.figure(visitsFitted, 0, dropped, "the server dropped %v visits", dropped)
 }
 
-// sawVisits compares the visits in the database with the redirects. A visit that was answered before due must be stored.
+// sawVisits compares the visits in the database with the redirects. The visit of a redirect that was answered before due
+// must be stored.
 func (r *run) sawVisits(v *visitors, due time.Time) comparison {
 	stored, err := lab.CountVisits(r.Context(), r.links)
 	r.Must(err)

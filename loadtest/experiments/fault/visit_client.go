@@ -15,15 +15,15 @@ import (
 	"keypool/loadtest/report"
 )
 
-// visited is a link, and what clients observed when they followed it.
+// visited is a link with the observations of the clients that followed it.
 type visited struct {
 	code     string
-	answered []time.Time // when each redirect was answered
+	answered []time.Time // the time of each redirect
 	unknown  int64       // requests without a complete answer, which may count as visits
 }
 
 // visitors follow the links of a server at a constant rate. Only the goroutine of the run may call the methods start and
-// stop. The other fields must not be read between these calls.
+// stop. The run may read the fields only while no load runs.
 type visitors struct {
 	r       *run
 	on      *lab.Program
@@ -117,7 +117,7 @@ func (t *visitTotals) table(name, title string, strikes int) report.Table {
 	}
 	return report.Table{
 		Title:   "What happened",
-		Columns: []string{"row", "fault", "injected", "redirects", "unknown", "visits stored", "lost", "twice"},
+		Columns: []string{"row", "fault", "injections", "redirects", "requests without an answer", "visits stored", "visits lost", "surplus visits"},
 		Rows:    [][]string{cells},
 	}
 }
@@ -126,10 +126,10 @@ func (t *visitTotals) table(name, title string, strikes int) report.Table {
 type comparison struct {
 	visitTotals
 
-	oldest time.Time // when the oldest redirect was answered whose visit may be missing; the zero time if none is missing
+	oldest time.Time // the time of the oldest redirect whose visit may be missing; zero if no visit is missing
 }
 
-// missing returns the length of time before the moment now from which visits may be missing, or 0 if none is missing.
+// missing returns how old the oldest visit that may be missing is at the moment now. It returns 0 if no visit is missing.
 func (c *comparison) missing(now time.Time) time.Duration {
 	if c.oldest.IsZero() {
 		return 0
@@ -137,9 +137,9 @@ func (c *comparison) missing(now time.Time) time.Duration {
 	return now.Sub(c.oldest)
 }
 
-// compareVisits compares the observations of clients with the visits in the database, by code. Every visit that was
-// answered before due must be stored. The server counts visits in the order of time, except those of the same moment,
-// so the visits that are missing are taken to be the last ones of their link.
+// compareVisits compares the observations of clients with the visits in the database, by code. The visit of every
+// redirect that was answered before due must be stored. The server counts visits in the order of time, except those of
+// the same moment, so compareVisits assumes that the missing visits of a link are its last ones.
 func compareVisits(links []visited, stored map[string]int64, due time.Time) (c comparison) {
 	for i := range links {
 		n, answered := stored[links[i].code], slices.SortedFunc(slices.Values(links[i].answered), time.Time.Compare)

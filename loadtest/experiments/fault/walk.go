@@ -15,7 +15,7 @@ func walkRows() []row {
 		{
 			Name: "fault/walk", Title: "workers killed while they use up a whole space", Alone: true,
 			Summary: "Eight workers push all codes of 3 characters to the pool, at full scale also all codes of 4 characters. " +
-				"They continue with the next length. Meanwhile workers are killed at random and links are created.",
+				"Then they continue with the next length. Meanwhile workers are killed at random, and links are created.",
 			Run: inject(walkToTheEnd),
 			Claims: theLinks(
 				counted("each code exactly once", "codes", "Each code of the space occurs exactly once, either as a link or as a key in the pool. "+

@@ -15,12 +15,12 @@ func workerRows() []row {
 	return []row{
 		{
 			Name: "fault/3", Title: "worker killed at each step of a refill", Suites: changeToo(), Failpoints: true,
-			Summary: "A worker moves a range from the ledger to the pool. Workers kill themselves with SIGKILL after each step: " +
+			Summary: "A worker moves a range from the ledger to the pool in several steps. Workers kill themselves with SIGKILL, each after another step: " +
 				"epoch opened, range reserved, chunk pushed, all chunks pushed, delivery recorded, mark of the range deleted.",
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				timed("refill resumes in time", "Each worker that kills itself at a step of the refill reaches this step within 10 s of its start. The last worker pushes keys within 10 s of its start."),
+				timed("refill resumes in time", "Each worker reaches the step at which it kills itself within 10 s of its start. The last worker is not killed. It pushes keys within 10 s of its start."),
 				observed(recovers, "After the last kill, the pool becomes full."),
 				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
@@ -91,7 +91,7 @@ func killWorkerAt(r *run, step string) {
 }
 
 // pushed returns how many keys a worker has pushed since its start. It returns 0 while the worker does not
-// answer, because the worker may have been launched just before.
+// answer, because a worker that was just launched has pushed no key.
 func pushed(worker *lab.Program) float64 {
 	n, err := worker.TryCounter("kgs_keys_generated_total")
 	if err != nil {
@@ -101,8 +101,8 @@ func pushed(worker *lab.Program) float64 {
 }
 
 // awaitDeaths waits until the ledger knows that all killed programs are dead. For this purpose it starts and
-// kills a server, and waits until the witnesses have abandoned the keys of this server. It returns the number
-// of these keys.
+// kills a server, which is then the last program that was killed. It waits until the witnesses have abandoned the
+// keys of this server, and returns the number of these keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
