@@ -32,9 +32,9 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.secon
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
 // climb raises the rate step by step until the service no longer keeps up. The steady load is the first
-// step. If the service does not keep up with it, no higher rate is tried. A deployment gets no further step
-// unless the flag --climb is set. If the service does not keep up with a higher step, climb repeats this step
-// once, because another process may have kept the machine busy. The second try then counts.
+// step. If the service does not keep up with the steady load, climb tries no higher rate. A deployment gets
+// higher rates only with the flag --climb. If the service does not keep up with a higher step, climb repeats
+// this step once, because another process may have kept the machine busy. The second try then counts.
 func (s *run) climb(load measure.Load) {
 	first := s.steady.Total
 	if first.Sent == 0 {
@@ -111,7 +111,7 @@ func stepChart(what string, steps []step) report.Chart {
 
 // stepTable returns a table with the figures of every step.
 func stepTable(what string, steps []step) report.Table {
-	t := report.Table{Title: "The rates of " + what, Columns: []string{"offered", "achieved", "p50", "p99", "p99.9", "slowest", "failed or unsent", "kept up"}}
+	t := report.Table{Title: "The rates of " + what, Columns: []string{"offered rate", "achieved rate", "p50", "p99", "p99.9", "slowest request", "requests failed or not sent", "service kept up"}}
 	for i := range steps {
 		s := &steps[i]
 		keptUp := map[bool]string{true: "yes", false: "no"}[s.keptUp()]

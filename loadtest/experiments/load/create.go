@@ -16,7 +16,7 @@ func create() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/create", Title: "A thousand new links a second",
 		Summary: fmt.Sprintf("Links are created at a steady %.0f per second. Each creation is sent at its due time, even if earlier creations are not finished. "+
-			"Then the rate rises until the service no longer keeps up. Every acknowledged link is read back from the store after a restart.", createRate),
+			"Then the rate rises until the service no longer keeps up. At the end, every acknowledged link is read back after a restart of the service. An existing deployment is not restarted.", createRate),
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true, Anywhere: true,
 		Run: runCreate, Claims: createClaims(createRate), Controls: measure.LinkControls(),
 		Show: func(r *record, e *report.Experiment) { r.show(e, "creations", createClaims(r.rate)) },

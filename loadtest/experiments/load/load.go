@@ -1,6 +1,7 @@
 // Package load creates links on one service at a steady rate and then at rising rates. The
-// experiment load/create only creates links. The experiment load/mix also sends a hundred redirects
-// for each creation. Both read every link back. Both can also run against an existing deployment.
+// experiment load/create only creates links. The experiment load/mix also requests a hundred redirects
+// for each creation. Both experiments read every link back, and both can run against an existing
+// deployment.
 //
 // Vocabulary: a step is a load at one rate. The service keeps up with a step if no request fails
 // and the p99 is at most [kneeLatency]. The knee is the last step with which the service keeps up.
@@ -41,7 +42,7 @@ type plan struct {
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // few steps: in a control, each lost link that is read back is a miss, and the service limits misses
+	if t.Scale < 1 { // a short load, because in a control each lost link that is read back is a miss, and the service limits misses
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -72,7 +73,7 @@ type run struct {
 	*record
 	server    *lab.Program
 	census    loadtest.Census    // nil if the run did not start the database
-	baselines []measure.Baseline // baselines of a creation; none for a deployment
+	baselines []measure.Baseline // operations to which the latency of a creation is compared; none for a deployment
 	load      *lab.Load
 	pulse     *measure.Pulse
 }
@@ -100,7 +101,7 @@ func start(t *experiment.T, r *record, name string, usual plan) *run {
 	return s
 }
 
-// measureSteady alternates between the steady load and the baselines.
+// measureSteady measures the steady load and the baselines in turn.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
 	s.steady, err = measure.Latency(s.Context(), measure.Steady{
 		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines,
@@ -145,7 +146,7 @@ func (r *record) show(e *report.Experiment, what string, claims []claim) {
 		e.Charts = []report.Chart{stepChart(what, r.steps)}
 		e.Tables = []report.Table{stepTable(what, r.steps)}
 		e.Notes = append(e.Notes, kneeNote(r.steps),
-			"The load generator runs on the same machine as the service. Above the knee, the load generator may be the limit instead of the service.")
+			"If the load generator runs on the same machine as the service, the load generator may be the limit above the knee.")
 	}
 	e.Notes = append(e.Notes, r.notes...)
 }

@@ -120,8 +120,8 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 	return result
 }
 
-// A fault of the service fails each claim that is about the fault, and no other claim. A claim about speed may always fail, because
-// other programs may use the processors.
+// A fault of the service fails each claim that is about the fault, and no other claim. Claims about speed are an exception: they
+// may also fail because other programs use the processors.
 func TestEachFaultFailsItsClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -157,7 +157,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 	}
 }
 
-// A redirect to a wrong URL is also a failed visit, but it counts only once.
+// A redirect to a wrong URL is a wrong answer and a failed request, but the claim counts it only once.
 func TestWrongRedirectsCountOnce(t *testing.T) {
 	t.Parallel()
 	e := against(t, "mix", &broken{strays: true}, nil)

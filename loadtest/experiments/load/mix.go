@@ -19,7 +19,7 @@ const (
 	mixRate      = 2000.0                 // redirects per second
 	mixRatio     = 100                    // redirects for each creation
 	beforeVisits = 2 * time.Second        // duration of the creations before the first visit
-	refreshEvery = 200 * time.Millisecond // longest time until a new link can be visited
+	refreshEvery = 200 * time.Millisecond // interval at which the population takes up new links
 	zipfExponent = 1.1                    // the most popular tenth of the links gets about four fifths of the visits
 )
 
@@ -87,7 +87,7 @@ func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r
 }
 
 // judgeVisits judges the number of wrong answers at all rates plus the number of other failures at the steady
-// rate. A wrong answer is also a failed visit, but it counts only once.
+// rate. The figures of the steady load count a wrong answer as a failure too, so judgeVisits subtracts it there.
 func judgeVisits(r *record) experiment.Verdict {
 	if r.steady == nil {
 		return experiment.Verdict{}
