@@ -98,7 +98,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	}
 	claims = append(claims, experiment.Claim[record]{
 		Name: served, Kind: report.Availability,
-		Text: "While the database of the links runs, no creation fails on an undisturbed server, on a server with a fallback, or on a server with one of its two ticket databases.",
+		Text: "While the database of the links runs, no creation fails on an undisturbed server, on a server with a fallback, or on a server of which one of two ticket databases is available.",
 		Judge: func(rec *record) experiment.Verdict {
 			if rec.watched == 0 {
 				return experiment.Verdict{}
@@ -125,7 +125,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	}
 }
 
-// tryRules tests the rules until a rule does not hold. The rules after it are not tested, because
+// tryRules tests the rules until a rule does not hold. It does not test the rules after the failed one, because
 // the failure may have changed the state that they depend on.
 func tryRules(t *experiment.T, s sources.Source, rules []rule, rec *record) {
 	rec.held, rec.unserved = make(map[string]bool), make(map[string]string)

@@ -24,8 +24,8 @@ func buildShown(t *experiment.T) {
 	t.Must(testenv.Build(t.Context(), t.Programs, "-overlay", overlay, "keypool/cmd/shortener", "keypool/cmd/kgs"))
 }
 
-// overlayShown writes an overlay with the key source that CONTRIBUTING.md shows into dir, and returns its
-// path. The key source is one file, and one line in the table of key sources.
+// overlayShown writes an overlay for `go build -overlay` into dir, and returns its path. The overlay adds the
+// key source that CONTRIBUTING.md shows: one file, and one line in the table of key sources.
 func overlayShown(root, dir string) (path string, err error) {
 	text, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {

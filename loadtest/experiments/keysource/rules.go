@@ -39,7 +39,7 @@ func shared(st *stand) {
 	st.check(st.helped, st.strict)
 }
 
-// take lets many clients make links at the same time, each as fast as the server answers it.
+// take lets many clients make links at the same time. Each client makes its next link as soon as it has an answer.
 func (s *server) take() error {
 	return together(takers, func(int) error {
 		for range each {
@@ -192,8 +192,8 @@ func (st *stand) mustRefuse(servers ...*server) {
 	st.must(err)
 }
 
-// refuse sends a creation and fails unless the answer is a 503. The answer must say when to try
-// again (RFC 9110, section 10.2.3) and what is wrong (RFC 9457).
+// refuse sends a creation, which the server must refuse with 503. The answer must say when to try again
+// (RFC 9110, section 10.2.3) and what is wrong (RFC 9457). If it does not, refuse returns an error.
 func (s *server) refuse(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -224,8 +224,7 @@ func (s *server) refuse(ctx context.Context) error {
 	return nil
 }
 
-// harness runs the experiment load/create in another process. That process treats the server like any
-// deployment.
+// harness runs the experiment load/create in another process, with the server as its target.
 func harness(st *stand) {
 	program, err := os.Executable()
 	st.Must(err)
@@ -254,7 +253,7 @@ func harness(st *stand) {
 }
 
 // onlyUnserved reports whether the experiments of a run ended without an error and without a failed claim
-// on correctness. If such a run failed, the reason is failed creations.
+// on correctness. If such a run failed, it failed only because of creations that were not served.
 func onlyUnserved(r *report.Report) bool {
 	for i := range r.Experiments {
 		e := &r.Experiments[i]

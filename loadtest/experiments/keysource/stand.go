@@ -147,8 +147,8 @@ func (st *stand) must(err error) {
 	st.Refute(st.rule, "%v", err)
 }
 
-// serves records the failed creations of a load in which every creation had to be served. where says
-// which load it was.
+// serves records the failed creations of a load in which every creation had to be served. The text where
+// names the load.
 func (st *stand) serves(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {
@@ -231,8 +231,8 @@ func (s *server) awaitSource() error {
 	})
 }
 
-// fromSource makes some links and fails unless the key source made the keys of all links after the
-// first one. The first link makes the server report its metric.
+// fromSource makes some links. It returns an error if a key of a link after the first one did not come from
+// the key source. It ignores the first link, because the server reports the metric only after this link.
 func (s *server) fromSource() error {
 	const links = 5
 	var taken [2]float64

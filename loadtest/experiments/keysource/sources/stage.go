@@ -69,13 +69,13 @@ func (g *Stage) Launch(s *Source, at *Supply, more ...string) *Running {
 	return &Running{Source: *s, At: at, Server: server, Load: lab.Traffic(g.run, server)}
 }
 
-// programsIn is a run whose programs are in another directory.
+// programsIn is a run whose programs are in the directory dir.
 type programsIn struct {
 	lab.Run
 	dir string
 }
 
-// ProgramDir returns this directory.
+// ProgramDir returns the directory of the programs.
 func (p programsIn) ProgramDir() string { return p.dir }
 
 // One makes a link. It repeats a refused creation for a while, because the servers of all key sources
@@ -137,8 +137,8 @@ func (o *Observed) Each(all []*Running, do func(*Running) error) (well []*Runnin
 }
 
 // ReadBack restarts all servers and then reads all links back. The restart empties the caches, so the
-// answers come from the databases. ReadBack reads from all servers at the same time. The miss limiter of
-// each server slows the requests for lost links, so one server after the other would take too long.
+// answers come from the databases. ReadBack reads from all servers at the same time, because the miss limiter
+// of each server slows the requests for lost links. Reading from one server after the other would take too long.
 func (o *Observed) ReadBack(t lab.Run, all []*Running) {
 	for _, r := range all {
 		r.Server.Stop()
@@ -172,8 +172,8 @@ func Sum(sum *loadtest.Verdict, v loadtest.Verdict) *loadtest.Verdict {
 	return sum
 }
 
-// EachMeasured returns the claim that every key source was measured. The claim fails as soon as one could
-// not be measured, even if the run ends early.
+// EachMeasured returns the claim that every key source was measured. If a key source could not be measured, the
+// claim fails even if the run ends early.
 func EachMeasured[R any](observed func(*R) *Observed) experiment.Claim[R] {
 	return experiment.Claim[R]{
 		Name: "every key source measured", Text: "Every key source is measured.", Unit: "key sources not measured", Kind: report.Correctness,
