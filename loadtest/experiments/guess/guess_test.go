@@ -173,7 +173,6 @@ func TestEachFlawOfAKeySourceRefutesAClaim(t *testing.T) {
 	}
 }
 
-// look observes the order of codes, codes that follow from their URLs, and codes of another form.
 func TestLookInspectsOrderAndFormOfCodes(t *testing.T) {
 	var entries []loadtest.Entry
 	for n := range codeCount {
@@ -181,7 +180,7 @@ func TestLookInspectsOrderAndFormOfCodes(t *testing.T) {
 		entries = append(entries, loadtest.Entry{Outcome: loadtest.Outcome{State: loadtest.Acknowledged, Code: code}}, loadtest.Entry{Outcome: loadtest.Outcome{State: loadtest.Refused}})
 	}
 	f := look(&sources.Source{Class: sources.Counter}, entries)
-	if !f.asOrdered() || f.longest != 6 || f.byURL != 0 || f.guessed.few != 100 {
+	if !f.fitsClass() || f.longest != 6 || f.byURL != 0 || f.guessed.few != 100 {
 		t.Errorf("look at the codes of a counter = %+v", f)
 	}
 	entries[0].Code = "foreign"

@@ -79,7 +79,7 @@ func look(s *sources.Source, entries []loadtest.Entry) found {
 	return f
 }
 
-// hashed returns the code that a hash of the URL alone gives.
+// hashed returns the code that follows from the URL alone: a truncated SHA-256.
 func hashed(url string) string {
 	digest := sha256.Sum256([]byte(url))
 	return base64.RawURLEncoding.EncodeToString(digest[:])[:6]
@@ -88,8 +88,8 @@ func hashed(url string) string {
 // ordered reports whether the codes of the class ascend, so that they can be guessed.
 func ordered(c sources.Class) bool { return c == sources.Counter || c == sources.Time }
 
-// asOrdered reports whether the codes have the form and the order of their class.
-func (f *found) asOrdered() bool {
+// fitsClass reports whether the codes have the form and the order of their class.
+func (f *found) fitsClass() bool {
 	if ordered(f.class) {
 		return f.strange == 0 && f.ascending >= inOrder
 	}
@@ -121,7 +121,7 @@ func sourceClaims() []experiment.Claim[record] {
 
 func keySources() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "compare/guess", Title: "Guesses of the next codes of every key source",
+		Name: "compare/guess", Title: "Guesses at the next codes of every key source",
 		Summary: fmt.Sprintf("Each key source makes %d links, one after the other on one connection. Then the experiment inspects the length and the order "+
 			"of the codes. It counts how many of %d codes can be guessed from the %d codes before them.", codeCount, nextCodes, seenCodes),
 		Suites: []experiment.Suite{experiment.Nightly}, Run: runKeySources, Show: showKeySources,
@@ -162,7 +162,7 @@ func runKeySources(t *experiment.T, rec *record) {
 func judgeOrder(all []found) experiment.Verdict {
 	var wrong []string
 	for _, f := range all {
-		if !f.asOrdered() {
+		if !f.fitsClass() {
 			wrong = append(wrong, fmt.Sprintf("%s (%s ascending, %d codes of another form)", f.name, percent(f.ascending), f.strange))
 		}
 	}
@@ -204,7 +204,8 @@ func showKeySources(r *record, e *report.Experiment) {
 	}
 	few, many := fmt.Sprintf("with %d guesses", fewGuesses), fmt.Sprintf("with %s guesses", report.Number(manyGuesses))
 	table := report.Table{Title: "Codes", Columns: []string{
-		"key source", "characters", "codes in the space", "ascending", fmt.Sprintf("of the next %d, guessed %s", nextCodes, few), many, "best predictor", "known URL",
+		"key source", "characters of the longest code", "codes in the space", "codes greater than the code before", fmt.Sprintf("of the next %d codes, guessed %s", nextCodes, few),
+		"guessed " + many, "best predictor", "codes that follow from the URL, of 100",
 	}}
 	chart := report.Chart{
 		Title: fmt.Sprintf("How many of the next %d codes are guessed after %d", nextCodes, seenCodes), X: report.Axis{Label: "codes guessed"},

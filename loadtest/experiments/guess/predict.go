@@ -56,7 +56,8 @@ func differences(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-lag:], step, n)
 }
 
-// continued returns n numbers. Each is greater by step than the number len(last) positions before it.
+// continued returns the n numbers that follow the numbers last. Each is greater by step than the number len(last)
+// positions before it.
 func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	numbers := slices.Clone(last)
 	for range n {
@@ -124,15 +125,15 @@ func hits(guesses, codes []string) (few, all float64) {
 	return few, all
 }
 
-// guessed is how many of nextCodes codes were guessed, as a mean over several windows. A window is a
+// guessed tells how many of nextCodes codes were guessed, as a mean over several windows. A window is a
 // group of known codes and the codes after them.
 type guessed struct {
 	few, many float64 // codes guessed with fewGuesses and with manyGuesses
 	by        string  // name of the best predictor, "" for none
 }
 
-// guessAll applies each predictor to every window of the codes. The codes have the form f. guessAll returns the result of the
-// best predictor.
+// guessAll applies each predictor to every window of the codes, which have the form f. It returns the result of the best
+// predictor.
 func guessAll(f *sources.Form, codes []string) (best guessed) {
 	for _, p := range predictors() {
 		g, windows := guessed{by: p.name}, 0.0

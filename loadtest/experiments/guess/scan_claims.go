@@ -43,7 +43,7 @@ func scanClaims() []experiment.Claim[scanRecord] {
 			decided := r.permuted.answers.decided() + r.counter.answers.decided()
 			return experiment.None(guesses-decided, "%d of %d guesses were answered; %s", decided, guesses, r.permuted.answers.refusal+r.counter.answers.refusal)
 		}),
-		on(throttled, fmt.Sprintf("One address gets at most %d misses, and %d more misses per second. Further requests are refused.", missBurst, missRate),
+		on(throttled, fmt.Sprintf("The service lets one address request at most %d unknown codes at once, and %d more per second. It refuses further requests of this address.", missBurst, missRate),
 			"misses", judgeThrottled),
 	}
 }
@@ -68,7 +68,7 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 		Figures(want, float64(v.answers.hits))
 }
 
-// judgeThrottled also requires refusals, because a service that answers nothing reports no misses.
+// judgeThrottled also requires refusals, because a service that does not answer has no misses either.
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
 	if a.refused+a.failed == 0 && a.misses <= missBurst { // the machine is too slow to reach the limit
@@ -80,8 +80,8 @@ func judgeThrottled(r *scanRecord) experiment.Verdict {
 		a.misses, seconds, most, a.refused, a.failed).Figures(most, float64(a.misses))
 }
 
-// byChance returns how many guesses would hit a link if links had random codes. Known codes are not
-// guessed.
+// byChance returns how many guesses would hit a link if links had random codes. It leaves out the known codes,
+// because no guess is a known code.
 func (v *victim) byChance(plan scanPlan) float64 {
 	unknown := float64(sources.FormOfLength(plan.length).Size.Int64() - int64(plan.known))
 	return float64(len(v.guesses)) * float64(len(v.codes)-plan.known) / unknown
@@ -98,8 +98,8 @@ func (v *victim) consecutive() (n float64) {
 	return n
 }
 
-// likely returns bounds for a Poisson variable with that mean. The variable is below lo with at most
-// the probability chance, and it is above hi with at most the probability chance.
+// likely returns bounds for a Poisson variable with the given mean. The variable is below lo with at most
+// the probability chance, and it is above hi with at most the same probability.
 func likely(mean float64) (lo, hi int64) {
 	const sigmas, large = 3.29, 200 // above large, the normal distribution is used
 	if mean > large {
@@ -130,7 +130,7 @@ func showScan(r *scanRecord, e *report.Experiment) {
 	e.Notes = []string{
 		fmt.Sprintf("The service refuses an address with more than %d misses at once and %d per second. Therefore each guess comes from another address, as "+
 			"from a botnet. The harness sends this client address in X-Forwarded-For, as a reverse proxy would. Only the last claim is about one address.", missBurst, missRate),
-		"KGS_PERMUTE=false gives out the same codes as INCR, which are consecutive numbers in base62.",
+		"The plain counter is a service with KGS_PERMUTE=false. Its codes are consecutive numbers in base62, as those of a counter in Redis (INCR) are.",
 	}
 	if r.elapsed == 0 {
 		return
