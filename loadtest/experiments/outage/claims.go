@@ -28,20 +28,20 @@ type claim = experiment.Claim[record]
 // claims returns the claims of outage/redis.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("local keys last as predicted", "While Redis is down, the time that the local keys last differs by at most 5 % from their number divided by the rate.", func(r *record) experiment.Verdict {
+		timed("local keys last as predicted", "While Redis is down, a server uses its local keys, which are the keys in its memory. The time that they last differs by at most 5 % from their number divided by the rate.", func(r *record) experiment.Verdict {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
-		timed("local keys last as simulated", "While Redis is down, the time that the local keys last differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same creations.", func(r *record) experiment.Verdict {
+		timed("local keys last as simulated", "While Redis is down, the time that the keys in the memory of the servers last differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same creations.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			return experiment.Within(r.simulated.Seconds(), mean(observed), localWithin)
 		}),
-		timed("local keys last at least a batch", "While Redis is down, the local keys last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
+		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of the servers last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
 			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s on average; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
 		}),
-		counted(takeover, "creations", "After the local keys of a server are used up, the fallback serves every creation until Redis is started again.", func(r *record) experiment.Verdict {
+		counted(takeover, "creations", "After the keys in the memory of a server are used up, the fallback serves every creation until Redis is started again.", func(r *record) experiment.Verdict {
 			turned, due, served := 0, 0, 0
 			for _, s := range r.each() {
 				due, served = due+s.due, served+s.served
@@ -57,21 +57,21 @@ func claims() []claim {
 			return experiment.Holds(open == r.servers && closed == r.servers, "%d of %d breakers were open at the same time, and %d were closed at the end",
 				open, r.servers, closed).Figures(float64(r.servers), float64(open))
 		}),
-		counted(recovers, "", "After Redis is available again, every server takes its keys from batches.", func(r *record) experiment.Verdict {
+		counted(recovers, "", "After Redis is available again, every server takes batches of keys from Redis again.", func(r *record) experiment.Verdict {
 			_, servers := r.recovery()
 			return experiment.Holds(servers == r.servers, "the last codes of %d of %d servers come from batches", servers, r.servers)
 		}),
-		timed("recovery time", "Within 5 s after Redis is available again, every server takes its keys from batches.", func(r *record) experiment.Verdict {
+		timed("recovery time", "Within 5 s after Redis is available again, every server takes batches of keys from Redis again.", func(r *record) experiment.Verdict {
 			took, servers := r.recovery()
 			return experiment.Holds(servers == r.servers && took <= recoverWithin,
 				"%d of %d servers take their keys from batches; the slowest of them needed %.1f s", servers, r.servers, took.Seconds()).
 				Figures(recoverWithin.Seconds(), took.Seconds())
 		}),
-		counted("new epoch", "epochs", "Exactly one new epoch begins, because Redis lost the pool.", func(r *record) experiment.Verdict {
+		counted("new epoch", "epochs", "Exactly one new epoch of the pool begins, because Redis lost the pool.", func(r *record) experiment.Verdict {
 			return experiment.Holds(r.after.epoch == r.before.epoch+1, "the epoch was %d before the outage and is %d at the end", r.before.epoch, r.after.epoch).
 				Figures(1, float64(r.after.epoch-r.before.epoch))
 		}),
-		counted("no key of the lost pool used", "keys of the lost pool", "No key that was reserved before Redis was started again is taken from a batch after the outage.", func(r *record) experiment.Verdict {
+		counted("no key of the lost pool used", "keys of the lost pool", "After the outage, no server uses a key of the pool that Redis lost: every key from a batch was reserved after Redis was started again.", func(r *record) experiment.Verdict {
 			fresh, stale := 0, 0
 			for _, s := range r.each() {
 				fresh, stale = fresh+s.fresh, stale+s.stale

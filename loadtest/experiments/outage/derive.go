@@ -17,25 +17,25 @@ type creation struct {
 	number  int64     // number behind the code
 }
 
-// random reports whether the fallback made the code. The result is wrong for a random code whose number is
-// reserved, but fewer than one random code in 100,000 has such a number.
+// random reports whether the fallback made the code, which is so if the number of the code is not reserved. The
+// result is wrong for a random code with a reserved number, but fewer than one random code in 100,000 has one.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // server describes what one server did, as derived from its creations.
 type server struct {
-	held   int64         // local keys when Redis was killed: the keys reported right after, plus the keys taken before that report
-	lasted time.Duration // from the kill to the first random code; without such a code, to the restart of Redis
+	held   int64         // local keys when Redis was killed: the keys that the server reported right after the kill, plus those that it used in between
+	lasted time.Duration // from the kill to the first random code; if there is no random code, to the restart of Redis
 	random int           // number of random codes in the whole run
 
 	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the
 	// first random code and on the restart of Redis. A slow machine therefore does not change it.
 	turned       bool
-	due, served  int       // creations after the local keys were used up and before Redis was restarted; those with a random code
-	fresh, stale int       // keys from batches after the outage: reserved after Redis was lost; reserved before
+	due, served  int       // creations after the local keys were used up and before Redis was restarted: all, and those with a random code
+	fresh, stale int       // keys from batches after the outage: those reserved after Redis lost the pool, and those reserved before
 	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
 
-// each returns what every server did.
+// each returns what each server did.
 func (r *record) each() []server {
 	all := make([]server, r.servers)
 	for i := range all {

@@ -31,7 +31,7 @@ type fleet struct {
 	t        *experiment.T
 	postgres *lab.Database
 	redis    *lab.Database
-	space    *codespace.Space // the permutation of the codes, which shows the source of a code
+	space    *codespace.Space // the permutation of the codes, which gives the number of a code
 	servers  []*lab.Program
 	loads    []*lab.Load
 }
@@ -117,7 +117,7 @@ func (f *fleet) reported() (sum float64) {
 
 // look holds what the servers report at one time.
 type look struct {
-	open, closed int         // number of servers whose breaker is open or half-open; whose breaker is closed
+	open, closed int         // number of servers whose breaker is open or half-open, and of servers whose breaker is closed
 	batch        int         // number of servers whose next key comes from a batch
 	local        int64       // local keys of all servers
 	each         []localKeys // local keys by server

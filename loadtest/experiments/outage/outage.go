@@ -2,11 +2,13 @@
 // checks that creations succeed in the meantime: first with local keys, then with the random
 // fallback, and finally with keys of the next epoch.
 //
-// Vocabulary: a random code is a code that the fallback made. The permutation of the codes reveals
-// the number behind a code. The number behind a random code was never reserved from the ledger. A
-// look is the status of all servers at one time. Local keys are the keys in the batches of a server.
+// Vocabulary: local keys are the keys in the batches of a server. A random code is a code that the
+// fallback made. A look is the status of all servers at one time.
 //
 // Invariant: the source of a code is derived from the code itself, not from the reports of a server.
+// The package knows the secret of the permutation, so it can compute the number that a code stands for.
+// The number of a key from a batch was reserved from the ledger. The number of a random code was not,
+// except by a chance of less than 1 in 100,000.
 package outage
 
 import (
@@ -63,10 +65,10 @@ func choose(o experiment.Options) plan {
 type record struct {
 	plan
 	whole               bool               // the run was complete, and the fields below are valid
-	killed, started     time.Time          // when Redis was killed; when it was started again
+	killed, started     time.Time          // when Redis was killed, and when it was started again
 	back                time.Time          // when Redis answered again
 	atKill              look               // the look right after the kill, when the servers get no more keys
-	before, lost, after ledger             // the ledger at the start; while Redis is down; at the end
+	before, lost, after ledger             // the ledger at the start, while Redis is down, and at the end
 	looks               []lab.Sample[look] // during the whole run
 	creations           [][]creation       // by server, in the order in which the client sent them
 	simulated           time.Duration      // mean simulated time that the local keys of a server last

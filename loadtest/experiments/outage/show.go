@@ -19,8 +19,8 @@ func show(r *record, e *report.Experiment) {
 	e.Notes = append([]string{
 		"The predicted time for a server is the number of its local keys when Redis was killed, divided by its share of the rate. " +
 			"The servers reported their keys right after the kill. The keys that were taken between the kill and the report are added.",
-		"The code itself shows its source. The harness has the secret of the permutation, so it can compute the number behind a code. " +
-			"A code is random if its number was never reserved.",
+		"The code itself shows its source. The load test has the secret of the permutation, so it can compute the number that a code stands for. " +
+			"The fallback made the code if this number was never reserved.",
 	}, r.notes...)
 	if !r.whole {
 		return
@@ -78,7 +78,7 @@ func (r *record) charts(predicted measure.Series) []report.Chart {
 
 // bySource returns the creations per second for each source of codes.
 func (r *record) bySource() []report.Series {
-	lines := []report.Series{{Name: "from a batch"}, {Name: "from the fallback"}, {Name: "failed"}}
+	lines := []report.Series{{Name: "code from a batch"}, {Name: "code from the fallback"}, {Name: "failed"}}
 	counts := make(map[int][3]float64) // by bin
 	for _, c := range slices.Concat(r.creations...) {
 		at, source := int(c.at.Sub(r.killed).Round(bin)/bin), 0
