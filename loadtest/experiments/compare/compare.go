@@ -8,8 +8,9 @@
 // Invariant: every figure in a table is measured in this run or computed from such figures. A cell
 // without a figure shows a dash. A claim fails if a key source cannot be measured.
 //
-// The rivals are two simple ways to hand out prepared keys. Many texts describe these ways. The experiment builds
-// the rivals into the server and loads them in the same rounds. They take no part in crashes and outages.
+// The rivals are two simple ways to hand out prepared keys that many texts describe: a table of keys under one lock,
+// and a set in Redis. The experiment builds the rivals into the server and loads them in the same rounds. It does not
+// measure them in crashes and outages.
 //
 // Vocabulary: the supply of a key source is the component that its keys come from. A call is one
 // round trip to the supply. A key source takes keys ahead if one call gets many keys for later use.
@@ -171,15 +172,16 @@ func claims() []experiment.Claim[record] {
 			return off
 		}, "counters make one call per creation", fmt.Sprintf("The key sources redis-incr and ticket make one call per creation, to Redis or to a ticket database. The average differs from 1 by at most %.2f.", perKeyOff)),
 		atMost(without, mostWithout, "calls", calls, "other key sources make no calls",
-			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. They need no call for a key. The calls that are counted are those that a server makes even when it is idle.", mostWithout)),
+			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. A key needs no call. The calls that are counted are those that a server makes even when it is idle.", mostWithout)),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
-			fmt.Sprintf("If a key source takes keys ahead, a crash loses at most the keys that the server held: two batches of %d keys, and the keys in progress.", crashBatch)),
+			fmt.Sprintf("If a key source takes keys in batches, a crash of a server loses at most %d numbers on average: two batches of %d keys, and the keys of the creations in progress.", mostSkipped, crashBatch)),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",
 			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers, which are those of the creations in progress.", fewSkipped)),
 	}, outageClaims(), []experiment.Claim[record]{
 		{
 			Name: "a pool is faster than the rivals", Unit: "ratio", Kind: report.Speed, Judge: judgeRivals,
-			Text: "With " + pool + ", a server makes more links per second than with a key table under one lock, and more than with one SPOP for each creation. The ratios are those of the same rounds.",
+			Text: "With " + pool + ", a server makes more links per second than with either of two simpler designs: a table of keys under one lock, and a set in Redis with one SPOP for each creation. " +
+				"Rates of the same round are compared.",
 		},
 		{
 			Name: "codes in order need a smaller index", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,

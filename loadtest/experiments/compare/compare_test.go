@@ -138,7 +138,7 @@ func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 		"answers to failed creations after the kill of Redis": {retryable, "none"},
 		"creations without Redis, with the default fallback":  {"100 % by the fallback", "100 % served"},
 		"time to recover after the restart of Redis":          {"1 s", "0 s"},
-		"skipped per crash":                                   {"0 numbers", "100 numbers"},
+		"numbers skipped per crash":                           {"0 numbers", "100 numbers"},
 		"index per link":                                      {"22 bytes", "31 bytes"},
 	} {
 		if !slices.Equal(got[what], want) {
@@ -147,8 +147,7 @@ func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 	}
 }
 
-// The properties that no load measures follow from the settings and the codes of a key source.
-func TestPropertiesOfKeySources(t *testing.T) {
+func TestPropertiesFollowFromSettingsAndCodes(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	if err := r.countLines(t.Context()); err != nil {

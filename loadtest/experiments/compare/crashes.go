@@ -19,8 +19,8 @@ const (
 	crashLinks   = 15 // links that each server acknowledges before each crash, at least
 	crashClients = 4  // clients that make links on each server when it is killed
 
-	// crashBatch is the fixed size of a batch. Otherwise the size would follow the rate, and so the
-	// speed of the machine.
+	// crashBatch is the fixed size of a batch. Without a fixed size, a batch would grow with the rate, and the
+	// result would depend on the speed of the machine.
 	crashBatch = 100
 )
 
@@ -85,8 +85,8 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 	}
 }
 
-// skippedBy counts the skipped numbers or keys of a server. The server took them, no link has them,
-// and no server can take them again at the moment. All servers must have ended.
+// skippedBy counts the skipped numbers or keys of a server: the server took them, no link has them,
+// and no server can take them again at the moment. All servers must have ended before.
 func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 	switch one.Name {
 	case "kgs", incr:

@@ -21,7 +21,8 @@ const (
 	indexBatch  = 64 // links in a transaction, as in a group commit of 64 clients
 )
 
-// kinds returns a function for each class. The function makes code i as the key sources of the class do.
+// kinds returns a function for each class of key sources. The function makes the code with index i in the same way
+// as the key sources of the class.
 func kinds() map[sources.Class]func(i int64) string {
 	number := func(c sources.Class) func(n int64) string {
 		form := sources.FormOf(c)

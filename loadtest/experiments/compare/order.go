@@ -41,12 +41,13 @@ type ordered struct {
 func order() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[orderRecord]{
 		Name: "compare/order", Title: "Links by code and by rank",
-		Summary: "The codes of consecutive keys have no order. If the code is the primary key, each new link changes another page of the index, and PostgreSQL logs this page. " +
-			"If the rank is the primary key, the links of a commit are neighbours. Both tables have the same links, inserted as the store does, in transactions of 64 links.",
+		Summary: "Keys that are made one after the other have codes without order, but consecutive ranks. If the code is the primary key of the links, each new link changes another page of the index, " +
+			"and PostgreSQL logs this page. If the rank is the primary key, the links of a commit are neighbours in the index. " +
+			"Each of two tables gets the same number of links, inserted as the store does, in transactions of 64 links.",
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: runOrder, Show: showOrder,
 		Claims: []experiment.Claim[orderRecord]{{
 			Name: "links by rank need less log", Unit: "ratio", Kind: report.Correctness, Judge: judgeOrder,
-			Text: fmt.Sprintf("Links by rank take at most %.1f times as many bytes of the log of PostgreSQL as links by code.", mostLog),
+			Text: fmt.Sprintf("Links whose primary key is the rank take at most %.1f times as many bytes of PostgreSQL's log (WAL) as links whose primary key is the code.", mostLog),
 		}},
 	})
 }
@@ -106,7 +107,7 @@ func judgeOrder(r *orderRecord) experiment.Verdict {
 }
 
 func showOrder(r *orderRecord, e *report.Experiment) {
-	table := report.Table{Title: "The primary key of links", Columns: []string{"", "index per link", "PostgreSQL log (WAL) per link", "time per link"}}
+	table := report.Table{Title: "Links by the code and by the rank as primary key", Columns: []string{"primary key", "index per link", "PostgreSQL log (WAL) per link", "time per link"}}
 	for _, o := range r.tables {
 		row := []string{o.name}
 		for _, c := range []struct {

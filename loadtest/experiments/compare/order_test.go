@@ -7,7 +7,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The claim compares the log bytes of the two tables. It is not decided without both of them.
+// The claim compares the log bytes of the two tables. If a table is missing, the claim is not judged.
 func TestLinkOrderClaimComparesBytesOfTheLog(t *testing.T) {
 	t.Parallel()
 	tables := func(code, rank measure.Series) *orderRecord {

@@ -55,8 +55,8 @@ type actor struct {
 	victims  []string
 }
 
-// window is the time from a kill to the restart. The component answers again later, because PostgreSQL first flushes its
-// data directory to disk and then reads its log.
+// window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only some time
+// after its restart, because it first flushes its data directory to disk and then reads its log.
 type window struct{ lost, back, answers time.Time }
 
 // windows holds the windows of one load, by the component that is killed.
@@ -96,7 +96,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
 
 	t.Phase(0.8, "starting another PostgreSQL")
-	other := sources.NewStage(t) // its recovery does not include the data of earlier measurements
+	other := sources.NewStage(t) // a new PostgreSQL recovers without the data of earlier measurements
 	actors = nil
 	for _, one := range launch(other, func(f *found) bool { return !isRival(&f.Source) }, r.found) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
@@ -136,8 +136,8 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	})
 }
 
-// awaitAnswers waits until every creation with tickets that is already due has its answer. Otherwise the kill of the
-// other ticket database could be the cause of its failure.
+// awaitAnswers waits until every creation with tickets that is already due has its answer. A creation without an answer
+// could fail because the other ticket database is killed next.
 func awaitAnswers(t *experiment.T, actors []actor) {
 	due := time.Now()
 	for _, a := range actors {

@@ -13,8 +13,8 @@ import (
 	"keypool/loadtest/experiments/keysource/sources"
 )
 
-// The names of the rivals: simple ways to hand out prepared keys, with which the pools are compared. They are no values of
-// KEY_SOURCE, and only this experiment builds them.
+// The names of the rivals, which are simple ways to hand out prepared keys. They are not values of KEY_SOURCE in the shipped
+// programs. Only this experiment builds them, to compare them with the pools.
 const (
 	lockedTable = "locked-table"
 	redisSet    = "redis-set"
@@ -50,8 +50,8 @@ func rivals(programs string) []sources.Source {
 
 func isRival(s *sources.Source) bool { return s.Programs != "" }
 
-// overlayRivals writes an overlay with the rivals into dir, and returns its path. The rivals are one file, and two entries in
-// the table of key sources.
+// overlayRivals writes an overlay for `go build -overlay` into dir, and returns its path. The overlay adds the rivals: one file,
+// and two entries in the table of key sources.
 func overlayRivals(root, dir string) (path string, err error) {
 	chain, err := os.ReadFile(filepath.Join(root, chainFile))
 	if err != nil {

@@ -41,12 +41,12 @@ func columns() []column {
 		{title: "share of the best rate of its round", unit: measure.Times, series: func(f *found) measure.Series { return f.best }},
 		{title: fmt.Sprintf("p99 at %d/s", steadyRate), unit: "ms", series: func(f *found) measure.Series { return f.p99 }},
 		{title: "highest share of refusals in any load", unit: "%", series: func(f *found) measure.Series { return f.refused }},
-		{title: "skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
+		{title: "numbers skipped per crash", unit: "numbers", series: func(f *found) measure.Series { return f.skipped }},
 		{title: "index per link", unit: "bytes", series: func(f *found) measure.Series { return f.index }},
 		{title: "PostgreSQL log (WAL) per link", unit: "bytes", series: func(f *found) measure.Series { return f.log }},
 		{title: "single point of failure", text: (*found).failure},
-		{title: "embedded time", text: (*found).embedsTime},
-		{title: "fits 64 bits", text: (*found).bits},
+		{title: "code contains its time", text: (*found).embedsTime},
+		{title: "number of a code fits 64 bits", text: (*found).bits},
 		{title: "lines of code", text: (*found).code},
 		{title: "memory of Redis", text: func(f *found) string { return f.memory }, duel: true},
 		{title: "works without its supply for", unit: "s", series: (*found).local, chart: "How long each key source works without its supply"},
@@ -112,8 +112,8 @@ func show(r *record, e *report.Experiment) {
 			e.Charts = append(e.Charts, chart)
 		}
 	}
-	outages := report.Table{Title: "During the outage, and after it", Columns: []string{
-		"key source", "killed", "FALLBACK", "creations during the outage", "answers to failed creations, also after the restart", "works without its supply for", "time to recover",
+	outages := report.Table{Title: "Creations during and after outages", Columns: []string{
+		"key source", "killed component", "FALLBACK", "creations during the outage", "answers to failed creations, also after the restart", "works without its supply for", "time to recover",
 	}}
 	for _, o := range r.outagesOf(func(*found, *outage) bool { return true }) {
 		outages.Rows = append(outages.Rows, []string{o.name, o.victim, o.fallback, o.String(), o.answered(), tenths(o.local), o.again()})
@@ -123,7 +123,7 @@ func show(r *record, e *report.Experiment) {
 		"The single point of failure is the component, besides the database of the links, whose failure stops the key source when its local keys are used up. The two ticket databases are separate. " +
 			"The lines of code are those of the packages that the key source needs, without tests, comments, blank lines and the code that the server needs with any key source. " +
 			"The rivals " + lockedTable + " and " + redisSet + " are not values of KEY_SOURCE: each takes one prepared key for each creation, and this experiment builds them into a server. They record neither batches nor epochs, " +
-			"so a crash or an older copy of their data can lose keys or issue them again, and crashes and outages do not measure them.",
+			"so a crash or an older copy of their data can lose keys or issue keys again. Therefore the experiment does not measure them in crashes and outages.",
 		fmt.Sprintf("The rates are those of wrk, which waits for each answer. The p99 is measured from the time at which a creation was due. Each load lasts %.0f s in each of %d rounds. "+
 			"A round loads all key sources one after the other, each after its pool was filled again. Each round has its own best rate, which is the highest rate of any key source in that round. Every acknowledged creation has a row in the database. The calls are counted by "+
 			"PostgreSQL, Redis and the key service.",

@@ -77,9 +77,10 @@ func (r *record) speed(t *experiment.T, m *meter) {
 // load makes links on a server. It returns the number of links and the measured figure.
 type load func(ctx context.Context, one *sources.Running, f *found) (made int64, figure float64, err error)
 
-// subject returns a load on a key source for one round. If the server has a pool, the load begins
-// when the pool is so full that no refill runs. The load fails if the table of links has fewer new
-// rows than there were acknowledged creations. After a failure, the key source is left out of all loads.
+// subject returns a load on a key source, which measure.Alternate repeats in each round. If the server has a
+// pool, the load begins when the pool is so full that no refill runs. The load fails if the table of links has
+// fewer new rows than there were acknowledged creations. After a failure, all further loads leave the key source
+// out.
 func (r *record) subject(one *sources.Running, what, unit string, load load) measure.Subject {
 	try := func(ctx context.Context) (figure float64, err error) {
 		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {
@@ -178,8 +179,8 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 
 // calls returns how many calls a key source has made to PostgreSQL, Redis and the key service. PostgreSQL counts statements.
 // Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
-// counts its requests. The calls of idle servers are included: some calls per second, compared with
-// thousands of creations. The count of Redis includes the idle calls of all servers.
+// counts its requests. The result includes the few calls per second that a server makes even when it is idle. For Redis, it
+// includes these calls of all servers. They hardly matter beside thousands of creations per second.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {
@@ -205,8 +206,8 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 	return n, err
 }
 
-// memoryOf describes how much memory a key source uses in the Redis at address. Nothing may change
-// there meanwhile.
+// memoryOf describes how much memory a key source uses in the Redis at address. No program may change the
+// data in this Redis meanwhile.
 func memoryOf(t *experiment.T, address string) (string, error) {
 	client := lab.RedisClient(t, address)
 	names, err := client.Keys(t.Context(), "*").Result() // there are only a few

@@ -22,10 +22,10 @@ import (
 const (
 	rivalKeys    = 300_000 // keys that are prepared at the first start
 	rivalTimeout = 2 * time.Second
-	rivalAtOnce  = 10_000
+	rivalAtOnce  = 10_000 // keys in one SADD
 )
 
-// prepared returns the keys. They are permuted numbers, as those of the pools, but the ledger does not know them.
+// prepared returns the keys. They are permuted numbers, like the keys of the pools, but the ledger has no record of them.
 func prepared(ch *Chain) []string {
 	return ch.Space.Codes(codespace.Range{Length: ch.CodeLength, Lo: 0, Hi: rivalKeys})
 }
