@@ -12,10 +12,10 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// crowd is a database in which links have the first codes of one length, and the ledger records them
-// as used. Fillers are links that only fill the space. The share of codes in use is constant while
-// links are made, because each new link removes the last filler. Triggers record every code that the
-// store tries to insert, whether the code is free or not.
+// crowd is a database whose space is partly full. Its fillers are links that only fill the space. They
+// have the first codes of one length, and the ledger records these codes as used. The share of codes in
+// use is constant while links are made, because each new link removes the last filler. A trigger records
+// every code that the store tries to insert, whether the code is free or not.
 type crowd struct {
 	*experiment.T
 	db       *sql.DB
@@ -28,7 +28,7 @@ func newCrowd(t *experiment.T, length int) *crowd {
 	path := filepath.Join(t.TempDir(), "crowd.db")
 	c := &crowd{T: t, length: length, settings: []string{"DATABASE_URL=sqlite:" + path, "KGS_PERMUTE=false", fmt.Sprintf("CODE_LENGTH=%d", length)}}
 	server := lab.Server(t, append([]string{"KEY_SOURCE=random"}, c.settings...)...)
-	server.Start() // creates the tables and records the order of the links
+	server.Start() // creates the tables, and records in which order links are stored
 	server.Stop()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
 	t.Must(err)

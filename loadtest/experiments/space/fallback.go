@@ -84,9 +84,9 @@ func runFallback(t *experiment.T, rec *record) {
 	}
 }
 
-// serve starts a server that can use only its fallback, because nothing listens at its REDIS_URL. It
-// also makes the first link, which waits until the server has detected this. On a busy machine the
-// server may refuse that link at first.
+// serve starts a server that can use only its fallback, because nothing listens at its REDIS_URL. It then
+// makes the first link, for which the server must detect that Redis is down. On a busy machine, the server may
+// refuse the first creations, so serve repeats them.
 func (c *crowd) serve(setting string) *lab.Program {
 	server := lab.Server(c, append(c.settings, "REDIS_URL=redis://127.0.0.1:1", "KGS_WORKER=false", "KGS_BATCH_MAX=1000", setting)...)
 	server.Start()
@@ -135,8 +135,9 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64(m.made) }
 
 // predicted returns the mean number of attempts if each attempt draws every code with the same
-// probability. This is the mean of 1/(1-f), where f is the share at each creation. Before the first of
-// these creations, serve made one link.
+// probability. This is the mean of 1/(1-f), where f is the share of codes in use at each creation. These are
+// the codes of the fillers or, if there are fewer fillers than links, the codes of the links before the creation.
+// The function serve made one link before the first of these creations.
 func (m *measured) predicted(size int64) float64 {
 	sum := 0.0
 	for i := range m.made {

@@ -124,11 +124,11 @@ func showFallback(r *record, e *report.Experiment) {
 	e.Notes = []string{
 		"The database counts the attempts. A trigger records each code that the server tries to insert. For each new link, another trigger " +
 			"removes a link that only fills the space, so f is constant.",
-		fmt.Sprintf("Each level has enough creations that chance alone causes a difference of more than %.0f %% from the prediction in fewer than one of a thousand runs.", 100*r.plan.tolerance),
+		fmt.Sprintf("The number of creations at each level is so large that chance alone causes a difference of more than %.0f %% from the prediction in fewer than one of a thousand runs.", 100*r.plan.tolerance),
 		fmt.Sprintf("The latencies are those of %d clients. Each client waits for an answer before its next creation.", width),
 	}
 	table := report.Table{Title: "Attempts and latency by level", Columns: []string{
-		"f", "1/(1-f)", "attempts", "difference", "reported by the server", "with FALLBACK=ledger", "creations", "p99 ms",
+		"share f of codes in use", "predicted attempts, 1/(1-f)", "attempts", "difference", "attempts reported by the server", "attempts with FALLBACK=ledger", "creations", "p99 in ms",
 	}}
 	random, ledger := report.Series{Name: "FALLBACK=random", Points: true}, report.Series{Name: "FALLBACK=ledger", Points: true}
 	for _, l := range r.levels {

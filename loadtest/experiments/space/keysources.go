@@ -64,9 +64,9 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 	}
 	const same = float64(sameURL+1) / 2
 	return append([]experiment.Claim[attemptsRecord]{
-		on("one attempt, however full the space is", "A key source that records which codes it has given out takes one attempt, however full the space is.", judgeRemembering),
-		on("random codes take 1/(1-f) attempts", "Random codes take 1/(1-f) attempts on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
-		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes, each link to the same URL takes one attempt more than the link before it. For %d links the average is %.1f attempts per link.", sameURL, same),
+		on("one attempt, however full the space is", "With a key source that records which codes it has given out, a creation takes one attempt, however full the space is. An attempt is one code that the creation tries.", judgeRemembering),
+		on("random codes take 1/(1-f) attempts", "With random codes, a creation tries 1/(1-f) codes on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
+		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes of the URL, each link to the same URL takes one attempt more than the link before it. For %d links, the average is %.1f attempts per link.", sameURL, same),
 			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
@@ -127,9 +127,9 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 }
 
 // launch starts a server with each key source. The databases of each server are copies of template, in which links
-// have the first n codes. The ledgers do not permute their numbers, so that launch knows which codes they have given out. The
-// permutation does not change the number of attempts. If n is not 0, launch leaves out Snowflake,
-// hash and UUID, because the size of their spaces is fixed and too large to fill.
+// have the first n codes. The ledgers do not permute their numbers, so that launch knows which codes they have given out.
+// Permuted numbers would need the same number of attempts. If n is not 0, launch leaves out Snowflake, hash and UUID,
+// because the size of their spaces is fixed and too large to fill.
 func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
 	for _, s := range sources.Compared() {
 		if n > 0 && s.Class != sources.Random && s.Class != sources.Counter {
@@ -186,9 +186,8 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 	return err
 }
 
-// giveOut changes the state of a key source as if it had given out the first n codes. The links in
-// its database have these codes. This function depends on the names of the tables and Redis keys of the
-// key sources.
+// giveOut puts a key source into the state in which it has given out the first n codes, which links in its
+// database have. This function depends on the names of the tables and Redis keys of the key sources.
 func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64) {
 	const ledger = `UPDATE kgs_spaces SET next = $1 WHERE length = 3`
 	switch s.Name {
@@ -217,7 +216,7 @@ func showKeySources(r *attemptsRecord, e *report.Experiment) {
 		"CODE_LENGTH": fmt.Sprint(sourcesLength), "FALLBACK": "none", "KGS_PERMUTE": "false", "KGS_POOL_CAPACITY": fmt.Sprint(sourcesPool),
 	}
 	e.Notes = []string{
-		"The codes in use are codes of links in the database. The experiment also sets the ledger, the counter, the sequences or the list of used keys as if the key source had given out exactly these codes. " +
+		"The codes in use are codes of links in the database. The experiment also sets the ledger, the counter, the sequences or the list of used keys to the state in which the key source has given out exactly these codes. " +
 			"The attempts per link are the keys that the server counts as taken (kgs_keys_taken_total), divided by the number of links.",
 		"The spaces of Snowflake, hash and UUID have a fixed size and are too large to fill. These key sources are measured only at f = 0.",
 		"The codes of a pool in PostgreSQL are random, too, but they are drawn in advance. A key that conflicts with a used key never reaches the pool.",
