@@ -19,9 +19,9 @@ const (
 
 	emptyWithin     = 0.02            // share of the predicted time
 	simulatedWithin = 0.05            // share of the simulated time
-	alarmWithin     = 3 * time.Second // until the switch has checked the pool and the alarm has arrived
-	switchLooks     = time.Second     // interval between two checks of the switch
-	manyLooks       = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
+	alarmWithin     = 3 * time.Second // longest time until the switch has checked the pool and the alarm has arrived
+	checkEvery      = time.Second     // interval between two checks of the switch
+	checkWithin     = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
 
 	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
 	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
@@ -48,7 +48,7 @@ func claims() []claim {
 		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity. "+
 			"It may signal `page` instead if the pool falls below both thresholds between two checks of the dead man's switch.",
 			func(r *record) experiment.Verdict {
-				if r.between() < switchLooks { // perhaps the switch did not check the pool between the two thresholds
+				if r.between() < checkEvery { // perhaps the switch did not check the pool between the two thresholds
 					return r.judgeAlarm(restartBelow, "restart", "page")
 				}
 				return r.judgeAlarm(restartBelow, "restart")
@@ -88,8 +88,8 @@ func refillBound(capacity int64) time.Duration {
 }
 
 // within judges whether an event happened at most limit after start. The parameter event is the time of the
-// event, or zero if it was not observed. It may be earlier than start, because this process may notice the
-// start late.
+// event, or zero if the event was not observed. The event may be earlier than start, because this process may
+// notice the start late.
 func (r *record) within(limit time.Duration, start, event time.Time, what string) experiment.Verdict {
 	waited := r.seen[len(r.seen)-1].at.Sub(start)
 	switch {
@@ -162,7 +162,7 @@ func judgeOrder(r *record) experiment.Verdict {
 // returns the number of answers of /status that show fewer keys than their state allows. Each answer shows
 // the result of one check.
 func (r *record) alarmsDue() (restart bool, silent int) {
-	restart = r.between() > manyLooks
+	restart = r.between() > checkWithin
 	for _, s := range r.seconds {
 		status := s.Value.Status
 		if status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {

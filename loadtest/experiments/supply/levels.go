@@ -53,7 +53,7 @@ func (l *levels) await(ctx context.Context, patience time.Duration, what string,
 	var unseen error
 	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
 		keys, err := l.ask(asked)
-		if asked.Err() == nil { // the error of an interrupted look is only that of its context
+		if asked.Err() == nil { // an interrupted look fails only with the error of its context
 			unseen = err
 		}
 		if err != nil {
@@ -121,7 +121,7 @@ func line(seen []level, start time.Time) (xy [][2]float64) {
 
 // decline is a line that describes the level of a pool that gets no new keys.
 type decline struct {
-	zero  time.Time // time at which the line begins
+	zero  time.Time // when the line begins
 	keys  float64   // number of keys at that time
 	slope float64   // keys per second by which the level falls; 0 if unknown
 }

@@ -25,14 +25,13 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// A pool without its worker lasts eleven seconds, or 500 seconds with --full. With another duration, one of two
-// problems occurs:
+// A pool without its worker lasts eleven seconds, or 500 seconds with --full. Two durations are unsuitable:
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
-//   - The switch also raises an alarm after ten seconds without new keys if the runway is less than a
-//     minute. If a pool lasts from twelve seconds to five minutes, this alarm comes before the pool
-//     falls below the thresholds.
+//   - The switch also raises an alarm after ten seconds without new keys if the runway, which is the time
+//     until the pool is empty, is less than a minute. If a pool lasts from twelve seconds to five minutes, this
+//     alarm comes before the pool falls below the thresholds.
 const (
 	usualSeconds = 11.0
 	fullSeconds  = 500.0
@@ -64,10 +63,10 @@ func choose(t *experiment.T) plan {
 	return plan{capacity: int64(rate * seconds), rate: rate, dry: dry}
 }
 
-// slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys. At a
-// lower rate, this last batch can cause an error that exceeds the tolerance of the prediction. The pool may hold
-// only nine tenths of its capacity when the worker is stopped, because the worker does not refill a pool that holds
-// more.
+// slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys, which
+// causes an error of the prediction. At a lower rate, the pool is smaller, and this error can exceed the tolerance.
+// When the worker is stopped, the pool may hold only nine tenths of its capacity, because the worker does not
+// refill a pool that holds more.
 func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
 
 // record holds what a run observes. A zero time means that the event did not happen.
@@ -81,15 +80,15 @@ type record struct {
 	simulated time.Duration // simulated time from the stop of the worker until the pool is empty
 	empty     time.Time     // when the pool was empty
 	back      time.Time     // when the worker was started again
-	full      time.Time     // when the pool was full after that
+	full      time.Time     // when the pool was full again
 	links     *loadtest.Verdict
 	seconds   []lab.Sample[lab.Second]
 	notes     []string
 	filled    *filled // results of the large pool; nil without --full
 }
 
-// staysDead is a setting of a control. Only this package reads the setting. With it, a run does not start the worker
-// again.
+// staysDead is a setting of a control, which only this package reads. With this setting, a run does not start the
+// worker again.
 const staysDead = "EXPERIMENT_WORKER=stays dead"
 
 // drain returns the experiment supply/drain.
@@ -97,7 +96,8 @@ func drain() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "supply/drain", Title: "A pool runs dry",
 		Summary: "The only worker that refills the pool is stopped under load. The first tenth of the drain predicts when the pool is empty. " +
-			"The dead man's switch signals `restart` below 20 percent and `page` below 10 percent. Creations continue without a pool. Then the worker is started again.",
+			"The dead man's switch watches the number of keys in the pool. It signals `restart` below 20 percent and `page` below 10 percent. " +
+			"Creations continue without a pool. Then the worker is started again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly, experiment.Full}, Alone: true,
 		Run: runDrain, Claims: claims(),
 		Controls: append(measure.LinkControls(),

@@ -148,8 +148,8 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 	}
 }
 
-// The last batch of a drain may hold few keys. The prediction tolerates this at the slowest rate, but not at half
-// of it.
+// The last batch of a drain may hold few keys. The tolerance of the prediction covers this at the slowest rate, but
+// not at half of the slowest rate.
 func TestSlowestRateToleratesPartialBatch(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]report.Outcome{slowest(): report.Held, slowest() / 2: report.Failed} {
@@ -174,8 +174,7 @@ func TestSlowestRateToleratesPartialBatch(t *testing.T) {
 	}
 }
 
-// The simulator empties the pool of a drain without faults at the same time.
-func TestSimulatedDrain(t *testing.T) {
+func TestSimulatedDrainLastsAsLongAsDrainWithoutFaults(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	r.simulated = 0
