@@ -26,7 +26,7 @@ const (
 
 	steadyRate   = 500                    // creations per second
 	steadyWarmUp = 300 * time.Millisecond // duration of the steady load before the measurement begins
-	steadyRest   = time.Second            // pause after a load at full speed; after it, a pool status is newer than the load
+	steadyRest   = time.Second            // pause after a load at full speed, so that the next status of the pool is newer than the load
 )
 
 // meter holds the databases that all key sources share, and reads how often they are called.

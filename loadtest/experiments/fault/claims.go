@@ -48,8 +48,8 @@ const (
 	noStart   = "programs refuse to start"
 )
 
-// promise returns a claim that is not judged if the fault was not injected.
-func promise(kind report.Kind, name, unit, text string, judge func(*Record) experiment.Verdict) claim {
+// ifInjected returns a claim that is not judged if the fault was not injected.
+func ifInjected(kind report.Kind, name, unit, text string, judge func(*Record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: kind, Judge: judge}.When(func(r *Record) bool { return r.Strikes > 0 })
 }
 
@@ -58,12 +58,12 @@ func observed(name, text string) claim { return counted(name, "", text) }
 
 // counted returns a correctness claim with figures in the given unit.
 func counted(name, unit, text string) claim {
-	return promise(report.Correctness, name, unit, text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
+	return ifInjected(report.Correctness, name, unit, text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
 // timed returns a claim about a time in seconds. The row records the time together with its limit.
 func timed(name, text string) claim {
-	return promise(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
+	return ifInjected(report.Speed, name, "s", text, func(r *Record) experiment.Verdict { return r.seen[name].Verdict })
 }
 
 // theLinks returns the claims about all links of a row, followed by the further claims. The claims about
@@ -113,7 +113,7 @@ func noRefusals(text string) claim {
 
 // served returns a claim about the share of creations in Record.Served that are acknowledged.
 func served(name, text string, percent float64) claim {
-	return promise(report.Availability, name, "%", text, func(r *Record) experiment.Verdict {
+	return ifInjected(report.Availability, name, "%", text, func(r *Record) experiment.Verdict {
 		f := r.Served
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
@@ -172,8 +172,8 @@ func (r *run) took(claim string, limit, duration time.Duration) {
 	r.figure(claim, limit.Seconds(), duration.Seconds(), "it took %v, and at most %v is allowed", duration.Round(time.Millisecond), limit)
 }
 
-// becomes waits until ok returns true, as the claim demands. If this takes longer than a minute, becomes
-// refutes the claim and ends the run. The text what describes the state for which ok returns true.
+// becomes waits until ok returns true, and records this for the claim. If ok returns false for longer than a
+// minute, becomes refutes the claim and ends the run. The text what describes the state for which ok returns true.
 func (r *run) becomes(claim, what string, ok func() bool) {
 	began := time.Now()
 	if !lab.Happens(r, patient, ok) {

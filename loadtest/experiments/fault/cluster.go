@@ -52,7 +52,7 @@ func poolMasterKilled(r *run) {
 	load := r.start(server, 300)
 	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
 
-	holder := holderOfPool(r, nodes)
+	holder := masterOfPool(r, nodes)
 	nodes[holder].Kill()
 	r.strike(1)
 	promoted := lab.RedisClient(r, nodes[clusterMasters+holder].URL)
@@ -69,7 +69,7 @@ func poolMasterKilled(r *run) {
 }
 
 // listKilled kills a master that has a list of the pool, and the replica of this master. The list does not answer
-// while both are down.
+// while the master and the replica are down.
 func listKilled(r *run) {
 	nodes, url := lab.RedisCluster(r, clusterMasters)
 	r.use(lab.Postgres(r, manyConnections), nodes[0], "REDIS_URL="+url, "KGS_POOL_CAPACITY=100000", fmt.Sprintf("KGS_POOL_SHARDS=%d", clusterMasters))
@@ -80,7 +80,7 @@ func listKilled(r *run) {
 	load := r.start(server, 300)
 	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
 
-	holder := holderOfPool(r, nodes)
+	holder := masterOfPool(r, nodes)
 	before := random(server)
 	nodes[clusterMasters+holder].Kill()
 	nodes[holder].Kill()
@@ -99,9 +99,9 @@ func listKilled(r *run) {
 	r.end(server)
 }
 
-// holderOfPool returns the index of the master that stores the most Redis keys. This master has the pool, or a
-// list of the pool.
-func holderOfPool(r *run, nodes []*lab.Database) (holder int) {
+// masterOfPool returns the index of the master that stores the most Redis keys, and thus the pool or a list of the
+// pool.
+func masterOfPool(r *run, nodes []*lab.Database) (holder int) {
 	most := int64(0)
 	for i, node := range nodes[:clusterMasters] {
 		size, err := lab.RedisClient(r, node.URL).DBSize(r.Context()).Result()

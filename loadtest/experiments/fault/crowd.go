@@ -36,7 +36,7 @@ func crowdRows() []row {
 			Claims: theLinks(
 				observed(noOOM, "The kernel does not kill the server for lack of memory."),
 				served(available, "At least 99 % of the creations of another client are acknowledged.", 99),
-				servedToo(connects, "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
+				answered(connects, "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
 				observed(recovers, "When the client closes its connections, the number of open connections of the server (http_connections) falls to at most 50 more than before."),
 			),
 		},
@@ -53,8 +53,8 @@ func crowdRows() []row {
 	}
 }
 
-// servedToo returns an availability claim about the number of requests without an answer.
-func servedToo(name, text string) claim {
+// answered returns an availability claim about requests. The row records the number of requests without an answer.
+func answered(name, text string) claim {
 	c := counted(name, "requests without an answer", text)
 	c.Kind = report.Availability
 	return c
@@ -125,8 +125,9 @@ func noFiles(r *run) {
 
 // crowd is a client at another address with many connections to a server.
 type crowd struct {
-	size        int64
-	tried, open atomic.Int64 // connections that were opened at least once; connections that are open now
+	size  int64
+	tried atomic.Int64 // connections that the client has tried to open at least once
+	open  atomic.Int64 // connections that are open now
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup

@@ -38,7 +38,7 @@ func dryRows() []row {
 		},
 		{
 			Name: "fault/14c", Title: "worker runs but pushes no keys", Failpoints: true, Summary: "The worker skips the step that pushes a range to the pool.",
-			Run: inject(func(r *run) { runDry(r, spins) }), Claims: useless, Controls: control,
+			Run: inject(func(r *run) { runDry(r, skipsPushes) }), Claims: useless, Controls: control,
 		},
 	}
 }
@@ -154,7 +154,7 @@ func cannotPush(d *dry) *lab.Program {
 	return worker
 }
 
-func spins(d *dry) *lab.Program {
+func skipsPushes(d *dry) *lab.Program {
 	d.fill().Stop()
 	worker := d.worker("KEYPOOL_FAILPOINTS=ship:begin=skip")
 	worker.Start()

@@ -44,7 +44,7 @@ func editRows() []row {
 		{
 			Name: "fault/editb", Title: "servers and PostgreSQL killed while links are edited",
 			Summary: how + "The servers and PostgreSQL are killed with SIGKILL in turn and started again.",
-			Run:     inject(func(r *run) { r.alone(); editLinks(r) }), Claims: claims, Controls: controls,
+			Run:     inject(func(r *run) { r.onlyPostgres(); editLinks(r) }), Claims: claims, Controls: controls,
 		},
 	}
 }

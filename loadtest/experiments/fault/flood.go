@@ -40,13 +40,13 @@ func floodRows() []row {
 		Claims: theLinks(
 			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows. Its other requests get status 429."),
 			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			promiseSpeed(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more, over the p99 while the scanner sends its requests to another server."),
+			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more, over the p99 while the scanner sends its requests to another server."),
 		),
 	}}
 }
 
-// promiseSpeed returns a claim about a time in milliseconds.
-func promiseSpeed(name, text string) claim {
+// timedInMilliseconds returns a claim about a time in milliseconds.
+func timedInMilliseconds(name, text string) claim {
 	c := timed(name, text)
 	c.Unit = "ms"
 	return c

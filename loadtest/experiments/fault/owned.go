@@ -141,8 +141,8 @@ func (r *run) strikeInTurn(n int, servers []*lab.Program, away, back func()) {
 	r.strike(1)
 }
 
-// alone makes the programs use a PostgreSQL and no Redis.
-func (r *run) alone() {
+// onlyPostgres makes the programs use a PostgreSQL and no Redis.
+func (r *run) onlyPostgres() {
 	r.postgres = lab.Postgres(r, manyConnections)
 	r.store(r.postgres.URL)
 }

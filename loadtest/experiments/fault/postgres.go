@@ -170,8 +170,8 @@ func clocksJump(r *run) {
 	r.end(servers...)
 }
 
-// awaitHeartbeats waits until each process has sent two heartbeats. After its second heartbeat, a process has
-// also checked the heartbeats of the others, because it does both every five seconds. A holder that was declared
+// awaitHeartbeats waits until each process has sent two heartbeats. Every five seconds, a process sends a heartbeat
+// and checks the heartbeats of the others, so it has checked them by its second heartbeat. A holder that was declared
 // dead is missing from the ledger, or its count begins again at 1. awaitHeartbeats does not wait for such a holder,
 // because the claim about running processes judges it.
 func awaitHeartbeats(r *run) {

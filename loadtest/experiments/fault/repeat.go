@@ -21,7 +21,7 @@ import (
 const (
 	refLines    = 25 // lines of a bulk request
 	repeaters   = 16 // requests at the same time, each to both servers
-	lostPart    = 7  // a proxy loses one of this number of replies
+	lostPart    = 7  // a proxy loses one reply in lostPart replies
 	repeatLimit = 45 * time.Second
 )
 
@@ -46,7 +46,7 @@ func repeatRows() []row {
 		{
 			Name: "fault/repeatb", Title: "repeated creations while servers and PostgreSQL are killed",
 			Summary: how + "The servers and PostgreSQL are killed with SIGKILL in turn and started again.",
-			Run:     inject(func(r *run) { r.alone(); repeatCreations(r) }), Claims: claims,
+			Run:     inject(func(r *run) { r.onlyPostgres(); repeatCreations(r) }), Claims: claims,
 			Controls: slices.Concat(without(once, "first-key"), without(kept, "key-with-link")),
 		},
 	}

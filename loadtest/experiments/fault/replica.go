@@ -50,7 +50,7 @@ type replicated struct {
 }
 
 func replicasFail(r *run) {
-	r.alone()
+	r.onlyPostgres()
 	r.settings = append(r.settings, "MISS_RATE=1000000", "MISS_BURST=1000000") // awaitReplicas follows unknown codes
 	r.started().Stop()                                                         // creates the tables that the replicas begin with
 	late := lab.Standby(r, r.postgres, manyConnections, fmt.Sprintf("recovery_min_apply_delay=%d", replicaDelay.Milliseconds()))

@@ -124,7 +124,7 @@ func revokeBesideKills(r *run) {
 
 // revokeWithoutPostgres revokes tokens while one server does not reach PostgreSQL, and while PostgreSQL is down.
 func revokeWithoutPostgres(r *run) {
-	r.alone()
+	r.onlyPostgres()
 	proxy := lab.Proxy(r, r.postgres.Addr)
 	servers := []*lab.Program{r.started(), r.started("DATABASE_URL=" + strings.Replace(r.postgres.URL, r.postgres.Addr, proxy.Addr, 1))}
 	valid := r.ownerOf("valid", servers...)

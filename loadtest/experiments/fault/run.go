@@ -101,7 +101,7 @@ func (r *run) startFull() *lab.Program {
 	return server
 }
 
-// awaitFull waits until the pool is full, and returns the status that shows this.
+// awaitFull waits until the program p reports a full pool, and returns the status of p at this time.
 func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	lab.Wait(r, patient, "the pool is full", func() bool { s = p.Status(); return s.Full() })
 	return s

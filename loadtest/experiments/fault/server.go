@@ -41,13 +41,13 @@ func serverRows() []row {
 		{
 			Name: "fault/2", Title: "server stopped with SIGTERM, SQLite",
 			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request.",
-			Run:     inject(func(r *run) { r.embedded(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
+			Run:     inject(func(r *run) { r.embedded(); stopUnderLoad(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
 			Name: "fault/2b", Title: "server stopped with SIGTERM, PostgreSQL and Redis",
 			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request. " +
 				"The links are in PostgreSQL, the pool is in Redis, and the server also runs the worker.",
-			Run: inject(func(r *run) { r.databases(); stopInOrder(r) }), Claims: stopped, Controls: without(returned, "handback"),
+			Run: inject(func(r *run) { r.databases(); stopUnderLoad(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 	}
 }
@@ -85,8 +85,8 @@ func killRepeatedly(r *run, atFullScale int) {
 		kills, lost, lost/int64(kills), a.InBatches, reasons(a.Abandoned))
 }
 
-// stopInOrder stops a server with SIGTERM while it serves requests.
-func stopInOrder(r *run) {
+// stopUnderLoad stops a server with SIGTERM while it serves requests.
+func stopUnderLoad(r *run) {
 	const halves, limit = 8, 10 * time.Second
 	server := r.started()
 	load := r.start(server, 200)

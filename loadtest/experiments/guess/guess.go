@@ -5,7 +5,7 @@
 // Invariant: all guesses are made before any of them is tried. They depend on known codes and on how
 // key sources work, and not on a secret.
 //
-// Vocabulary: a guess hits if a link has the code, and misses otherwise.
+// Vocabulary: a guess hits if a link has the code, and misses if no link has the code.
 package guess
 
 import "keypool/loadtest/experiment"

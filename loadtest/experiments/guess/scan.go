@@ -43,7 +43,7 @@ type scanRecord struct {
 	permuted victim
 	counter  victim
 	alone    answers       // answers to guesses from one address
-	elapsed  time.Duration // duration of these guesses; 0 if the run ended before them or during them
+	elapsed  time.Duration // duration of the guesses from one address; 0 if the run ended before their end
 }
 
 // victim is a service that is scanned.

@@ -64,7 +64,7 @@ type record struct {
 	links    *loadtest.Verdict  // nil if no link was read back
 	notes    []string
 
-	atSteady, visited loadtest.Findings // redirects at the steady rate; redirects at all rates
+	atSteady, visited loadtest.Findings // redirects at the steady rate, and redirects at all rates
 }
 
 // run is one run of an experiment.
@@ -78,7 +78,7 @@ type run struct {
 	pulse     *measure.Pulse
 }
 
-// start starts the service, unless the run uses a deployment.
+// start starts the service, or connects to a deployment if the run has a target.
 func start(t *experiment.T, r *record, name string, usual plan) *run {
 	r.plan = choose(t, usual)
 	s := &run{T: t, record: r}
