@@ -25,7 +25,7 @@ const (
 func editRows() []row {
 	claims := []claim{
 		counted(kept, "lost or unread links", "Every link of an acknowledged creation can be read through every server, also after a restart."),
-		counted(right, "wrong answers", "An editable link leads to the last URL that was acknowledged, or to the URL of a later change without an answer. "+
+		counted(right, "wrong answers", "An editable link leads to the URL of its last acknowledged change, or to the URL of a later change that was not acknowledged. "+
 			"The API never answers with an older URL. While the database answers, no redirect leads to an older URL more than 3 s after the answer to a change."),
 		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request for another URL is refused."),
 		counted(staysGone, "answers with a URL", "After a deletion was acknowledged, the API always answers that the link is deleted. "+

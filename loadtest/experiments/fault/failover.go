@@ -22,7 +22,7 @@ func failoverRows() []row {
 	claims := linksOf("later link", "A later link is a link that was acknowledged after the fault.",
 		counted("no code reassigned", "reassigned codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
 			"even if the database has lost its link."),
-		observed(recovers, "Links are created again."),
+		observed(recovers, "Links are created again after the fault."),
 	)
 	control := without("no code reassigned", "skip-ahead", "floor")
 	return []row{
@@ -44,7 +44,8 @@ func failoverRows() []row {
 	}
 }
 
-// newForgetful starts a database and a server. The pool is so small that the worker refills it all the time.
+// newForgetful starts a database, which the row later rolls back, and a server. The pool is so small that the worker
+// refills it all the time.
 func newForgetful(r *run) (*lab.Database, *lab.Program) {
 	r.use(lab.Postgres(r), lab.DurableRedis(r), "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
 	return r.postgres, r.startFull()

@@ -24,7 +24,7 @@ func databaseRows() []row {
 			Claims: theLinks(
 				observed("cached links redirect", "While the database is down, the server still redirects links that are in its cache."),
 				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
-				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache."),
+				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache, which shows how busy the machine is."),
 				timed(recoveryTime, "Links are created again within 10 s after PostgreSQL is available again."),
 			),
 		},

@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// patient is how long a run waits for a state of the programs.
+// patient is the longest time for which a run waits for a state of the programs.
 const patient = lab.Patience
 
 // run is one run of a row, with the databases and the settings that its programs share. Only the

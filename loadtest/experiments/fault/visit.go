@@ -36,7 +36,7 @@ const (
 
 // visitRows returns the rows that compare the visits in the database with the redirects that clients got.
 func visitRows() []row {
-	once := counted(visitsOnce, "surplus visits", "Each GET request that is answered with a redirect counts at most once.")
+	once := counted(visitsOnce, "surplus visits", "No GET request counts as more than one visit.")
 	lasting := counted(visitsKept, "lost visits", "Each GET request that is answered with a redirect is stored as a visit, also if the server then stops after SIGTERM.")
 	fitted := counted(visitsFitted, "visits", "The server drops no visit: the metric shortener_visits_dropped_total is 0.")
 	killed := []claim{
