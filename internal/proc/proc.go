@@ -141,6 +141,41 @@ func Used(s *procfs.ProcStat) time.Duration {
 	return time.Duration(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) * time.Second / userHZ
 }
 
+// Processes reads the state of every process of the machine. It omits a process that ends meanwhile.
+func Processes() (stats []procfs.ProcStat, err error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("read the times of the processes: %w", err)
+	}
+	for _, process := range all {
+		if stat, err := process.Stat(); err == nil { // otherwise the process has ended
+			stats = append(stats, stat)
+		}
+	}
+	return stats, nil
+}
+
+// Family returns the processor time of the process root and its descendants among stats. It includes ended children
+// that their parent has waited for. It does not include a process whose parent has ended: [Orphaned] does.
+func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
+	for i := range stats {
+		s := &stats[i]
+		if s.PID == root {
+			used += Used(s)
+		}
+		if s.PPID == root {
+			used += Family(stats, s.PID)
+		}
+	}
+	return used
+}
+
+// Processor returns the processor time that the running process and its descendants have used.
+func (p *Process) Processor() (time.Duration, error) {
+	stats, err := Processes()
+	return Family(stats, p.PID()), err
+}
+
 // usedTime is like Used. It returns 0 if the process has ended.
 func usedTime(pid int) time.Duration {
 	process, err := procfs.NewProc(pid)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"go.uber.org/goleak"
 
 	"keypool/internal/proc"
@@ -91,5 +92,22 @@ func TestFreePortsDiffer(t *testing.T) {
 			t.Errorf("port %d, error %v; want a new port from 10000 to 19999", port, err)
 		}
 		seen[port] = true
+	}
+}
+
+// The processor time of an ended child still counts for its family.
+func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
+	t.Parallel()
+	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20
+	running := []procfs.ProcStat{
+		{PID: initial, UTime: 900}, {PID: us, PPID: initial, UTime: 100, STime: 50}, {PID: child, PPID: us, UTime: 200, CUTime: 10},
+		{PID: grandchild, PPID: child, STime: 40}, {PID: other, PPID: initial, UTime: 7000, CUTime: 100},
+	}
+	if got := proc.Family(running, us); got != 4*time.Second {
+		t.Errorf("the family took %v, want 4s", got)
+	}
+	ended := []procfs.ProcStat{running[0], {PID: us, PPID: initial, UTime: 100, STime: 50, CUTime: 210, CSTime: 40}, running[4]}
+	if got := proc.Family(ended, us); got != 4*time.Second {
+		t.Errorf("after its children ended the family took %v, want 4s", got)
 	}
 }

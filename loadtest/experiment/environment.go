@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/prometheus/procfs"
 	"github.com/shirou/gopsutil/v4/cpu"
 
 	"keypool/internal/proc"
@@ -62,35 +61,13 @@ func readProcessors() (processors, error) {
 	t := &times[0]
 	p := processors{busy: t.User + t.Nice + t.System + t.Irq + t.Softirq + t.Steal}
 	p.all = p.busy + t.Idle + t.Iowait
-	all, err := procfs.AllProcs()
+	stats, err := proc.Processes()
 	if err != nil {
-		return processors{}, fmt.Errorf("read the times of the processes: %w", err)
+		return processors{}, err
 	}
-	var stats []procfs.ProcStat
-	for _, process := range all {
-		if stat, err := process.Stat(); err == nil { // otherwise the process has ended
-			stats = append(stats, stat)
-		}
-	}
-	p.ours = family(stats, os.Getpid()) + proc.Orphaned().Seconds()
+	// The time of ended children stays in the family, so that it does not count as foreign after their end.
+	p.ours = (proc.Family(stats, os.Getpid()) + proc.Orphaned()).Seconds()
 	return p, nil
-}
-
-// family returns the processor time of the process root and its descendants, in seconds. The time of an
-// ended child is included after its parent has waited for it, because the system adds it to the time of
-// the parent. The time of a process whose parent has ended is not included. [proc.Orphaned] returns
-// that time.
-func family(stats []procfs.ProcStat, root int) (seconds float64) {
-	for i := range stats {
-		s := &stats[i]
-		if s.PID == root {
-			seconds += proc.Used(s).Seconds()
-		}
-		if s.PPID == root {
-			seconds += family(stats, s.PID)
-		}
-	}
-	return seconds
 }
 
 // foreign returns the share of the processor time between since and p that foreign programs took.

@@ -3,8 +3,6 @@ package experiment
 import (
 	"testing"
 
-	"github.com/prometheus/procfs"
-
 	"keypool/loadtest/report"
 )
 
@@ -48,21 +46,5 @@ func TestBusyMachineMakesTimedClaimsInconclusive(t *testing.T) {
 		if excuse(claims, []bool{tt.certain}, tt.foreign); claims[0].Outcome != tt.want {
 			t.Errorf("%s %s with a foreign share of %v: %s, want %s", tt.kind, tt.outcome, tt.foreign, claims[0].Outcome, tt.want)
 		}
-	}
-}
-
-func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
-	t.Parallel()
-	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20
-	running := []procfs.ProcStat{
-		{PID: initial, UTime: 900}, {PID: us, PPID: initial, UTime: 100, STime: 50}, {PID: child, PPID: us, UTime: 200, CUTime: 10},
-		{PID: grandchild, PPID: child, STime: 40}, {PID: other, PPID: initial, UTime: 7000, CUTime: 100},
-	}
-	if got := family(running, us); got != 4 {
-		t.Errorf("the family took %v s, want 4", got)
-	}
-	ended := []procfs.ProcStat{running[0], {PID: us, PPID: initial, UTime: 100, STime: 50, CUTime: 210, CSTime: 40}, running[4]}
-	if got := family(ended, us); got != 4 {
-		t.Errorf("after its children ended the family took %v s, want 4", got)
 	}
 }

@@ -148,6 +148,14 @@ func (d *Database) JumpClock(by time.Duration) {
 	must(d.r, d.server.JumpClock(by), "set the clock of a database")
 }
 
+// Processor returns the processor time that the server and its children have used since its last start. The server must
+// be running.
+func (d *Database) Processor() time.Duration {
+	used, err := d.server.Processor()
+	must(d.r, err, "read the processor time of a database")
+	return used
+}
+
 // Dir returns the directory that contains all files of the server.
 func (d *Database) Dir() string { return d.server.Dir() }
 

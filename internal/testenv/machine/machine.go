@@ -172,6 +172,10 @@ func (s *Server) end(signal func() error) error {
 // 0 and otherwise an [exec.ExitError].
 func (s *Server) Ended() error { return s.ended }
 
+// Processor returns the processor time that the server and its children have used since its last start. The server must
+// be running.
+func (s *Server) Processor() (time.Duration, error) { return s.running.Processor() }
+
 // PID returns the process id. The server must be running.
 func (s *Server) PID() int { return s.running.PID() }
 
