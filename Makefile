@@ -117,8 +117,8 @@ conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
 
-# Runs the tests of links on Citus, and the fault rows of Citus with and without each protection. They need Citus
-# or a Docker engine.
+# Runs the tests of links on Citus, the fault rows of Citus, and the measurement of the cost of a creation. The
+# rows and the measurement also run as controls. They need Citus or a Docker engine.
 citus: citus-test citus-drill
 
 citus-test: keeper

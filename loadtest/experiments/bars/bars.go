@@ -36,7 +36,7 @@ const (
 
 // Experiments returns the experiments. Those that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
-	return slices.Concat(earlier(), rivals(), []*experiment.Experiment{create(), redirect(), links(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine())})
+	return slices.Concat(earlier(), rivals(), []*experiment.Experiment{create(), redirect(), links(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine()), citus()})
 }
 
 // bar is one figure with its aim.
@@ -55,7 +55,12 @@ type bar struct {
 type figure struct{ measured, baseline measure.Series }
 
 // record holds the figures by the name of their bar.
-type record struct{ figures map[string]figure }
+type record struct {
+	figures map[string]figure
+	links   *loadtest.Verdict // nil in an experiment that does not read links back
+	tables  []report.Table    // further tables
+	notes   []string          // further notes
+}
 
 // put records a figure, and its baseline if the bar has one. It ignores an empty figure, which means
 // that the subject failed.
@@ -81,10 +86,15 @@ func (r *record) repeat(count int, round func() map[string]float64) {
 	}
 }
 
-// define returns an experiment that measures bars.
+// define returns an experiment of the group bars that measures bars.
 func define(name, title, summary string, bars []bar, run func(*experiment.T, *record)) *experiment.Experiment {
+	return experiment.Define(definition("bars/"+name, title, summary, bars, run))
+}
+
+// definition returns the definition of an experiment that measures bars.
+func definition(name, title, summary string, bars []bar, run func(*experiment.T, *record)) experiment.Definition[record] {
 	d := experiment.Definition[record]{
-		Name: "bars/" + name, Title: title, Summary: summary, Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run,
+		Name: name, Title: title, Summary: summary, Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run,
 	}
 	for _, b := range bars {
 		if b.text == "" {
@@ -105,10 +115,11 @@ func define(name, title, summary string, bars []bar, run func(*experiment.T, *re
 				}
 			}
 		}
-		e.Tables = append(e.Tables, table)
+		e.Tables = append(append(e.Tables, table), r.tables...)
+		e.Notes = append(e.Notes, r.notes...)
 		e.Notes = append(e.Notes, "The judged value of a bar with a baseline is the median of the ratios of all rounds. The measured value and the baseline are separate medians. A bar that is missed does not fail the run.")
 	}
-	return experiment.Define(d)
+	return d
 }
 
 // judged returns the values that the aim is about: the ratios, or the figures themselves.
@@ -157,10 +168,15 @@ func (b *bar) row(f figure) []string {
 	return []string{b.name, measure.Quantity(f.measured.Median(), b.unit), baseline, b.judged(f).Spread(b.judgedUnit()), aim}
 }
 
-// alternate measures all subjects in each round. It records the errors of subjects that failed and
-// continues with the other subjects.
+// alternate measures all subjects in each round. See alternateIn.
 func alternate(t *experiment.T, subjects ...measure.Subject) []measure.Series {
-	figures, err := measure.Alternate(t.Context(), rounds, func(line string) { t.Logf("%s", line) }, subjects...)
+	return alternateIn(t, rounds, subjects...)
+}
+
+// alternateIn measures all subjects in each of count rounds. It records the errors of subjects that failed and
+// continues with the other subjects.
+func alternateIn(t *experiment.T, count int, subjects ...measure.Subject) []measure.Series {
+	figures, err := measure.Alternate(t.Context(), count, func(line string) { t.Logf("%s", line) }, subjects...)
 	if err != nil {
 		t.Errorf("%w", err)
 	}

@@ -1,0 +1,41 @@
+package bars
+
+import (
+	"slices"
+	"testing"
+
+	"keypool/loadtest/report"
+)
+
+// The sum excludes Redis, and each ratio is computed from one round.
+func TestCostTableComparesSumsOfRounds(t *testing.T) {
+	t.Parallel()
+	plain := &deployment{name: plainPostgres, costs: []cost{{server: 60, coordinator: 40, redis: 5}, {server: 120, coordinator: 80, redis: 5}}}
+	cluster := &deployment{name: "Citus", costs: []cost{{server: 70, coordinator: 7, workers: 63, redis: 9}, {server: 140, coordinator: 28, workers: 112, redis: 9}}}
+	got := costTable([]*deployment{plain, cluster}).Rows[1]
+	want := []string{"Citus", "105 (70 to 140)", "17.5 (7 to 28)", "87.5 (63 to 112)", "210 (140 to 280)", "1.40 (1.40 to 1.40)", "9 (9 to 9)"}
+	if !slices.Equal(got, want) {
+		t.Errorf("row = %q, want %q", got, want)
+	}
+	if got, want := cluster.coordinatorShare(), []float64{5, 10}; !slices.Equal(got, want) {
+		t.Errorf("shares of the coordinator = %v, want %v", got, want)
+	}
+}
+
+// Only the bars of two nodes have an aim.
+func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
+	t.Parallel()
+	for _, s := range spreads {
+		for _, b := range s.bars() {
+			if judged := b.text != "" && b.most > 0; judged != (s.nodes == 2) {
+				t.Errorf("%s: it is judged: %t", b.name, judged)
+			}
+		}
+	}
+	var r record
+	r.put("cost", []float64{151, 149, 152}, []float64{100, 100, 100})
+	cost := spreads[1].bars()[0]
+	if got := cost.judge(r.figures["cost"]).Outcome; got != report.Failed {
+		t.Errorf("a cost of 1.51 times that of plain PostgreSQL: %s, want %s", got, report.Failed)
+	}
+}
