@@ -8,21 +8,27 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest"
+	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
 )
 
 const (
 	// citusShards is the number of shards of each table.
 	citusShards = "8"
-	// citusRate is the number of creations per second.
-	citusRate = 200
+	// citusRate is the number of creations per second. Row 35 creates citusKillRate per second at scale 1.
+	citusRate     = 200
+	citusKillRate = 1000
 	// citusOutage is how long a worker is down, at every scale. The creations that are in progress when the worker fails have an unknown
 	// outcome, so their share depends on this time.
 	citusOutage = time.Minute
+	// citusHealthy is how long row 35 creates links before the fault, at scale 1.
+	citusHealthy = 20 * time.Second
 
 	otherNodes  = "links of other workers redirect"
 	nodeLinks   = "links of the worker are refused"
 	coordinator = "creations without the coordinator"
+	killLatency = "p99.9 without the worker"
 	slowRefusal = "time of an answer without the coordinator"
 	moved       = "shards moved"
 	direct      = "statements sent to the new worker"
@@ -34,17 +40,20 @@ func citusRows() []row {
 		{
 			Name: "citus/35", Title: "worker of Citus killed", Alone: true,
 			Summary: "The links are distributed over two workers. One of them is killed with SIGKILL under load, and restarted 60 s later.",
-			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Kill, (*lab.Database).Restart) }),
+			Run: inject(func(r *run) {
+				loseWorker(r, float64(max(citusRate, r.Times(citusKillRate))), (*lab.Database).Kill, (*lab.Database).Restart)
+			}),
 			Claims: theLinks(availableTo(99.9),
 				observed(otherNodes, "While the worker is down, a link that lives on the other worker redirects."),
 				observed(nodeLinks, "While the worker is down, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
+				latencyWithoutWorker(),
 				timed("recovery time", "Links that live on the worker redirect within 10 s after it is available again.")),
 			Controls: without(available, "placement"),
 		},
 		{
 			Name: "citus/35b", Title: "worker of Citus frozen", Alone: true,
 			Summary: "As row 35, but the worker is frozen with SIGSTOP and thawed again.",
-			Run:     inject(func(r *run) { loseWorker(r, (*lab.Database).Freeze, (*lab.Database).Thaw) }),
+			Run:     inject(func(r *run) { loseWorker(r, citusRate, (*lab.Database).Freeze, (*lab.Database).Thaw) }),
 			Claims: theLinks(availableTo(98),
 				observed(otherNodes, "While the worker is frozen, a link that lives on the other worker redirects."),
 				observed(nodeLinks, "While the worker is frozen, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
@@ -96,23 +105,30 @@ func (r *run) create(load *lab.Load, n int64) {
 	}
 }
 
-// loseWorker makes a worker unavailable while links are created and followed.
-func loseWorker(r *run, lose, mend func(*lab.Database)) {
+// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed.
+func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()
 	other := r.started(noWorker) // has no link in its cache
-	load := r.start(server, citusRate)
+	load := r.start(server, rate)
 	r.create(load, int64(r.Times(2000)))
 	r.stop(load)
 	lost := c.Workers[0]
 	on, elsewhere := r.linksOn(c, lost, acknowledged(load))
 
-	load = r.traffic(server)
-	load.Start(citusRate)
+	healthy := r.start(server, rate)
+	r.create(healthy, int64(rate*r.Lasting(citusHealthy).Seconds()))
+	load = r.start(server, rate)
+	r.record.Worker.Before, r.record.Worker.Small = r.stop(healthy).Latency.P999, r.Scale < 1
 	r.create(load, citusRate)
 	lose(lost)
 	r.strike(1)
-	for began, i := time.Now(), 0; time.Since(began) < citusOutage; i++ {
+	began, later := time.Now(), (*lab.Load)(nil)
+	for i := 0; time.Since(began) < citusOutage; i++ {
+		if later == nil && time.Since(began) > time.Second {
+			later = r.start(server, rate)
+			r.serve(load)
+		}
 		r.follow(otherNodes, other, elsewhere[i%len(elsewhere)].Code, elsewhere[i%len(elsewhere)].URL)
 		link := on[i%len(on)]
 		answer, err := other.Client.Send(r.Context(), http.MethodGet, "/"+link.Code, nil, nil)
@@ -120,6 +136,7 @@ func loseWorker(r *run, lose, mend func(*lab.Database)) {
 			"GET /%s: status %d, error %v", link.Code, answer.Status, err)
 		lab.Pause(r, 50*time.Millisecond)
 	}
+	r.record.Worker.Without = later.Figures().Latency.P999
 	mend(lost)
 	back := time.Now()
 	link := on[len(on)-1]
@@ -129,8 +146,28 @@ func loseWorker(r *run, lose, mend func(*lab.Database)) {
 	})
 	r.took("recovery time", 10*time.Second, time.Since(back))
 	lab.Pause(r, 5*time.Second) // with keys that were set aside
-	r.serve(load)
+	r.serve(later)
 	r.end(server, other)
+}
+
+// workerLatency holds the p99.9 of creations before a worker fails, and while it is down, without the first second.
+type workerLatency struct {
+	Before, Without time.Duration
+	Small           bool // the scale is below 1, so few creations are slower than the p99.9
+}
+
+// latencyWithoutWorker returns the claim that creations are not slower while a worker is down.
+func latencyWithoutWorker() claim {
+	return promise(report.Speed, killLatency, "ms",
+		"While the worker is down, the p99.9 of a creation is at most twice the p99.9 before the fault. The first second after the fault does not count. The time of a request begins when it is due.",
+		func(r *Record) experiment.Verdict {
+			w := r.Worker
+			if w.Without == 0 {
+				return experiment.Verdict{}
+			}
+			before, without := float64(w.Before.Microseconds())/1000, float64(w.Without.Microseconds())/1000
+			return experiment.AtMost(2*before, without, "the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)
+		}).UnlessSmall(func(r *Record) bool { return r.Worker.Small })
 }
 
 // linksOn divides links into those that live on a worker and the others.
