@@ -20,7 +20,7 @@ const (
 	citusRate = 1000
 	// citusRounds is the number of rounds. It is greater than that of other bars, because the size of a group commit, and thus the cost
 	// of a creation, depends on what else the machine does.
-	citusRounds = 7
+	citusRounds = 5
 	// citusRound is the duration of the load on one deployment in one round.
 	citusRound = 3 * time.Second
 	// citusWarmUp is the duration of the load before the rounds. Connections are opened meanwhile.

@@ -156,6 +156,9 @@ type workerLatency struct {
 	Small           bool // the scale is below 1, so few creations are slower than the p99.9
 }
 
+// busyLatency is the p99.9 of a healthy server above which the machine is too busy to compare latencies.
+const busyLatency = 200 * time.Millisecond
+
 // latencyWithoutWorker returns the claim that creations are not slower while a worker is down.
 func latencyWithoutWorker() claim {
 	return promise(report.Speed, killLatency, "ms",
@@ -166,6 +169,9 @@ func latencyWithoutWorker() claim {
 				return experiment.Verdict{}
 			}
 			before, without := float64(w.Before.Microseconds())/1000, float64(w.Without.Microseconds())/1000
+			if w.Before > busyLatency && without <= 2*before { // nearly every latency would be at most twice as long
+				return experiment.NotJudged("the p99.9 was %.1f ms before the fault, so the machine was too busy, and %.1f ms while the worker was down", before, without)
+			}
 			return experiment.AtMost(2*before, without, "the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)
 		}).UnlessSmall(func(r *Record) bool { return r.Worker.Small })
 }

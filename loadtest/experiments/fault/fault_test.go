@@ -123,3 +123,25 @@ func TestWorstObservationDecidesClaim(t *testing.T) {
 	}()
 	show(&Record{seen: map[string]observation{"another": {}}}, &report.Experiment{})
 }
+
+// A healthy server on a busy machine is so slow that the comparison with it proves nothing.
+func TestLatencyWithoutWorkerNeedsHealthyLatency(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		before, without time.Duration
+		small           bool
+		want            report.Outcome
+	}{
+		{before: 10 * time.Millisecond, without: 20 * time.Millisecond, want: report.Held},
+		{before: 10 * time.Millisecond, without: 21 * time.Millisecond, want: report.Failed},
+		{before: busyLatency + time.Millisecond, without: busyLatency, want: report.NotJudged},
+		{before: busyLatency + time.Millisecond, without: 3 * busyLatency, want: report.Failed},
+		{before: 10 * time.Millisecond, without: 21 * time.Millisecond, small: true, want: report.NotJudged},
+		{before: 10 * time.Millisecond}, // the run ended before the outage
+	} {
+		r := &Record{Strikes: 1, Worker: workerLatency{Before: tt.before, Without: tt.without, Small: tt.small}}
+		if got := latencyWithoutWorker().Judge(r).Outcome; got != tt.want {
+			t.Errorf("%v before and %v without, small %t: outcome %q, want %q", tt.before, tt.without, tt.small, got, tt.want)
+		}
+	}
+}
