@@ -27,8 +27,6 @@ const (
 	citusWarmUp = 2 * time.Second
 
 	plainPostgres    = "plain PostgreSQL"
-	costOn           = "cost on %d nodes, %d shards"
-	coordinatorOn    = "coordinator of %d nodes, %d shards"
 	costText         = "With %[2]d shards on %[1]d nodes, a creation takes at most 1.5 times the processor time of a creation on plain PostgreSQL, summed over the server, the coordinator and the workers."
 	coordinatorText  = "With %[2]d shards on %[1]d nodes, the coordinator takes at most 10 %% of this processor time."
 	costRatio        = 1.5
@@ -44,8 +42,15 @@ type spread struct {
 // spreads are the deployments on Citus, in the order of the table.
 var spreads = []spread{{nodes: 1, shards: 32}, {nodes: 2, shards: 8, judged: true}, {nodes: 2, shards: 32, judged: true}, {nodes: 4, shards: 32}} //nolint:gochecknoglobals // it is constant
 
-func (s spread) cost() string        { return fmt.Sprintf(costOn, s.nodes, s.shards) }
-func (s spread) coordinator() string { return fmt.Sprintf(coordinatorOn, s.nodes, s.shards) }
+func (s spread) String() string {
+	if s.nodes == 1 {
+		return fmt.Sprintf("1 node, %d shards", s.shards)
+	}
+	return fmt.Sprintf("%d nodes, %d shards", s.nodes, s.shards)
+}
+
+func (s spread) cost() string        { return "cost on " + s.String() }
+func (s spread) coordinator() string { return "coordinator of " + s.String() }
 
 // bars returns the bars of a spread.
 func (s spread) bars() []bar {
@@ -84,7 +89,7 @@ func measureCitus(t *experiment.T, r *record) {
 	all := []*deployment{deploy(t, plainPostgres, 0, lab.Postgres(t), nil)}
 	for _, s := range spreads {
 		c := lab.Citus(t, s.nodes)
-		all = append(all, deploy(t, fmt.Sprintf("Citus, %d workers, %d shards", s.nodes, s.shards), s.shards, c.Coordinator, c.Workers))
+		all = append(all, deploy(t, "Citus, "+s.String(), s.shards, c.Coordinator, c.Workers))
 	}
 	rate := cmp.Or(t.Rate, citusRate)
 	var subjects []measure.Subject
@@ -189,13 +194,13 @@ func costTable(all []*deployment) report.Table {
 	}
 	base := all[0].series(cost.sum)
 	for _, d := range all {
-		spread := func(of func(cost) float64) string {
+		cell := func(of func(cost) float64) string {
 			return strings.ReplaceAll(d.series(of).Spread(micros), " "+micros, "")
 		}
 		table.Rows = append(table.Rows, []string{
-			d.name, spread(func(c cost) float64 { return c.server }), spread(func(c cost) float64 { return c.coordinator }),
-			spread(func(c cost) float64 { return c.workers }), spread(cost.sum), d.series(cost.sum).Over(base).Spread(measure.Times),
-			spread(func(c cost) float64 { return c.redis }),
+			d.name, cell(func(c cost) float64 { return c.server }), cell(func(c cost) float64 { return c.coordinator }),
+			cell(func(c cost) float64 { return c.workers }), cell(cost.sum), d.series(cost.sum).Over(base).Spread(measure.Times),
+			cell(func(c cost) float64 { return c.redis }),
 		})
 	}
 	return table
