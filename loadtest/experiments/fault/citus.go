@@ -161,7 +161,7 @@ const busyLatency = 200 * time.Millisecond
 
 // latencyWithoutWorker returns the claim that creations are not slower while a worker is down.
 func latencyWithoutWorker() claim {
-	return promise(report.Speed, killLatency, "ms",
+	return ifInjected(report.Speed, killLatency, "ms",
 		"While the worker is down, the p99.9 of a creation is at most twice the p99.9 before the fault. The first second after the fault does not count. The time of a request begins when it is due.",
 		func(r *Record) experiment.Verdict {
 			w := r.Worker
