@@ -48,8 +48,14 @@ func lockFile(file *os.File) error {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// Close removes the file and ends the lock.
-func (p *Presence) Close() error { return errors.Join(os.Remove(p.path), p.file.Close()) }
+// Close removes the file, if it is still there, and ends the lock.
+func (p *Presence) Close() error {
+	err := os.Remove(p.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, p.file.Close())
+}
 
 // Bury declares the holders dead that were announced for the SQLite database at path and whose processes have ended. Other holders can
 // then take over their ranges at once, and the next Sweep abandons their batches. Bury returns the number of these holders. After a crash,

@@ -46,6 +46,13 @@ func TestBuriedHolderLeavesItsRange(t *testing.T) {
 	if err := alive.Close(); err != nil {
 		t.Fatal(err)
 	}
+	deleted := announce(t, l, path, "deleted")
+	if err := os.Remove(path + ".holder-deleted"); err != nil {
+		t.Fatal(err)
+	}
+	if err := deleted.Close(); err != nil {
+		t.Errorf("Close of a presence whose file was deleted: %v", err)
+	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
 		t.Errorf("the files %v are left (error %v)", left, err)
 	}
