@@ -235,6 +235,79 @@ func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 	}
 }
 
+func TestCitusRefusesLinksOfAnotherOrder(t *testing.T) {
+	t.Parallel()
+	pool := distributed(t, testenv.StartCitus(t, 1, "fsync=off"))
+	right, wrong := spread(t, pool, storetest.Plain()), spread(t, pool, storetest.Reversed())
+	right.patient()
+	wrong.patient()
+	storetest.RefusesOtherOrder(t, right, wrong)
+}
+
+// A reindex locks the tables, changes the order and commits. An Insert that waits for the lock writes nothing, even if the node has
+// kept the plans of its statements.
+func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 1, "fsync=off")
+	pool := distributed(t, cluster)
+	s := spread(t, pool, storetest.Plain())
+	s.patient()
+	worker, err := pgxpool.New(t.Context(), cluster.Workers[0].URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Close()
+	const setOrder = `INSERT INTO link_order (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint`
+	for _, format := range []string{"r%d", "r-%d"} { // codes with and without a rank
+		for _, n := range []int{1, 20} { // a statement for each link, and a statement for all links
+			links := func(from int) (links []shortener.Link) {
+				for i := range n {
+					links = append(links, storetest.Link(fmt.Sprintf(format, 1000*n+100*from+i)))
+				}
+				return links
+			}
+			if _, err := pool.Exec(t.Context(), setOrder, storetest.Plain().Fingerprint()); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 8 { // PostgreSQL keeps a plan after the fifth execution
+				storetest.Insert(t, s, links(i)...)
+			}
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), `LOCK TABLE ranked_links, unranked_links IN ACCESS EXCLUSIVE MODE`); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), setOrder, storetest.Reversed().Fingerprint()); err != nil {
+				t.Fatal(err)
+			}
+			late, result := links(8), make(chan error, 1)
+			go func() {
+				_, err := s.Insert(t.Context(), late)
+				result <- err
+			}()
+			await(t, "the Insert waits for the lock", func() (waits bool) {
+				if err := worker.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waits); err != nil {
+					t.Error(err)
+				}
+				return waits
+			})
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-result; !errors.Is(err, shortener.ErrOtherOrder) || !errors.Is(err, shortener.ErrNotWritten) {
+				t.Errorf("Insert of %d links that waited for a change of the order: %v; want ErrOtherOrder and ErrNotWritten", n, err)
+			}
+			for _, l := range late {
+				if found, err := s.Lookup(t.Context(), l.Code); !errors.Is(err, shortener.ErrNotFound) {
+					t.Errorf("Lookup of a link that the Insert must not write: %v, %v; want ErrNotFound", found, err)
+				}
+			}
+		}
+	}
+}
+
 // While a worker is down, only its links are unavailable. After the worker answers again, its links are available.
 func TestCitusWorkerDownAffectsOnlyItsLinks(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,6 +19,28 @@ func NewClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
 	s := New(pool, order)
 	s.clustered = true
 	return s
+}
+
+// maxEach is the number of links up to which an Insert on a node of a Citus cluster sends one statement for each link. Citus plans
+// a statement with arrays again for each execution, which takes about 0.5 ms of processor time. It keeps the plan of a
+// statement that inserts a single row. Each such statement takes about 0.1 ms, so a larger group costs less with arrays.
+const maxEach = 3
+
+// insertEach is like insertAll, but sends one statement for each link. The links must not have details.
+//
+// The check of the order is the last statement. A reindex locks the tables of links before it changes the order, and the statements
+// that insert links wait for this lock. A check before them could read the earlier order.
+func (s *Store) insertEach(ctx context.Context, conn *pgxpool.Conn, tables []*columns) error {
+	var batch pgx.Batch
+	for _, c := range tables {
+		c.queueEach(&batch)
+	}
+	batch.Queue(requireOrder, s.fingerprint)
+	err := s.send(ctx, conn, &batch)
+	if reply := (*pgconn.PgError)(nil); errors.As(err, &reply) && reply.Code == stateDivisionByZero {
+		return fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)
+	}
+	return err
 }
 
 // Warm prepares n connections of the pool for inserts, and opens them if necessary. For this purpose it executes an INSERT of zero

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"keypool/shortener"
@@ -26,6 +27,11 @@ const (
 	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT c, u, s, a, e, x, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[],
 		$7::timestamptz[], $8::text[]) AS links (c, u, s, a, e, x, d) WHERE ` + sameOrder + `$6)`
+	// The next two statements insert a single link (see insertEach).
+	insertOneRanked   = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`
+	insertOneUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`
+	// requireOrder fails with stateDivisionByZero if the links in the database have another order.
+	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
 	// sameOrder is the beginning of a condition, which a fingerprint and a parenthesis complete. The condition is
 	// true if the links in the database have the order with this fingerprint. Without this condition, a process
 	// that was suspended during a reindex would write rows where no look-up finds them.
@@ -66,6 +72,17 @@ func (c *columns) values() []any {
 		return values[1:]
 	}
 	return values
+}
+
+// queueEach adds one statement for each link, without details, to the batch.
+func (c *columns) queueEach(batch *pgx.Batch) {
+	for i, code := range c.codes {
+		if c.ranks == nil {
+			batch.Queue(insertOneUnranked, code, c.urls[i], c.sources[i], c.created[i], c.expires[i])
+		} else {
+			batch.Queue(insertOneRanked, c.ranks[i], code, c.urls[i], c.sources[i], c.created[i], c.expires[i])
+		}
+	}
 }
 
 // placed is a link and the rank of its code.

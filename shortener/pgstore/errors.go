@@ -21,6 +21,7 @@ const (
 	stateUniqueViolation   = "23505"
 	stateLockNotAvailable  = "55P03"
 	stateInternal          = "XX000"
+	stateDivisionByZero    = "22012"
 	stateDeadlock          = "40P01"
 
 	classConnection   = "08"

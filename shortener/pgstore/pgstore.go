@@ -87,8 +87,12 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 // insertAll inserts all links. If a code is in use, or if the links in the database have another order, it
 // fails and inserts no link.
 func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
+	tables := s.columnsOf(links)
+	if s.clustered && len(links) <= maxEach && !slices.ContainsFunc(tables, func(c *columns) bool { return c.details != nil }) {
+		return s.insertEach(ctx, conn, tables)
+	}
 	var batch pgx.Batch
-	for _, c := range s.columnsOf(links) {
+	for _, c := range tables {
 		batch.Queue(c.statement(), c.values()...).Exec(requireRows)
 	}
 	return s.send(ctx, conn, &batch)
