@@ -82,7 +82,9 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 	return r, err
 }
 
-// Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder.
+// Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder. The
+// batch always gets a new id, even if it has all numbers of r, because a copy of the database that was
+// made before the cut is recognized by its lower last id.
 // Cut also returns the rest of r, which is empty if r has at most n numbers. It fails with
 // ErrFenced if another holder took over all or part of r while holder was frozen.
 //
@@ -108,7 +110,8 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 			return kgs.ErrFenced
 		case n >= r.Len():
 			batch = r
-			err = t.exec(ctx, `UPDATE kgs_ranges SET state = 'batch', origin = id WHERE id = $1`, r.ID)
+			batch.ID = t.nextID()
+			err = t.exec(ctx, `UPDATE kgs_ranges SET id = $1, state = 'batch', origin = $2 WHERE id = $2`, batch.ID, r.ID)
 		default:
 			batch, rest, err = t.split(ctx, holder, r, n)
 		}

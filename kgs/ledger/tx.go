@@ -27,10 +27,15 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
+// nextID assigns an id.
+func (t *tx) nextID() int64 {
+	t.last++
+	return t.last
+}
+
 // insert adds a row for numbers under a new id.
 func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, holder, reason string) (Reservation, error) {
-	t.last++
-	r := Reservation{Range: numbers, ID: t.last, Epoch: t.epoch}
+	r := Reservation{Range: numbers, ID: t.nextID(), Epoch: t.epoch}
 	return r, t.exec(ctx,
 		`INSERT INTO kgs_ranges (id, length, lo, hi, state, holder, reason, epoch) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		r.ID, r.Length, r.Lo, r.Hi, string(state), holder, reason, r.Epoch)

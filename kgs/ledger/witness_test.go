@@ -78,8 +78,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// A restored file has the same counters in the second case: the numbers that were issued since the copy are from a range that was
-// reserved before.
+// A restored file has the same counters in the second and the third case: the numbers that were issued since the copy are from a range
+// that was reserved before.
 func TestWitnessShowsRestoredFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{
@@ -90,6 +90,13 @@ func TestWitnessShowsRestoredFile(t *testing.T) {
 			batch, _, err := w.Cut(t.Context(), "a", r, 50)
 			if err != nil {
 				t.Fatal(err)
+			}
+			return batch.Range
+		},
+		"all numbers of a range": func(w *witnessed, r ledger.Reservation) codespace.Range {
+			batch, rest, err := w.Cut(t.Context(), "a", r, r.Len())
+			if err != nil || rest.Len() > 0 {
+				t.Fatalf("cut %v, rest %v, error %v", batch, rest, err)
 			}
 			return batch.Range
 		},

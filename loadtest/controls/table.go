@@ -83,6 +83,10 @@ func Table() []Edit {
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
 			"_ = mark"},
+		// A cut of a whole range gives the batch a new id, so that the witness shows it.
+		{"cut-id", "kgs/ledger/reserve.go",
+			"batch.ID = t.nextID()",
+			""},
 		// A client of a Redis Cluster looks for the new master when a master does not reply.
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",

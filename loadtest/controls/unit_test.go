@@ -22,6 +22,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
+		{"cut-id", "./kgs/ledger", []string{"TestWitnessShowsRestoredFile"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"held-batches", "./kgs/redispool", []string{"TestBatchesOfAnEarlierEpochStayOnRecord"}},
