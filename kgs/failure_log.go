@@ -1,25 +1,45 @@
 package kgs
 
-import "log/slog"
+import (
+	"log/slog"
+	"time"
+)
 
 // FailureLog logs the first failure in a series of failures of a recurring task, and the success
 // that ends the series. It does not log the other failures. It is not safe for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // for example "refill the pool"
-	failing bool
+	failing bool   // a failure was logged, and no success since then
+	every   time.Duration
+	logged  time.Time // time of the last failure that was logged
 }
 
 // NewFailureLog returns a FailureLog for the given task.
 func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }
 
+// NewReminder returns a FailureLog that logs at most one failure in the given time, and that repeats the line once in this time
+// while the task fails.
+func NewReminder(log *slog.Logger, task string, every time.Duration) FailureLog {
+	return FailureLog{log: log, task: task, every: every}
+}
+
 // Note records the result of one attempt. A nil err means success.
 func (f *FailureLog) Note(err error) {
 	switch {
-	case err != nil && !f.failing:
+	case err != nil && f.due():
 		f.log.Warn("recurring task failed", slog.String("task", f.task), slog.Any("error", err))
+		f.failing, f.logged = true, time.Now()
 	case err == nil && f.failing:
 		f.log.Info("recurring task works again", slog.String("task", f.task))
+		f.failing = false
 	}
-	f.failing = err != nil
+}
+
+// due reports whether the next failure is logged.
+func (f *FailureLog) due() bool {
+	if f.every == 0 {
+		return !f.failing
+	}
+	return time.Since(f.logged) >= f.every
 }

@@ -1,0 +1,44 @@
+package kgs
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A reminder repeats the line while the task fails, but logs no more than one failure in a minute, even if successes interrupt the series.
+func TestReminderLogsOneFailureAMinute(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		between error // result between two failures
+		works   int   // lines about a success
+	}{
+		"failures only":          {errors.New("disk full"), 1},
+		"failures and successes": {nil, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				f := NewReminder(slog.New(slog.NewTextHandler(&log, nil)), "test", time.Minute)
+				for range 3 * 60 / 2 { // three minutes
+					f.Note(errors.New("disk full"))
+					time.Sleep(time.Second)
+					f.Note(tt.between)
+					time.Sleep(time.Second)
+				}
+				f.Note(nil)
+				if n := strings.Count(log.String(), "level=WARN"); n != 3 {
+					t.Errorf("%d warnings, want 3:\n%s", n, &log)
+				}
+				if n := strings.Count(log.String(), "works again"); n != tt.works {
+					t.Errorf("%d lines about a success, want %d:\n%s", n, tt.works, &log)
+				}
+			})
+		})
+	}
+}
