@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 
 	"keypool/kgs/codespace"
@@ -54,6 +55,9 @@ func (l *Ledger) ForgetNumbers() {
 	defer l.highWater.mu.Unlock()
 	l.highWater.Next = nil
 }
+
+// WriteWitness does what a change with a new id does after its commit.
+func (l *Ledger) WriteWitness(ctx context.Context) { l.keepWitness(ctx, math.MaxInt64, true) }
 
 // InsertReserved adds a reserved row.
 func (t *tx) InsertReserved(ctx context.Context, numbers codespace.Range, holder string) error {

@@ -56,7 +56,7 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 // cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
 // All methods are safe for concurrent use. They return when ctx ends; SQLite may then still wait up to
-// five seconds for the lock of another process. A transaction of a change takes at most 10 s. Open,
+// five seconds for the lock of another process, and five seconds for the write of the witness. A transaction of a change takes at most 10 s. Open,
 // Replace and the methods that only read have no other time limit. An error that is not defined in this
 // package or in package kgs means that an argument is invalid, or that the database failed or could not
 // be reached. After a failure of the database, the change may or may not have been made.
@@ -96,7 +96,8 @@ type Config struct {
 
 // Open creates the ledger if the database has none, and returns the code space of the ledger. If
 // cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
-// ledger was created with another secret or with another value of Permute. After a crash, the
+// ledger was created with another secret or with another value of Permute, and with ErrWitness if the
+// ledger has a witness that cannot be read. After a crash, the
 // database has no ledger, or a ledger that the next Open completes. If several processes create the
 // ledger at once, only one secret is stored, and all processes use it.
 func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error) {
@@ -114,11 +115,17 @@ func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}
-	return l.identify(ctx, cfg, space)
+	if space, err = l.identify(ctx, cfg, space); err != nil {
+		return nil, err
+	}
+	if err := l.openWitness(ctx); err != nil {
+		return nil, err
+	}
+	return space, nil
 }
 
 // Identify returns the code space of an existing ledger and changes nothing. It fails with the
-// errors of Open, and with ErrNotInitialized if there is no ledger.
+// errors of Open except ErrWitness, and with ErrNotInitialized if there is no ledger.
 func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, _, err := cfg.space()
 	if err != nil {
@@ -132,9 +139,8 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
 	var fingerprint, name, database string
-	var last int64
-	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name, last_range, `+l.dialect.identity+` FROM kgs_ledger WHERE id = 1`).
-		Scan(&kept, &fingerprint, &name, &last, &database)
+	err := l.write.QueryRowContext(ctx, `SELECT secret, fingerprint, name, `+l.dialect.identity+` FROM kgs_ledger WHERE id = 1`).
+		Scan(&kept, &fingerprint, &name, &database)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = ErrNotInitialized
 	}
@@ -143,7 +149,6 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 	}
 	l.name.Store(name)
 	l.database.Store(database)
-	l.loadWitness(name, last)
 	return cfg.recognize(space, kept, fingerprint)
 }
 

@@ -35,7 +35,7 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	}
 	if err == nil {
 		l.highWater.forget() // its numbers are not numbers of the new ledger
-		err = l.dropWitness()
+		l.leaveWitness()
 	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)

@@ -77,7 +77,7 @@ func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 // The check runs under the lock, before the change itself. advance also compares the counter that
 // it reads with the high-water mark.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
-	behind := t.last < t.highWater.mark().ID
+	behind := t.behind()
 	if kept == present && !behind {
 		return nil
 	}
@@ -89,6 +89,9 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	}
 	return t.skipAhead(ctx)
 }
+
+// behind reports whether the last id is below the high-water mark.
+func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
 // skipAhead skips every number that may have been issued in the lost history. These are all
 // numbers up to the high-water mark, and a margin above it. skipAhead also abandons every range

@@ -88,7 +88,7 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 		return err
 	}
 	l.highWater.raise(HighWaterMark{ID: t.last})
-	l.keepWitness(ctx, t.last != last)
+	l.keepWitness(ctx, t.last, t.last != last)
 	if t.skipped > 0 && l.onSkipAhead != nil {
 		l.onSkipAhead(t.skipped)
 	}

@@ -13,79 +13,119 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"keypool/kgs"
 )
 
+// ErrWitness means that the witness of an SQLite database exists and cannot be read. The ledger does not open then, because it could not
+// notice that the database was restored from an older file.
+var ErrWitness = errors.New("cannot read the witness of the database; let the user of this program read and write the file")
+
 // witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is replaced by an
 // older file, the witness still has the mark, and the ledger skips ahead as after every other rollback. It does not help if both files
-// are replaced.
+// are replaced. The name of the file contains the name of the ledger, so the ledger of another database at the same path has another
+// witness.
 //
 // A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It writes while it holds the
 // lock of the database, so that two processes never write an older mark over a newer one. If a process crashes between the commit and
 // the write, the witness lacks numbers that no process has used.
 type witness struct {
-	path string
-	log  *slog.Logger
+	database string // path of the SQLite file
+	log      *slog.Logger
 
 	mu       sync.Mutex
-	ledger   string // name of the ledger; empty until the file was read
-	problem  string // why the file could not be used; logged before the first write
+	ledger   string // name of the ledger; empty while the ledger is not open
+	written  int64  // the last id in the file
 	due      bool   // the file has to be written
 	failures kgs.FailureLog
 }
 
-// WitnessSuffix is the end of the name of the witness of an SQLite file.
-const WitnessSuffix = ".witness"
+// witnessInfix is between the path of the database and the name of the ledger.
+const witnessInfix = ".witness-"
 
-// KeepWitness makes the ledger keep a witness at path. The caller must call KeepWitness before it uses the ledger. An existing
-// witness is read by Open and Identify. If the file of an existing ledger is missing or damaged, or is the witness of another ledger,
-// the first change logs a warning and writes a new file. If a write fails, the change succeeds nevertheless, the ledger logs a
-// warning, and the next change writes again.
+const (
+	witnessTimeout  = 5 * time.Second // limits one write, including the wait for the lock of the database
+	witnessReminder = time.Minute     // interval between two warnings about writes that fail
+)
+
+// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before it uses the
+// ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A ledger that was not opened
+// does not use the file. If a write fails, the change succeeds nevertheless, the ledger logs a warning at most once a minute, and the
+// next change writes again.
 func (l *Ledger) KeepWitness(path string, log *slog.Logger) {
-	l.witness = &witness{path: path, log: log, failures: kgs.NewFailureLog(log, "write the witness of the database")}
+	l.witness = &witness{database: path, log: log, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
 
-// loadWitness reads the witness of the ledger with this name. last is the last id of a range that the database has assigned.
-func (l *Ledger) loadWitness(name string, last int64) {
+// openWitness compares the witness with the database under the lock of the database. It skips ahead if the database is older than the
+// witness, and also if the witness is damaged, because the database may then be older.
+func (l *Ledger) openWitness(ctx context.Context) error {
 	w := l.witness
 	if w == nil {
-		return
+		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ledger, w.problem, w.due = name, "", true
-	mark, of, err := readWitness(w.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && last == 0: // a new database
-	case errors.Is(err, fs.ErrNotExist):
-		w.problem = "the file is missing"
-	case err != nil:
-		w.problem = err.Error()
-	case of != name:
-		w.problem = "the file is of another database"
-	default:
-		w.due = false
+	path, problem := w.path(l.Name()), ""
+	err := l.update(ctx, "witness", func(ctx context.Context, t *tx) error {
+		mark, err := readWitness(path, l.Name())
+		switch {
+		case t.last == 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errWitness)):
+			return nil // the database has issued no numbers
+		case errors.Is(err, fs.ErrNotExist):
+			problem = witnessMissing
+			return nil
+		case errors.Is(err, errWitness):
+			problem = witnessDamaged
+			return t.skipAhead(ctx)
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrWitness, err)
+		}
 		l.Remember(mark)
+		if t.behind() {
+			return t.skipAhead(ctx)
+		}
+		if mark.ID < t.last {
+			problem = witnessOld
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
+	if problem != "" {
+		w.log.Warn(problem, slog.String("path", path))
+	}
+	w.mu.Lock()
+	w.ledger, w.written, w.due = l.Name(), 0, true
+	w.mu.Unlock()
+	l.keepWitness(ctx, 0, false)
+	return nil
 }
 
-// keepWitness writes the witness if the database has new rows, or if an earlier write failed.
-func (l *Ledger) keepWitness(ctx context.Context, grown bool) {
+// These warnings describe a witness that did not protect the database.
+const (
+	witnessMissing = "the witness of the database is missing: if the database was restored from an older file, codes that were issued since then are issued again"
+	witnessDamaged = "the witness of the database is damaged: the ledger skips ahead as after a rollback"
+	witnessOld     = "the witness of the database was not written after the last changes of the database: " +
+		"if the database was restored from a file of this time, codes that were issued since then are issued again"
+)
+
+// path returns the path of the witness of a ledger.
+func (w *witness) path(ledger string) string { return w.database + witnessInfix + ledger }
+
+// keepWitness writes the witness if the change has assigned ids up to last and no other write has covered them, or if an earlier write
+// failed. It also writes if ctx has ended, because the change is committed, and the caller uses its numbers.
+func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	w := l.witness
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ledger == "" || !grown && !w.due { // a ledger that was not opened does not know whether the file is newer
+	if covered := !grown || last <= w.written; w.ledger == "" || covered && !w.due {
 		return
 	}
-	if w.problem != "" {
-		w.log.Warn("no witness beside the database: if the database was restored from an older file, the codes issued since then are issued again",
-			slog.String("path", w.path), slog.String("problem", w.problem))
-		w.problem = ""
-	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
+	defer cancel()
 	err := l.writeWitness(ctx)
 	w.failures.Note(err)
 	w.due = err != nil
@@ -110,18 +150,20 @@ func (l *Ledger) writeWitness(ctx context.Context) error {
 			mark.Next[s.Length] = s.Next
 		}
 	}
-	return replaceWitness(l.witness.path, mark, l.witness.ledger)
-}
-
-// dropWitness deletes the witness of a ledger that was replaced.
-func (l *Ledger) dropWitness() error {
-	if l.witness == nil {
-		return nil
-	}
-	if err := os.Remove(l.witness.path); !errors.Is(err, fs.ErrNotExist) {
+	if err := l.witness.replace(mark); err != nil {
 		return err
 	}
+	l.witness.written = mark.ID
 	return nil
+}
+
+// leaveWitness ends the use of the witness of a ledger that was replaced. The file stays, for a restore of the former database.
+func (l *Ledger) leaveWitness() {
+	if w := l.witness; w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ledger = ""
+	}
 }
 
 // witnessText is the first line of the file, as JSON. The second line is its CRC-32.
@@ -133,54 +175,55 @@ type witnessText struct {
 
 var errWitness = errors.New("the file is damaged")
 
-func readWitness(path string) (mark HighWaterMark, ledger string, err error) {
+// readWitness fails with errWitness if the file has other content than the witness of the ledger.
+func readWitness(path, ledger string) (HighWaterMark, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return HighWaterMark{}, "", err
+		return HighWaterMark{}, err
 	}
 	first, second, _ := bytes.Cut(text, []byte("\n"))
 	if string(second) != checksum(first) {
-		return HighWaterMark{}, "", errWitness
+		return HighWaterMark{}, errWitness
 	}
 	var w witnessText
 	if err := json.Unmarshal(first, &w); err != nil {
-		return HighWaterMark{}, "", fmt.Errorf("%w: %w", errWitness, err)
+		return HighWaterMark{}, fmt.Errorf("%w: %w", errWitness, err)
 	}
-	return HighWaterMark{ID: w.LastID, Next: w.Next}, w.Ledger, nil
+	if w.Ledger != ledger {
+		return HighWaterMark{}, errWitness
+	}
+	return HighWaterMark{ID: w.LastID, Next: w.Next}, nil
 }
 
 func checksum(line []byte) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE(line)), 16) + "\n"
 }
 
-// replaceWitness replaces the file. After a crash of the machine, the file has either the old or the new content.
-func replaceWitness(path string, mark HighWaterMark, ledger string) error {
-	line, err := json.Marshal(witnessText{ledger, mark.ID, mark.Next})
+// replace replaces the file. After a crash of the machine, the file has either the old or the new content. The caller has the lock of the
+// database, so no other process writes the draft.
+func (w *witness) replace(mark HighWaterMark) error {
+	line, err := json.Marshal(witnessText{w.ledger, mark.ID, mark.Next})
 	if err != nil {
 		return err
 	}
-	next := path + ".new" // only the process that has the lock of the database writes it
-	if err := writeSynced(next, append(append(line, '\n'), checksum(line)...)); err != nil {
+	path := w.path(w.ledger)
+	draft := path + draftSuffix
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // a process was killed before it renamed the file
 		return err
 	}
-	if err := os.Rename(next, path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
+	file, err := createBeside(w.database, draft)
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
+	_, err = file.Write(append(append(line, '\n'), checksum(line)...))
 	if err == nil {
-		err = f.Sync()
+		err = file.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(draft, path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"keypool/internal/sqlite"
@@ -37,12 +37,35 @@ func openWitnessed(t *testing.T, path string) *witnessed {
 	}
 	w := &witnessed{Ledger: ledger.NewSQLite(db), db: db}
 	w.OnSkipAhead(func(n int64) { w.skipped += n })
-	w.KeepWitness(db.Path()+ledger.WitnessSuffix, slog.New(slog.NewTextHandler(&w.log, nil)))
+	w.KeepWitness(db.Path(), slog.New(slog.NewTextHandler(&w.log, nil)))
 	if _, err := w.Open(t.Context(), ledger.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
+
+// reopen closes the ledger and opens it as another process does. If restore is not empty, it replaces the database with this copy first.
+func (w *witnessed) reopen(t *testing.T, restore string) *witnessed {
+	t.Helper()
+	path := w.db.Path()
+	w.close(t)
+	if restore != "" {
+		copyFile(t, restore, path)
+	}
+	return openWitnessed(t, path)
+}
+
+// backup closes the ledger, copies the database, and opens it again.
+func (w *witnessed) backup(t *testing.T) (_ *witnessed, copied string) {
+	t.Helper()
+	path := w.db.Path()
+	w.close(t)
+	copyFile(t, path, path+".copy")
+	return openWitnessed(t, path), path + ".copy"
+}
+
+// witness returns the path of the witness.
+func (w *witnessed) witness() string { return w.db.Path() + ".witness-" + w.Name() }
 
 func (w *witnessed) close(t *testing.T) {
 	t.Helper()
@@ -146,85 +169,219 @@ func TestWitnessShowsRestoredFile(t *testing.T) {
 func TestWitnessThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		harm func(path string) error
-		says string
+		harm  func(path string) error
+		says  string
+		skips bool
 	}{
-		"missing": {os.Remove, "the file is missing"},
+		"missing": {os.Remove, "the witness of the database is missing", false},
 		"damaged": {func(path string) error {
 			text, err := os.ReadFile(path)
 			return errors.Join(err, os.WriteFile(path, bytes.Replace(text, []byte("1000"), []byte("9000"), 1), 0o600))
-		}, "the file is damaged"},
-		"empty": {func(path string) error { return os.Truncate(path, 0) }, "the file is damaged"},
+		}, "the witness of the database is damaged", true},
+		"empty": {func(path string) error { return os.Truncate(path, 0) }, "the witness of the database is damaged", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "test.db")
-			w := openWitnessed(t, path)
+			w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 			w.reserve(t, "a", ledger.StateReserved, 1000)
 			w.wantWarnings(t, 0, "")
-			w.close(t)
-			if err := tt.harm(path + ledger.WitnessSuffix); err != nil {
+			if err := tt.harm(w.witness()); err != nil {
 				t.Fatal(err)
 			}
-			for n := range 2 {
-				w = openWitnessed(t, path)
-				for range 3 {
-					w.reserve(t, "a", ledger.StateBatch, 10)
-				}
-				w.wantWarnings(t, 1-n, map[int]string{0: tt.says}[n])
-				if w.skipped > 0 {
-					t.Errorf("the ledger skipped %d numbers", w.skipped)
-				}
-				w.close(t)
+			w = w.reopen(t, "")
+			w.wantWarnings(t, 1, tt.says)
+			if skipped := w.skipped > 0; skipped != tt.skips {
+				t.Errorf("the ledger skipped %d numbers", w.skipped)
 			}
+			w = w.reopen(t, "") // with a witness of the present state
+			for range 3 {
+				w.reserve(t, "a", ledger.StateBatch, 10)
+			}
+			w.wantWarnings(t, 0, "")
+			if w.skipped > 0 {
+				t.Errorf("the next process skipped %d numbers", w.skipped)
+			}
+			w.close(t)
 		})
+	}
+}
+
+// A process that cannot read the witness does not know whether the database was restored.
+func TestOpenRefusesUnreadableWitness(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	w.reserve(t, "a", ledger.StateReserved, 1000)
+	if err := errors.Join(os.Remove(w.witness()), os.Mkdir(w.witness(), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Open(t.Context(), ledger.Config{}); !errors.Is(err, ledger.ErrWitness) || !strings.Contains(err.Error(), w.witness()) {
+		t.Errorf("Open fails with %v, want ErrWitness and the name of the file", err)
+	}
+	w.close(t)
+}
+
+// obstruct prevents that the witness is written until the caller calls unblock.
+func (w *witnessed) obstruct(t *testing.T) (unblock func()) {
+	t.Helper()
+	draft := w.witness() + ".new"
+	if err := os.MkdirAll(filepath.Join(draft, "file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(draft); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // A witness that cannot be written must not prevent a reservation.
 func TestReservationWithoutWitness(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "test.db")
-	w := openWitnessed(t, path)
-	obstacle := path + ledger.WitnessSuffix + ".new"
-	if err := os.Mkdir(obstacle, 0o700); err != nil {
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	if err := os.Remove(w.witness()); err != nil {
 		t.Fatal(err)
 	}
+	unblock := w.obstruct(t)
 	w.reserve(t, "a", ledger.StateBatch, 10)
 	w.reserve(t, "a", ledger.StateBatch, 10)
 	w.wantWarnings(t, 1, "write the witness of the database")
-	if err := os.Remove(obstacle); err != nil {
-		t.Fatal(err)
-	}
+	unblock()
 	if err := w.Renew(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path + ledger.WitnessSuffix); err != nil {
+	if _, err := os.Stat(w.witness()); err != nil {
 		t.Errorf("the next change wrote no witness: %v", err)
 	}
 	w.close(t)
 }
 
-// The numbers of the new ledger begin at 0, although the old ledger had a witness.
-func TestReplacedLedgerHasItsOwnWitness(t *testing.T) {
+// The next process replaces a witness that was not written after the last changes, before it changes the ledger.
+func TestOpenReplacesOldWitness(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	unblock := w.obstruct(t)
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	unblock()
+	w, copied := w.backup(t)
+	w.wantWarnings(t, 1, "the witness of the database was not written after the last changes of the database")
+	w = w.reopen(t, "")
+	w.wantWarnings(t, 0, "")
+	issued := w.reserve(t, "a", ledger.StateBatch, 100)
+	w = w.reopen(t, copied)
+	w.wantNew(t, issued)
+	w.close(t)
+}
+
+// wantNew checks that the ledger does not issue the numbers of a range again.
+func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
+	t.Helper()
+	if got := w.reserve(t, "b", ledger.StateBatch, 100); got.Lo < issued.Hi {
+		t.Errorf("the numbers %v were issued before the restore, and %v after it", issued.Range, got.Range)
+	}
+}
+
+// A draft of a process that was killed, or that another user left there, is replaced. The new file has the mode of the database.
+func TestWitnessReplacesDraft(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	err := errors.Join(os.Chmod(w.db.Path(), 0o640), os.WriteFile(w.witness()+".new", []byte("half a line"), 0o400))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	w.wantWarnings(t, 0, "")
+	if info, err := os.Stat(w.witness()); err != nil || info.Mode() != 0o640 {
+		t.Errorf("the mode of the witness is %v (error %v), want that of the database", info.Mode(), err)
+	}
+	w.close(t)
+}
+
+// A file of root would prevent the start of a server that runs as another user.
+func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can create a file for another user")
+	}
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	if err := os.Chown(w.db.Path(), 65534, 65533); err != nil {
+		t.Fatal(err)
+	}
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	info, err := os.Stat(w.witness())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 65534 || owner.Gid != 65533 {
+		t.Errorf("the witness belongs to %d:%d, and the database to 65534:65533", owner.Uid, owner.Gid)
+	}
+	w.close(t)
+}
+
+// A server that starts while the database is moved away creates a new database. This does not change the witness of the first database.
+func TestWitnessOutlivesAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	w := openWitnessed(t, path)
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	w, copied := w.backup(t)
+	issued := w.reserve(t, "a", ledger.StateBatch, 100)
+	w.close(t)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	w = openWitnessed(t, path)
+	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
+		t.Errorf("the new ledger reserved %v and skipped %d numbers", r.Range, w.skipped)
+	}
+	w.wantWarnings(t, 0, "")
+	w = w.reopen(t, copied)
+	w.wantNew(t, issued)
+	if w.skipped == 0 {
+		t.Error("the skip-ahead was not reported")
+	}
+	w.close(t)
+}
+
+// The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger is for a restore of the
+// database of that time.
+func TestReplacedLedgerHasItsOwnWitness(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateReserved, 1000)
+	w, copied := w.backup(t)
+	issued := w.reserve(t, "a", ledger.StateBatch, 100)
 	if err := w.Release(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(path + ledger.WitnessSuffix); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the witness of the old ledger is still there: %v", err)
-	}
 	if _, err := w.Open(t.Context(), ledger.Config{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
 		t.Errorf("the new ledger reserved %v and skipped %d numbers", r.Range, w.skipped)
+	}
+	w.wantWarnings(t, 0, "")
+	w = w.reopen(t, copied)
+	w.wantNew(t, issued)
+	w.close(t)
+}
+
+// The context of the caller may end between the commit and the write of the witness. The caller still uses the numbers.
+func TestWitnessIsWrittenAfterTheContextEnds(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := os.Remove(w.witness()); err != nil {
+		t.Fatal(err)
+	}
+	w.WriteWitness(ctx)
+	if _, err := os.Stat(w.witness()); err != nil {
+		t.Errorf("no witness was written: %v", err)
 	}
 	w.wantWarnings(t, 0, "")
 	w.close(t)

@@ -82,7 +82,11 @@ func Table() []Edit {
 		// After a restore of an older SQLite file, the witness beside the file has the high-water mark.
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
-			"_ = mark"},
+			""},
+		// A witness that is damaged may be newer than the database.
+		{"damaged-witness", "kgs/ledger/witness.go",
+			"problem = witnessDamaged\n\t\t\treturn t.skipAhead(ctx)",
+			"problem = witnessDamaged\n\t\t\treturn nil"},
 		// A cut of a whole range gives the batch a new id, so that the witness shows it.
 		{"cut-id", "kgs/ledger/reserve.go",
 			"batch.ID = t.nextID()",

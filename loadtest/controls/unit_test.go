@@ -23,6 +23,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
 		{"cut-id", "./kgs/ledger", []string{"TestWitnessShowsRestoredFile"}},
+		{"damaged-witness", "./kgs/ledger", []string{"TestWitnessThatCannotBeUsed"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"held-batches", "./kgs/redispool", []string{"TestBatchesOfAnEarlierEpochStayOnRecord"}},

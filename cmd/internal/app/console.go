@@ -67,7 +67,7 @@ func (c Console) Exit(err error) int {
 	}
 	c.Complain(err)
 	var setting *config.Error
-	if errors.As(err, &setting) || errors.Is(err, ledger.ErrWrongSecret) {
+	if errors.As(err, &setting) || errors.Is(err, ledger.ErrWrongSecret) || errors.Is(err, ledger.ErrWitness) {
 		return ExitUsage
 	}
 	return exitFailed

@@ -134,7 +134,7 @@ func (c *Core) openSQLite(ctx context.Context) error {
 		return err
 	}
 	c.ledger, c.SQLite = ledger.NewSQLite(db), db
-	c.ledger.KeepWitness(db.Path()+ledger.WitnessSuffix, c.Log)
+	c.ledger.KeepWitness(db.Path(), c.Log)
 	return nil
 }
 
