@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Presence is a locked file beside an SQLite database, which shows that a holder is alive. The kernel ends the lock with the process. So
@@ -23,13 +24,13 @@ type Presence struct {
 // presenceInfix is between the path of the database and the name of the holder.
 const presenceInfix = ".holder-"
 
-// presenceDraft ends the name of a file that is not locked yet.
-const presenceDraft = ".new"
+// draftMemory is the age at which Bury removes a file that is not locked yet, because its process was killed.
+const draftMemory = time.Minute
 
-// Announce creates the locked file of a holder of the SQLite database at path. The caller closes the result after the holder is released.
-func Announce(path, holder string) (*Presence, error) {
-	path += presenceInfix + holder
-	file, err := os.OpenFile(path+presenceDraft, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// Announce creates the locked file of a holder of the SQLite file at database. The caller closes the result after the holder is released.
+func Announce(database, holder string) (*Presence, error) {
+	path := database + presenceInfix + holder
+	file, err := createBeside(database, path+draftSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("announce the holder: %w", err)
 	}
@@ -59,31 +60,50 @@ func (p *Presence) Close() error {
 
 // Bury declares the holders dead that were announced for the SQLite database at path and whose processes have ended. Other holders can
 // then take over their ranges at once, and the next Sweep abandons their batches. Bury returns the number of these holders. After a crash,
-// the next Bury continues.
+// the next Bury continues. An error that
+// concerns one holder does not prevent that Bury declares the others dead.
 func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
 		return 0, fmt.Errorf("ledger: bury: %w", err)
 	}
+	var errs []error
 	for _, entry := range entries {
 		holder, announced := strings.CutPrefix(entry.Name(), filepath.Base(path)+presenceInfix)
-		if !announced || strings.HasSuffix(holder, presenceDraft) {
+		if !announced {
 			continue
 		}
-		ended, err := l.buryOne(ctx, filepath.Join(filepath.Dir(path), entry.Name()), holder)
-		if err != nil {
-			return dead, fmt.Errorf("ledger: bury %s: %w", holder, err)
+		file := filepath.Join(filepath.Dir(path), entry.Name())
+		if strings.HasSuffix(holder, draftSuffix) {
+			err = removeOldDraft(file)
+		} else {
+			var ended bool
+			if ended, err = l.buryOne(ctx, file, holder); ended {
+				dead++
+			}
 		}
-		if ended {
-			dead++
+		if err != nil {
+			errs = append(errs, fmt.Errorf("ledger: bury %s: %w", holder, err))
 		}
 	}
-	return dead, nil
+	return dead, errors.Join(errs...)
+}
+
+// removeOldDraft removes a draft of a process that was killed before it renamed the file.
+func removeOldDraft(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && time.Since(info.ModTime()) > draftMemory {
+		err = os.Remove(path)
+	}
+	if errors.Is(err, os.ErrNotExist) { // the process has renamed the file
+		err = nil
+	}
+	return err
 }
 
 func (l *Ledger) buryOne(ctx context.Context, path, holder string) (ended bool, err error) {
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) { // the holder has just stopped, or another process buried it
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks only a file that is open for writing
+	if errors.Is(err, os.ErrNotExist) {          // the holder has just stopped, or another process buried it
 		return false, nil
 	}
 	if err != nil {

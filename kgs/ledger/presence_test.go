@@ -1,10 +1,13 @@
 package ledger_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"keypool/kgs/kgstest"
 	"keypool/kgs/ledger"
@@ -26,6 +29,9 @@ func TestBuriedHolderLeavesItsRange(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	alive := announce(t, l, path, "alive") // [0, 100)
@@ -53,7 +59,49 @@ func TestBuriedHolderLeavesItsRange(t *testing.T) {
 	if err := deleted.Close(); err != nil {
 		t.Errorf("Close of a presence whose file was deleted: %v", err)
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 1 { // the database
+		t.Errorf("the files %v are left (error %v)", left, err)
+	}
+}
+
+// A file that cannot be opened does not prevent that the other holders are buried.
+func TestBuryContinuesAfterAnError(t *testing.T) {
+	t.Parallel()
+	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
+	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(path, nil, 0o640), os.Mkdir(path+".holder-a", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	killed := announce(t, l, path, "b")
+	if info, err := os.Stat(path + ".holder-b"); err != nil || info.Mode() != 0o640 {
+		t.Errorf("the file of the holder has not the mode of the database: %v, error %v", info.Mode(), err)
+	}
+	killed.Kill(t)
+	if dead, err := l.Bury(t.Context(), path); dead != 1 || !strings.Contains(err.Error(), "bury a: ") {
+		t.Errorf("Bury = %d, %v, want 1 and an error about the holder a", dead, err)
+	}
+}
+
+// A process can be killed before it renames the file of its holder.
+func TestBuryRemovesOldDrafts(t *testing.T) {
+	t.Parallel()
+	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
+	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{"old": 2 * time.Minute, "new": 0} {
+		file, then := path+".holder-"+name+".new", time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if dead, err := l.Bury(t.Context(), path); dead != 0 || err != nil {
+		t.Errorf("Bury = %d, %v", dead, err)
+	}
+	left, err := filepath.Glob(path + "*")
+	if err != nil || !slices.Equal(left, []string{path + ".holder-new.new"}) {
 		t.Errorf("the files %v are left (error %v)", left, err)
 	}
 }

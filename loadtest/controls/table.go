@@ -66,8 +66,8 @@ func Table() []Edit {
 			"if false {"},
 		// A start takes over the ranges of a process that was killed.
 		{"presence", "kgs/ledger/presence.go",
-			"if !announced || strings.HasSuffix(holder, presenceDraft) {",
-			"if true || !announced || strings.HasSuffix(holder, presenceDraft) {"},
+			"if !announced {",
+			"if true || !announced {"},
 		// After a rollback of its database, the ledger skips every number that may have been issued since the older
 		// state.
 		{"skip-ahead", "kgs/ledger/rollback.go",
