@@ -33,12 +33,12 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	if err == nil {
 		err = l.replace(ctx, unused, forgetLeases, links)
 	}
-	if err == nil {
-		l.highWater.forget() // its numbers are not numbers of the new ledger
-		l.leaveWitness()
-	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
+	}
+	l.highWater.forget() // its numbers are not numbers of the new ledger
+	if l.witness != nil {
+		l.witness.use("") // the file stays, for a restore of the former database
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,9 +19,9 @@ import (
 	"keypool/kgs"
 )
 
-// ErrWitness means that the witness of an SQLite database exists and cannot be read. The ledger does not open then, because it could not
-// notice that the database was restored from an older file.
-var ErrWitness = errors.New("cannot read the witness of the database; let the user of this program read and write the file")
+// ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be replaced. The ledger does
+// not open then, because it could not notice that the database was restored from an older file.
+var ErrWitness = errors.New("cannot use the witness of the database; let the user of this program read and write the file")
 
 // witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is replaced by an
 // older file, the witness still has the mark, and the ledger skips ahead as after every other rollback. It does not help if both files
@@ -57,25 +58,26 @@ func (l *Ledger) KeepWitness(path string, log *slog.Logger) {
 	l.witness = &witness{database: path, log: log, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
 
-// openWitness compares the witness with the database under the lock of the database. It skips ahead if the database is older than the
+// openWitness compares the witness with the database under the lock of the database, and writes it after the commit. It skips ahead if the database is older than the
 // witness, and also if the witness is damaged, because the database may then be older.
 func (l *Ledger) openWitness(ctx context.Context) error {
 	w := l.witness
 	if w == nil {
 		return nil
 	}
-	path, problem := w.path(l.Name()), ""
+	w.use(l.Name())
+	path, problem := w.path(), ""
 	err := l.update(ctx, "witness", func(ctx context.Context, t *tx) error {
 		mark, err := readWitness(path, l.Name())
 		switch {
-		case t.last == 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errWitness)):
+		case t.last == 0 && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged)):
 			return nil // the database has issued no numbers
 		case errors.Is(err, fs.ErrNotExist):
 			problem = witnessMissing
 			return nil
-		case errors.Is(err, errWitness):
+		case errors.Is(err, errDamaged):
 			problem = witnessDamaged
-			return t.skipAhead(ctx)
+			return t.skipDamaged(ctx, w)
 		case err != nil:
 			return fmt.Errorf("%w: %w", ErrWitness, err)
 		}
@@ -89,16 +91,20 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
+		w.use("")
 		return err
 	}
 	if problem != "" {
 		w.log.Warn(problem, slog.String("path", path))
 	}
-	w.mu.Lock()
-	w.ledger, w.written, w.due = l.Name(), 0, true
-	w.mu.Unlock()
-	l.keepWitness(ctx, 0, false)
 	return nil
+}
+
+// use begins the use of the witness of a ledger, which has to be written, or ends it if ledger is empty.
+func (w *witness) use(ledger string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ledger, w.written, w.due = ledger, 0, true
 }
 
 // These warnings describe a witness that did not protect the database.
@@ -109,8 +115,24 @@ const (
 		"if the database was restored from a file of this time, codes that were issued since then are issued again"
 )
 
-// path returns the path of the witness of a ledger.
-func (w *witness) path(ledger string) string { return w.database + witnessInfix + ledger }
+// skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change fails, because
+// each further start would skip ahead again. If the process crashes before the commit, the new witness makes the next start skip ahead.
+func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
+	if err := t.skipAhead(ctx); err != nil {
+		return err
+	}
+	next, err := nextIn(ctx, t.Tx)
+	if err == nil {
+		err = w.replace(HighWaterMark{ID: t.last, Next: next})
+	}
+	if err != nil {
+		return fmt.Errorf("%w: replace the damaged file: %w", ErrWitness, err)
+	}
+	return nil
+}
+
+// path returns the path of the file.
+func (w *witness) path() string { return w.database + witnessInfix + w.ledger }
 
 // keepWitness writes the witness if the change has assigned ids up to last and no other write has covered them, or if an earlier write
 // failed. It also writes if ctx has ended, because the change is committed, and the caller uses its numbers.
@@ -137,18 +159,12 @@ func (l *Ledger) writeWitness(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // the transaction only reads
-	mark := HighWaterMark{Next: make(map[int]int64)}
+	var mark HighWaterMark
 	if err := tx.QueryRowContext(ctx, `SELECT last_range FROM kgs_ledger WHERE id = 1`).Scan(&mark.ID); err != nil {
 		return err
 	}
-	spaces, err := collect(ctx, tx, scanSpace, selectSpaces)
-	if err != nil {
+	if mark.Next, err = nextIn(ctx, tx); err != nil {
 		return err
-	}
-	for _, s := range spaces {
-		if s.Next > 0 {
-			mark.Next[s.Length] = s.Next
-		}
 	}
 	if err := l.witness.replace(mark); err != nil {
 		return err
@@ -157,13 +173,16 @@ func (l *Ledger) writeWitness(ctx context.Context) error {
 	return nil
 }
 
-// leaveWitness ends the use of the witness of a ledger that was replaced. The file stays, for a restore of the former database.
-func (l *Ledger) leaveWitness() {
-	if w := l.witness; w != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.ledger = ""
+// nextIn reads the counters that have reserved any number, by code length.
+func nextIn(ctx context.Context, tx *sql.Tx) (next map[int]int64, err error) {
+	spaces, err := collect(ctx, tx, scanSpace, selectSpaces)
+	next = make(map[int]int64)
+	for _, s := range spaces {
+		if s.Next > 0 {
+			next[s.Length] = s.Next
+		}
 	}
+	return next, err
 }
 
 // witnessText is the first line of the file, as JSON. The second line is its CRC-32.
@@ -173,9 +192,9 @@ type witnessText struct {
 	Next   map[int]int64 `json:"next"` // by code length
 }
 
-var errWitness = errors.New("the file is damaged")
+var errDamaged = errors.New("the file is damaged")
 
-// readWitness fails with errWitness if the file has other content than the witness of the ledger.
+// readWitness fails with errDamaged if the file has other content than the witness of the ledger.
 func readWitness(path, ledger string) (HighWaterMark, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -183,14 +202,14 @@ func readWitness(path, ledger string) (HighWaterMark, error) {
 	}
 	first, second, _ := bytes.Cut(text, []byte("\n"))
 	if string(second) != checksum(first) {
-		return HighWaterMark{}, errWitness
+		return HighWaterMark{}, errDamaged
 	}
 	var w witnessText
 	if err := json.Unmarshal(first, &w); err != nil {
-		return HighWaterMark{}, fmt.Errorf("%w: %w", errWitness, err)
+		return HighWaterMark{}, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if w.Ledger != ledger {
-		return HighWaterMark{}, errWitness
+		return HighWaterMark{}, errDamaged
 	}
 	return HighWaterMark{ID: w.LastID, Next: w.Next}, nil
 }
@@ -206,7 +225,7 @@ func (w *witness) replace(mark HighWaterMark) error {
 	if err != nil {
 		return err
 	}
-	path := w.path(w.ledger)
+	path := w.path()
 	draft := path + draftSuffix
 	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // a process was killed before it renamed the file
 		return err

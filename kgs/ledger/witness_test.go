@@ -220,6 +220,28 @@ func TestOpenRefusesUnreadableWitness(t *testing.T) {
 	w.close(t)
 }
 
+// Otherwise each of several starts would skip ahead.
+func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	w.reserve(t, "a", ledger.StateReserved, 1000)
+	unblock := w.obstruct(t)
+	if err := os.Truncate(w.witness(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Open(t.Context(), ledger.Config{}); !errors.Is(err, ledger.ErrWitness) {
+		t.Errorf("Open fails with %v, want ErrWitness", err)
+	}
+	counters, err := w.Counters(t.Context())
+	if err != nil || counters.Reserved() != 1000 || w.skipped > 0 {
+		t.Errorf("%d numbers are reserved (error %v), and %d were skipped", counters.Reserved(), err, w.skipped)
+	}
+	unblock()
+	w = w.reopen(t, "")
+	w.wantWarnings(t, 1, "the witness of the database is damaged")
+	w.close(t)
+}
+
 // obstruct prevents that the witness is written until the caller calls unblock.
 func (w *witnessed) obstruct(t *testing.T) (unblock func()) {
 	t.Helper()

@@ -68,6 +68,10 @@ func Table() []Edit {
 		{"presence", "kgs/ledger/presence.go",
 			"if !announced {",
 			"if true || !announced {"},
+		// A cut of a whole range gives the batch a new id, so that the witness shows it.
+		{"cut-id", "kgs/ledger/reserve.go",
+			"batch.ID = t.nextID()",
+			""},
 		// After a rollback of its database, the ledger skips every number that may have been issued since the older
 		// state.
 		{"skip-ahead", "kgs/ledger/rollback.go",
@@ -79,17 +83,13 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/redispool/filler.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
+		// A witness that is damaged may be newer than the database.
+		{"damaged-witness", "kgs/ledger/witness.go",
+			"return t.skipDamaged(ctx, w)",
+			"return nil"},
 		// After a restore of an older SQLite file, the witness beside the file has the high-water mark.
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
-			""},
-		// A witness that is damaged may be newer than the database.
-		{"damaged-witness", "kgs/ledger/witness.go",
-			"problem = witnessDamaged\n\t\t\treturn t.skipAhead(ctx)",
-			"problem = witnessDamaged\n\t\t\treturn nil"},
-		// A cut of a whole range gives the batch a new id, so that the witness shows it.
-		{"cut-id", "kgs/ledger/reserve.go",
-			"batch.ID = t.nextID()",
 			""},
 		// A client of a Redis Cluster looks for the new master when a master does not reply.
 		{"cluster-reload", "kgs/redispool/client.go",
