@@ -24,6 +24,9 @@ func createBeside(database, path string) (*os.File, error) {
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok && err == nil && os.Geteuid() == 0 {
 		err = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
+	if errors.Is(err, os.ErrPermission) { // some file systems and containers permit no such change; a file of this process is better than none
+		err = nil
+	}
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(path), file.Close())
 	}

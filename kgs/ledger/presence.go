@@ -60,8 +60,7 @@ func (p *Presence) Close() error {
 
 // Bury declares the holders dead that were announced for the SQLite database at path and whose processes have ended. Other holders can
 // then take over their ranges at once, and the next Sweep abandons their batches. Bury returns the number of these holders. After a crash,
-// the next Bury continues. An error that
-// concerns one holder does not prevent that Bury declares the others dead.
+// the next Bury continues. Bury joins the errors that concern one holder, and continues with the other holders.
 func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
