@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -94,11 +95,15 @@ func (h *held) lock(ctx context.Context) error {
 
 func (h *held) unlock() { <-h.recording }
 
-// recordAgain records the batches of earlier epochs in the present epoch of the pool. If this process crashes before that, an audit
-// counts the keys as abandoned with their epoch. After a later crash, Sweep writes them off.
+// recordAgain records the batches of earlier epochs in epoch. If this process crashes before that, an audit
+// counts the keys as abandoned with their epoch. After a later crash, Sweep writes them off. If the pool has begun another epoch in the
+// meantime, the next Sweep records the batches in that epoch.
 func (p *Pool) recordAgain(ctx context.Context, epoch int64) error {
 	for _, b := range p.held.unrecorded(epoch) {
-		if err := p.recordOne(ctx, b, epoch); err != nil {
+		switch err := p.recordOne(ctx, b, epoch); {
+		case errors.Is(err, kgs.ErrFenced), errors.Is(err, kgs.ErrNoEpoch):
+			return nil
+		case err != nil:
 			return fmt.Errorf("record batch %s again: %w", b.name(), err)
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 
+	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/codespace"
 	"keypool/kgs/kgstest"
@@ -16,7 +18,13 @@ import (
 // newHeldBatches returns a pool with two batches of 10 keys that were taken in epoch 1, and a new epoch 2 with 100 other keys.
 func newHeldBatches(t *testing.T) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
 	t.Helper()
-	p, book = newOpenPool(t)
+	return newHeldBatchesIn(t, testenv.Redis(t))
+}
+
+func newHeldBatchesIn(t *testing.T, client redis.UniversalClient) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
+	t.Helper()
+	p, book = newTestPool(t, client, "holder")
+	openEpoch(t, p, 1)
 	mustPush(t, p, testRange(1, 0, 100))
 	batches = []*kgs.Batch{mustTake(t, p, 10), mustTake(t, p, 10)}
 	if err := p.client.FlushDB(t.Context()).Err(); err != nil {
@@ -113,4 +121,23 @@ func TestSettledBatchOfAnEarlierEpochLeavesNoRecord(t *testing.T) {
 	if list, _ := snapshot(t, p); len(list) != 100 {
 		t.Errorf("the list has %d keys, want the 100 of its epoch", len(list))
 	}
+}
+
+// A Redis at its memory limit cannot record a batch again. The batches of dead holders are written off all the same.
+func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
+	t.Parallel()
+	p, book, _ := newHeldBatchesIn(t, openClient(t, testenv.StartRedis(t).Addr))
+	dead := New(p.client, Config{Holder: "dead", Space: p.cfg.Space, Ledger: book})
+	mustTake(t, dead, 10)
+	setMemory := func(limit string) {
+		if err := p.client.ConfigSet(t.Context(), "maxmemory", limit).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setMemory("1")
+	if n, err := p.Sweep(t.Context()); n != 10 || !redis.HasErrorPrefix(err, "OOM") {
+		t.Errorf("Sweep = %d, %v, want 10 keys and the error of Redis", n, err)
+	}
+	setMemory("0")
+	sweep(t, p, 0)
 }

@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,15 +12,39 @@ import (
 )
 
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns
-// how many keys of dead holders it abandoned. Before that, it records the batches again that this
-// holder took in an earlier epoch, so that the audit finds their keys.
+// how many keys of dead holders it abandoned, also if it fails. After that, it records the batches again that this
+// holder took in an earlier epoch, so that the audit finds their keys. This is the last step, because it needs memory:
+// a Redis at its maxmemory limit refuses it, but it still accepts the other steps.
 //
-// Sweep works in three steps. It moves a batch to the write-offs, so that a holder that was only
+// Sweep abandons keys in three steps. It moves a batch to the write-offs, so that a holder that was only
 // frozen cannot settle the batch. It reports the codes to the ledger. Then it deletes the write-off
 // from Redis. After a crash between two steps, the next Sweep of any process continues. It may
 // report codes a second time, which the ledger ignores.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
-	if err := p.withdraw(ctx); err != nil {
+	epoch, fields, err := p.batchesOnRecord(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the batches on record: %w", err)
+	}
+	abandoned, err = p.writeOff(ctx, fields)
+	return abandoned, errors.Join(err, p.recordAgain(ctx, epoch))
+}
+
+// batchesOnRecord returns the epoch of the pool, and <holder>/<batch id> for every batch on record.
+func (p *Pool) batchesOnRecord(ctx context.Context) (epoch int64, fields []string, err error) {
+	reply, err := p.run(ctx, p.scripts.holders).StringSlice()
+	if err != nil {
+		return 0, nil, err
+	}
+	epoch, err = strconv.ParseInt(reply[0], 10, 64)
+	if err != nil {
+		return 0, nil, fmt.Errorf("the epoch %.40q: %w", reply[0], errReplyForm)
+	}
+	return epoch, reply[1:], nil
+}
+
+// writeOff abandons the batches of dead holders among fields, and the other write-offs.
+func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, err error) {
+	if err := p.withdraw(ctx, fields); err != nil {
 		return 0, fmt.Errorf("write off the batches of dead holders: %w", err)
 	}
 	for {
@@ -42,22 +67,10 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	}
 }
 
-// withdraw moves the batches of dead holders to the write-offs. A holder is dead if it has a batch
+// withdraw moves the batches of dead holders among fields to the write-offs. A holder is dead if it has a batch
 // in the pool but is not in the ledger. This is certain because the ledger records a holder before
-// the holder takes keys, and because withdraw reads the pool before the ledger.
-func (p *Pool) withdraw(ctx context.Context) error {
-	reply, err := p.run(ctx, p.scripts.holders).StringSlice()
-	if err != nil {
-		return err
-	}
-	epoch, err := strconv.ParseInt(reply[0], 10, 64)
-	if err != nil {
-		return fmt.Errorf("the epoch %.40q: %w", reply[0], errReplyForm)
-	}
-	if err := p.recordAgain(ctx, epoch); err != nil {
-		return err
-	}
-	fields := reply[1:]
+// the holder takes keys, and because the pool was read before withdraw reads the ledger.
+func (p *Pool) withdraw(ctx context.Context, fields []string) error {
 	alive, err := p.cfg.Ledger.Holders(ctx)
 	if err != nil {
 		return err
