@@ -88,14 +88,15 @@ type Supply interface {
 }
 
 // Reasons why keys are abandoned. They are values of the reason label of
-// kgs_keys_abandoned_total, except for ReasonConflict.
+// kgs_keys_abandoned_total, except for ReasonConflict. The audit counts the keys of ReasonEarlierEpoch as those of ReasonEpoch.
 const (
-	ReasonCrash     = "crash"      // the holder of the keys crashed
-	ReasonEpoch     = "epoch"      // the pool of the keys lost data
-	ReasonLostReply = "lost_reply" // it is unknown whether a link with the key was committed
-	ReasonRollback  = "rollback"   // the ledger skipped the numbers after a rollback of its database
-	ReasonClient    = "client"     // a client program has the keys, and the ledger does not record its links
-	ReasonConflict  = "conflict"   // a link has the code as its alias or random code; only the audit reports this
+	ReasonCrash        = "crash"         // the holder of the keys crashed
+	ReasonEpoch        = "epoch"         // the pool of the keys lost data
+	ReasonEarlierEpoch = "earlier_epoch" // a server took the keys in an earlier epoch and did not use them
+	ReasonLostReply    = "lost_reply"    // it is unknown whether a link with the key was committed
+	ReasonRollback     = "rollback"      // the ledger skipped the numbers after a rollback of its database
+	ReasonClient       = "client"        // a client program has the keys, and the ledger does not record its links
+	ReasonConflict     = "conflict"      // a link has the code as its alias or random code; only the audit reports this
 )
 
 // Names of key sources in metrics and links. The keys of SourcePool and SourceLedger are numbers of

@@ -49,7 +49,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_pages_total", Help: "Times that the dead man's switch paged an operator.",
 		}),
 	}
-	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonLostReply, ReasonRollback, ReasonClient} {
+	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonEarlierEpoch, ReasonLostReply, ReasonRollback, ReasonClient} {
 		m.abandons.WithLabelValues(reason)
 	}
 	return m

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -20,7 +19,6 @@ type held struct {
 	recording chan struct{} // a mutex that respects contexts: a batch is settled or recorded again, not both at once; its capacity is 1
 
 	mu      sync.Mutex
-	epoch   int64 // the newest epoch that the pool reported
 	batches map[int64]*heldBatch
 }
 
@@ -40,49 +38,38 @@ func newHeld() *held {
 func (h *held) add(b *kgs.Batch, epoch int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.epoch = max(h.epoch, epoch)
 	h.batches[b.ID] = &heldBatch{b.ID, b.Codes, epoch, epoch}
 }
 
-func (h *held) remove(id int64) {
+func (h *held) remove(b *heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.batches, id)
+	delete(h.batches, b.id)
 }
 
-// unrecorded returns the batches of epochs before epoch that are not on record in it.
+// unrecorded returns the batches that are not on record in epoch. The epoch of such a batch may have a higher number, if PostgreSQL and
+// Redis both came back from older states.
 func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.epoch = max(h.epoch, epoch)
 	for _, b := range h.batches {
-		if b.recorded < epoch {
+		if b.recorded != epoch {
 			batches = append(batches, b)
 		}
 	}
 	return batches
 }
 
-// record returns the name under which the pool has the batch on record, and whether the batch is of an earlier epoch. The epoch is part
-// of the name of such a batch, because a late Take of that epoch may create a batch with the same id.
-func (h *held) record(id int64) (name string, earlier bool) {
+// find returns a batch, or nil if it is settled.
+func (h *held) find(id int64) *heldBatch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := h.batches[id]
-	if b == nil || b.epoch >= h.epoch {
-		return strconv.FormatInt(id, 10), false
-	}
-	return b.name(), true
+	return h.batches[id]
 }
 
-// name is the name of the record of a batch of an earlier epoch.
+// name is the name of the record of a batch of an earlier epoch. The epoch is part of the name, because a late Take of that epoch may
+// create a batch with the same id.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
-
-func (h *held) has(b *heldBatch) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.batches[b.id] == b
-}
 
 func (h *held) lock(ctx context.Context) error {
 	select {
@@ -115,7 +102,7 @@ func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
 		return err
 	}
 	defer p.held.unlock()
-	if !p.held.has(b) { // settled in the meantime
+	if p.held.find(b.id) == nil { // settled in the meantime
 		return nil
 	}
 	if err := p.run(ctx, p.scripts.record, epoch, p.cfg.Holder, b.name(), strings.Join(b.codes, " ")).Err(); err != nil {

@@ -54,6 +54,17 @@ func wantBatches(t *testing.T, p *Pool, batches ...*kgs.Batch) {
 	}
 }
 
+// wantUnusedCount checks how many keys count as unused keys of an earlier epoch. None of them counts as a key of a pool that lost data.
+func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) {
+	t.Helper()
+	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEarlierEpoch); got != want {
+		t.Errorf("%v keys count as unused keys of an earlier epoch, want %v", got, want)
+	}
+	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEpoch); got != 0 {
+		t.Errorf("%v keys count as keys of a pool that lost data, want none", got)
+	}
+}
+
 // A server uses its batches after the pool began a new epoch, so an audit must find them.
 func TestBatchesOfAnEarlierEpochStayOnRecord(t *testing.T) {
 	t.Parallel()
@@ -73,9 +84,7 @@ func TestBatchesOfAnEarlierEpochStayOnRecord(t *testing.T) {
 	}
 	sweep(t, p, 0)
 	wantBatches(t, p, held[1], now)
-	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEpoch); got != 3 {
-		t.Errorf("%v keys count as abandoned with their epoch, want 3", got)
-	}
+	wantUnusedCount(t, registry, 3)
 	if n := codespace.Count(book.ranges[kgs.ReasonLostReply]); n != 1 {
 		t.Errorf("the ledger has %d lost keys, want 1", n)
 	}
@@ -94,6 +103,8 @@ func TestBatchesOfAnEarlierEpochStayOnRecord(t *testing.T) {
 func TestBatchesOfAnEarlierEpochOfAKilledHolder(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
+	registry := prometheus.NewRegistry()
+	p.cfg.Metrics = kgs.NewMetrics(registry)
 	sweep(t, p, 0)
 	book.alive = []string{"worker"}
 	other := New(p.client, Config{Holder: "worker", Space: p.cfg.Space, Ledger: book})
@@ -107,15 +118,21 @@ func TestBatchesOfAnEarlierEpochOfAKilledHolder(t *testing.T) {
 	if n := codespace.Count(book.ranges[kgs.ReasonCrash]); n != 20 {
 		t.Errorf("the ledger has %d keys of dead holders, want 20", n)
 	}
+	wantUnusedCount(t, registry, 0) // all 20 keys count as those of a dead holder
 }
 
 // A batch that is settled before the holder notices the new epoch leaves no record.
 func TestSettledBatchOfAnEarlierEpochLeavesNoRecord(t *testing.T) {
 	t.Parallel()
 	p, _, held := newHeldBatches(t)
-	if err := p.Settle(t.Context(), held[0], held[0].Codes[:5], nil); err != nil {
-		t.Fatal(err)
+	registry := prometheus.NewRegistry()
+	p.cfg.Metrics = kgs.NewMetrics(registry)
+	for range 2 {
+		if err := p.Settle(t.Context(), held[0], held[0].Codes[:5], nil); err != nil {
+			t.Fatal(err)
+		}
 	}
+	wantUnusedCount(t, registry, 5)
 	sweep(t, p, 0)
 	wantBatches(t, p, held[1])
 	if list, _ := snapshot(t, p); len(list) != 100 {
@@ -140,4 +157,32 @@ func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 	}
 	setMemory("0")
 	sweep(t, p, 0)
+}
+
+// If PostgreSQL and Redis both come back from older states, the next epoch may have a lower number than an epoch that the holder has seen.
+func TestEpochWithLowerNumber(t *testing.T) {
+	t.Parallel()
+	p, _ := newTestPool(t, testenv.Redis(t), "holder")
+	openEpoch(t, p, 7)
+	mustPush(t, p, ledger.Reservation{Range: codespace.Range{Length: 6, Lo: 200, Hi: 300}, ID: 3, Epoch: 7})
+	earlier := mustTake(t, p, 10)
+	if err := p.client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	openEpoch(t, p, 1)
+	mustPush(t, p, testRange(1, 0, 100))
+	now := mustTake(t, p, 10)
+	sweep(t, p, 0)
+	wantBatches(t, p, earlier, now)
+	if err := p.Settle(t.Context(), now, now.Codes[:4], nil); err != nil {
+		t.Fatal(err)
+	}
+	wantBatches(t, p, earlier)
+	if err := p.Settle(t.Context(), earlier, earlier.Codes[:4], nil); err != nil {
+		t.Fatal(err)
+	}
+	wantBatches(t, p)
+	if list, _ := snapshot(t, p); len(list) != 94 {
+		t.Errorf("the list has %d keys, want 90 that were never taken and 4 that were returned", len(list))
+	}
 }

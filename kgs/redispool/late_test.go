@@ -44,30 +44,32 @@ func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
 
 // A Take of an epoch may arrive after the next epoch has begun. The batch that it creates in the
 // new epoch has the same id as a batch of the old epoch. When the holder settles the old batch, the
-// new batch must not change.
+// new batch must not change. If PostgreSQL and Redis both come back from older states, even the numbers of the two epochs may be equal.
 func TestSettleKeepsBatchOfLateTakeInTheNextEpoch(t *testing.T) {
 	t.Parallel()
-	p, _ := newOpenPool(t)
-	mustPush(t, p, testRange(1, 0, 2))
-	b, err := p.Take(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	openEpoch(t, p, 2)
-	r := testRange(2, 2, 4)
-	r.Epoch = 2
-	mustPush(t, p, r)
-	lateTake(t, p, 1, 2)
-	if err := p.Settle(t.Context(), b, b.Codes, nil); err != nil {
-		t.Fatal(err)
-	}
-	got := onRecord(t, p)
-	for _, code := range p.cfg.Space.Codes(r.Range) {
-		if got[code] != 1 {
-			t.Errorf("the pool of epoch 2 holds the code %s %d times, want once", code, got[code])
+	for _, next := range []int64{1, 2} {
+		p, _ := newOpenPool(t)
+		mustPush(t, p, testRange(1, 0, 2))
+		b := mustTake(t, p, 2)
+		if err := p.client.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(got) != 4 {
-		t.Errorf("the pool of epoch 2 holds %d codes, want 4: %v", len(got), got)
+		openEpoch(t, p, next)
+		r := testRange(2, 2, 4)
+		r.Epoch = next
+		mustPush(t, p, r)
+		lateTake(t, p, 1, 2)
+		if err := p.Settle(t.Context(), b, b.Codes, nil); err != nil {
+			t.Fatal(err)
+		}
+		got := onRecord(t, p)
+		for _, code := range p.cfg.Space.Codes(r.Range) {
+			if got[code] != 1 {
+				t.Errorf("the pool of epoch %d holds the code %s %d times, want once", next, code, got[code])
+			}
+		}
+		if len(got) != 4 {
+			t.Errorf("the pool of epoch %d holds %d codes, want 4: %v", next, len(got), got)
+		}
 	}
 }

@@ -167,20 +167,37 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 		return err
 	}
 	defer p.held.unlock()
-	record, earlier := p.held.record(b.ID)
-	back := strings.Join(unused, " ")
-	if earlier {
-		back = ""
+	batch := p.held.find(b.ID)
+	if batch == nil { // already settled
+		return nil
 	}
-	err := p.run(ctx, p.scripts.settle, p.cfg.Holder, record, back, strings.Join(lost, " "), kgs.ReasonLostReply, b.Codes[0]).Err()
-	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: the next epoch abandons this batch
+	abandoned, err := p.settle(ctx, batch, unused, lost)
+	if err != nil {
 		return fmt.Errorf("settle batch %d in the pool: %w", b.ID, err)
 	}
-	p.held.remove(b.ID)
-	if (earlier || err != nil) && p.cfg.Metrics != nil {
-		p.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, int64(len(unused)))
+	p.held.remove(batch)
+	if abandoned && p.cfg.Metrics != nil {
+		p.cfg.Metrics.CountAbandoned(kgs.ReasonEarlierEpoch, int64(len(unused)))
 	}
 	return nil
+}
+
+// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the pool had a record of b in its
+// present epoch and has it no longer, then Sweep has abandoned the whole batch as that of a dead holder, and settle reports false.
+func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) (abandoned bool, err error) {
+	reply, err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.id, strings.Join(unused, " "), strings.Join(lost, " "),
+		kgs.ReasonLostReply, b.codes[0], b.epoch).Int64Slice()
+	if errors.Is(err, kgs.ErrNoEpoch) { // the next epoch abandons this batch
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	found, epoch := reply[0] == 1, reply[1]
+	if found {
+		return b.epoch != epoch, nil
+	}
+	return b.recorded != epoch, nil
 }
 
 // Release ends the use of the pool by this holder. Call it after the last Settle. If the holder did

@@ -113,24 +113,28 @@ return epoch .. ' ' .. blob
 
 // scriptSettle ends a batch. It returns the unused codes to the list, and records the lost codes
 // for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
-// codes, the first code of the batch.
+// codes, the first code of the batch, the epoch in which the batch was taken. The script returns 1 if
+// the batch was on record and 0 otherwise, and then the epoch of the pool.
+//
+// The unused codes of an earlier epoch do not return to the list. The record of such a batch has another name; see held.
 //
 // The script changes nothing in two cases. A batch that is not on record was already settled, or
-// Sweep has moved it to the write-offs. A record that does not begin with the given first code is
+// Sweep has moved it to the write-offs, or a new epoch deleted its record. A record that does not begin with the given first code is
 // another batch: a Take of an earlier epoch arrived late and created it in this epoch under the
 // same id.
 //
 // If the holder crashes before this script, Sweep abandons the whole batch. After this script,
 // Sweep abandons only the lost codes.
 const scriptSettle = scriptGuard + `
-local field, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[4]
+local field, unused, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[3], ARGV[4]
+if tonumber(ARGV[7]) ~= tonumber(epoch) then field, unused = field .. '@' .. ARGV[7], '' end
 local codes, first = redis.call('HGET', batches, field), ARGV[6]
-if not codes then return 0 end
-if string.sub(codes, 1, #first) ~= first then return 0 end
+if not codes then return {0, tonumber(epoch)} end
+if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end
 redis.call('HDEL', batches, field)
-giveBack(ARGV[3])
+giveBack(unused)
 if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) end
-return 1
+return {1, tonumber(epoch)}
 `
 
 // scriptRecord records a batch of an earlier epoch; see held. Arguments: epoch of the pool, holder, name of the record, codes. The script

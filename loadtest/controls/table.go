@@ -101,8 +101,12 @@ func Table() []Edit {
 			"case true:"},
 		// After a new epoch, servers record the batches that they took in the earlier epoch.
 		{"held-batches", "kgs/redispool/held.go",
-			"if b.recorded < epoch {",
-			"if false {"},
+			"range p.held.unrecorded(epoch) {",
+			"range p.held.unrecorded(epoch)[:0] {"},
+		// PostgreSQL and Redis both come back from older states, and the next epoch has a lower number than an earlier one.
+		{"lower-epoch", "kgs/redispool/held.go",
+			"if b.recorded != epoch {",
+			"if b.recorded < epoch {"},
 		// Two workers with different pools open new epochs in reaction to each other. After several such epochs within
 		// a day, a worker waits before it opens another one.
 		{"epoch-backoff", "kgs/redispool/replace.go",
@@ -110,7 +114,7 @@ func Table() []Edit {
 			"if err != nil || true || recent < most {"},
 		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
-			"if not codes then return 0 end\n",
+			"if not codes then return {0, tonumber(epoch)} end\n",
 			"codes = codes or first\n"},
 		// Redis refuses a push from a range that another worker has delivered.
 		{"floor", "kgs/redispool/scripts.go",
@@ -133,7 +137,7 @@ func Table() []Edit {
 			"local isForeign = false\n"},
 		// A holder can settle only the batch that it took, and not another batch with the same id.
 		{"same-batch", "kgs/redispool/scripts.go",
-			"if string.sub(codes, 1, #first) ~= first then return 0 end\n",
+			"if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end\n",
 			""},
 		// If a server repeats a take with the same batch id, it gets the same batch.
 		{"take-id", "kgs/redispool/scripts.go",

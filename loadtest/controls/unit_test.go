@@ -29,6 +29,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"held-batches", "./kgs/redispool", []string{"TestBatchesOfAnEarlierEpochStayOnRecord"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
 		{"list-epoch", "./kgs/ledger", []string{"TestListsHaveTheirOwnEpochs"}},
+		{"lower-epoch", "./kgs/redispool", []string{"TestEpochWithLowerNumber"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"presence", "./kgs/ledger", []string{"TestBuriedHolderLeavesItsRange"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
