@@ -20,6 +20,7 @@ type held struct {
 
 	mu      sync.Mutex
 	batches map[int64]*heldBatch
+	late    []*heldBatch // settled batches that may be recorded again, because the script may still arrive
 }
 
 // heldBatch is one batch.
@@ -28,6 +29,7 @@ type heldBatch struct {
 	codes    []string
 	epoch    int64 // in which the batch was taken
 	recorded int64 // in which the pool has the batch on record
+	unclear  bool  // a call to record the batch failed, and its script may still arrive
 }
 
 func newHeld() *held {
@@ -38,13 +40,31 @@ func newHeld() *held {
 func (h *held) add(b *kgs.Batch, epoch int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.batches[b.ID] = &heldBatch{b.ID, b.Codes, epoch, epoch}
+	h.batches[b.ID] = &heldBatch{id: b.ID, codes: b.Codes, epoch: epoch, recorded: epoch}
 }
 
 func (h *held) remove(b *heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.batches, b.id)
+	if b.unclear {
+		h.late = append(h.late, b)
+	}
+}
+
+// takeLate returns the settled batches that may be recorded again, and forgets them.
+func (h *held) takeLate() []*heldBatch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	late := h.late
+	h.late = nil
+	return late
+}
+
+func (h *held) addLate(batches []*heldBatch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late = append(h.late, batches...)
 }
 
 // unrecorded returns the batches that are not on record in epoch. The epoch of such a batch may have a higher number, if PostgreSQL and
@@ -105,11 +125,26 @@ func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
 	if p.held.find(b.id) == nil { // settled in the meantime
 		return nil
 	}
-	if err := p.run(ctx, p.scripts.record, epoch, p.cfg.Holder, b.name(), strings.Join(b.codes, " ")).Err(); err != nil {
-		return err
-	}
+	err := p.run(ctx, p.scripts.record, epoch, p.cfg.Holder, b.name(), strings.Join(b.codes, " ")).Err()
 	p.held.mu.Lock()
 	defer p.held.mu.Unlock()
+	if err != nil {
+		b.unclear = b.unclear || !errors.Is(err, kgs.ErrFenced) && !errors.Is(err, kgs.ErrNoEpoch)
+		return err
+	}
 	b.recorded = epoch
+	return nil
+}
+
+// settleLate deletes the records of settled batches whose script arrived late. The call that sent the script had failed before the batch
+// was settled. A script that arrives after a new epoch has no effect.
+func (p *Pool) settleLate(ctx context.Context) error {
+	late := p.held.takeLate()
+	for i, b := range late {
+		if _, err := p.settle(ctx, b, nil, nil); err != nil {
+			p.held.addLate(late[i:])
+			return fmt.Errorf("delete the late record of batch %s: %w", b.name(), err)
+		}
+	}
 	return nil
 }

@@ -3,6 +3,7 @@ package redispool
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -185,4 +186,25 @@ func TestEpochWithLowerNumber(t *testing.T) {
 	if list, _ := snapshot(t, p); len(list) != 94 {
 		t.Errorf("the list has %d keys, want 90 that were never taken and 4 that were returned", len(list))
 	}
+}
+
+// The script that records a batch again may arrive after its call failed and after the batch was settled.
+func TestLateRecordOfASettledBatchIsDeleted(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	p, _, held := newHeldBatchesIn(t, openClient(t, server.Addr))
+	server.Pause()
+	if err := p.recordOne(t.Context(), p.held.find(held[0].ID), 2); err == nil {
+		t.Fatal("a Redis that does not answer recorded a batch")
+	}
+	server.Resume()
+	if err := p.Settle(t.Context(), held[0], nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.run(t.Context(), p.scripts.record, 2, p.cfg.Holder, "1@1", strings.Join(held[0].Codes, " ")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantBatches(t, p, held[0])
+	sweep(t, p, 0)
+	wantBatches(t, p, held[1])
 }

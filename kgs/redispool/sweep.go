@@ -26,7 +26,7 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 		return 0, fmt.Errorf("read the batches on record: %w", err)
 	}
 	abandoned, err = p.writeOff(ctx, fields)
-	return abandoned, errors.Join(err, p.recordAgain(ctx, epoch))
+	return abandoned, errors.Join(err, p.settleLate(ctx), p.recordAgain(ctx, epoch))
 }
 
 // batchesOnRecord returns the epoch of the pool, and <holder>/<batch id> for every batch on record.

@@ -103,6 +103,10 @@ func Table() []Edit {
 		{"held-batches", "kgs/redispool/held.go",
 			"range p.held.unrecorded(epoch) {",
 			"range p.held.unrecorded(epoch)[:0] {"},
+		// A batch is settled, and the script that records it again arrives later.
+		{"late-record", "kgs/redispool/held.go",
+			"h.late = append(h.late, b)",
+			"_ = b"},
 		// PostgreSQL and Redis both come back from older states, and the next epoch has a lower number than an earlier one.
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
@@ -155,6 +159,10 @@ func Table() []Edit {
 		{"valid-codes", "kgs/redispool/status.go",
 			"if first < 0 {",
 			"if first < 0 || true {"},
+		// A Redis at its memory limit cannot record batches again. The keys of dead holders are abandoned all the same.
+		{"full-redis", "kgs/redispool/sweep.go",
+			"abandoned, err = p.writeOff(ctx, fields)\n",
+			"if err := p.recordAgain(ctx, epoch); err != nil {\n\t\treturn 0, err\n\t}\n\tabandoned, err = p.writeOff(ctx, fields)\n"},
 		// The dead man's switch raises an alarm when the pool is nearly empty or no keys arrive.
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
