@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -170,10 +171,18 @@ func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
 	return used
 }
 
-// Processor returns the processor time that the running process and its descendants have used.
+// Processor returns the processor time that the process and its descendants have used. It returns an error if the process has ended,
+// because the time of its descendants is then unknown.
 func (p *Process) Processor() (time.Duration, error) {
 	stats, err := Processes()
-	return Family(stats, p.PID()), err
+	if err != nil {
+		return 0, err
+	}
+	runs := func(s procfs.ProcStat) bool { return s.PID == p.PID() && s.State != "Z" }
+	if !slices.ContainsFunc(stats, runs) {
+		return 0, fmt.Errorf("read the processor time of %s: process %d has ended", p.cmd.Path, p.PID())
+	}
+	return Family(stats, p.PID()), nil
 }
 
 // usedTime is like Used. It returns 0 if the process has ended.

@@ -111,3 +111,19 @@ func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
 		t.Errorf("after its children ended the family took %v, want 4s", got)
 	}
 }
+
+// A process that has ended has no processor time, which differs from the time 0.
+func TestProcessorOfEndedProcessIsUnknown(t *testing.T) {
+	t.Parallel()
+	p := start(t, "exec sleep 60")
+	if used, err := p.Processor(); err != nil {
+		t.Errorf("Processor of a running process = %v, %v", used, err)
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if used, err := p.Processor(); err == nil {
+		t.Errorf("Processor of an ended process = %v, want an error", used)
+	}
+}

@@ -128,6 +128,21 @@ const micros = "µs"
 // sum returns the cost that is judged. Redis is the same for all deployments and is not part of it.
 func (c cost) sum() float64 { return c.server + c.coordinator + c.workers }
 
+// since returns the processor time that each part used after the earlier time before. It returns an error if a part used less than
+// nothing: one of its processes has started again.
+func (c cost) since(before cost) (cost, error) {
+	used := cost{c.server - before.server, c.coordinator - before.coordinator, c.workers - before.workers, c.redis - before.redis}
+	if min(used.server, used.coordinator, used.workers, used.redis) < 0 {
+		return cost{}, fmt.Errorf("the processor time decreased from %.0f to %.0f %s, so a process has started again", before, c, micros)
+	}
+	return used, nil
+}
+
+// per returns the cost of one of n creations.
+func (c cost) per(n float64) cost {
+	return cost{c.server / n, c.coordinator / n, c.workers / n, c.redis / n}
+}
+
 // deploy starts a server on a database and a Redis. It distributes the links in shards unless shards is 0.
 func deploy(t *experiment.T, name string, shards int, first *lab.Database, workers []*lab.Database) *deployment {
 	d := &deployment{name: name, redis: lab.Redis(t), nodes: append([]*lab.Database{first}, workers...)}
@@ -165,11 +180,11 @@ func (d *deployment) measure(ctx context.Context, rate float64, length time.Dura
 	if f.Acknowledged == 0 {
 		return 0, fmt.Errorf("no creation was acknowledged: %d were refused, %d have an unknown outcome, %d were not sent", f.Refused, f.Unknown, f.Unsent)
 	}
-	n := float64(f.Acknowledged)
-	d.costs = append(d.costs, cost{
-		server: (after.server - before.server) / n, coordinator: (after.coordinator - before.coordinator) / n,
-		workers: (after.workers - before.workers) / n, redis: (after.redis - before.redis) / n,
-	})
+	used, err := after.since(before)
+	if err != nil {
+		return 0, err
+	}
+	d.costs = append(d.costs, used.per(float64(f.Acknowledged)))
 	return d.costs[len(d.costs)-1].sum(), nil
 }
 

@@ -39,3 +39,16 @@ func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
 		t.Errorf("a cost of 1.51 times that of plain PostgreSQL: %s, want %s", got, report.Failed)
 	}
 }
+
+// The processor time of a process that has started again is no cost.
+func TestCostOfRestartedProcessIsAnError(t *testing.T) {
+	t.Parallel()
+	before := cost{server: 10, coordinator: 20, workers: 30, redis: 40}
+	used, err := cost{server: 30, coordinator: 60, workers: 30, redis: 50}.since(before)
+	if err != nil || used.per(10) != (cost{server: 2, coordinator: 4, redis: 1}) {
+		t.Errorf("cost of one of 10 creations = %+v, %v", used.per(10), err)
+	}
+	if used, err := (cost{server: 30, coordinator: 60, workers: 29, redis: 50}).since(before); err == nil {
+		t.Errorf("cost after a worker started again = %+v, want an error", used)
+	}
+}
