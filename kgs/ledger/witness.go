@@ -196,6 +196,13 @@ var errDamaged = errors.New("the file is damaged")
 
 // readWitness fails with errDamaged if the file has other content than the witness of the ledger.
 func readWitness(path, ledger string) (HighWaterMark, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return HighWaterMark{}, err
+	}
+	if !info.Mode().IsRegular() { // reading a named pipe would block
+		return HighWaterMark{}, errDamaged
+	}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return HighWaterMark{}, err

@@ -179,6 +179,9 @@ func TestWitnessThatCannotBeUsed(t *testing.T) {
 			return errors.Join(err, os.WriteFile(path, bytes.Replace(text, []byte("1000"), []byte("9000"), 1), 0o600))
 		}, "the witness of the database is damaged", true},
 		"empty": {func(path string) error { return os.Truncate(path, 0) }, "the witness of the database is damaged", true},
+		"named pipe": {func(path string) error {
+			return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
+		}, "the witness of the database is damaged", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -214,6 +214,8 @@ func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io
 	select {
 	case <-time.After(token.Freshness):
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
 		return fmt.Errorf("the token %s is revoked, but servers may accept it for up to %v: %w", id, token.Freshness, ctx.Err())
 	}
 	_, err = fmt.Fprintf(out, "revoked %s\n", id)
