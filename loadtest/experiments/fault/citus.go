@@ -105,7 +105,8 @@ func (r *run) create(load *lab.Load, n int64) {
 	}
 }
 
-// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed.
+// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed. One load ends before the
+// next one begins, so the server never gets more than rate creations per second. The figures of availability end before the repair.
 func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()
@@ -118,16 +119,16 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 
 	healthy := r.start(server, rate)
 	r.create(healthy, int64(rate*r.Lasting(citusHealthy).Seconds()))
-	load = r.start(server, rate)
 	r.record.Worker.Before, r.record.Worker.Small = r.stop(healthy).Latency.P999, r.Scale < 1
+	load = r.start(server, rate)
 	r.create(load, citusRate)
 	lose(lost)
 	r.strike(1)
 	began, later := time.Now(), (*lab.Load)(nil)
 	for i := 0; time.Since(began) < citusOutage; i++ {
 		if later == nil && time.Since(began) > time.Second {
-			later = r.start(server, rate)
 			r.serve(load)
+			later = r.start(server, rate)
 		}
 		r.follow(otherNodes, other, elsewhere[i%len(elsewhere)].Code, elsewhere[i%len(elsewhere)].URL)
 		link := on[i%len(on)]
@@ -136,7 +137,9 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 			"GET /%s: status %d, error %v", link.Code, answer.Status, err)
 		lab.Pause(r, 50*time.Millisecond)
 	}
+	r.serve(later)
 	r.record.Worker.Without = later.Figures().Latency.P999
+	r.start(server, rate) // not part of the figures, because the worker is available again
 	mend(lost)
 	back := time.Now()
 	link := on[len(on)-1]
@@ -146,7 +149,6 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	})
 	r.took("recovery time", 10*time.Second, time.Since(back))
 	lab.Pause(r, 5*time.Second) // with keys that were set aside
-	r.serve(later)
 	r.end(server, other)
 }
 
