@@ -147,7 +147,8 @@ func TestRedisPoolSettle(t *testing.T) {
 	p, book := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
 	b := mustTake(t, p, 10)
-	for range 2 { // the second call must change nothing
+	for range 2 { // the second script must change nothing
+		p.held.add(b, 1) // as if the reply to the first script was lost
 		if err := p.Settle(t.Context(), b, b.Codes[4:], b.Codes[:2]); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
