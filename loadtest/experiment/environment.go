@@ -70,12 +70,12 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// foreign returns the share of the processor time between since and p that foreign programs took.
-func (p processors) foreign(since processors) float64 {
-	all := p.all - since.all
+// foreign returns the share of the processor time from the observation earlier to the observation p that foreign programs took.
+func (p processors) foreign(earlier processors) float64 {
+	all := p.all - earlier.all
 	if all <= 0 {
 		return 0
 	}
-	foreign := (p.busy - since.busy) - (p.ours - since.ours)
+	foreign := (p.busy - earlier.busy) - (p.ours - earlier.ours)
 	return min(max(0, foreign/all), 1) // the sums of processor times are not exact
 }

@@ -54,7 +54,7 @@ func Postgres(r T, settings ...string) *Database {
 	return database(r, s, err)
 }
 
-// Standby starts a standby of the PostgreSQL primary, which replicates it.
+// Standby starts a PostgreSQL server that replicates primary.
 func Standby(r T, primary *Database, settings ...string) *Database {
 	s, err := machine.StartStandby(r.Context(), primary.server, settings...)
 	return database(r, s, err)
@@ -142,10 +142,10 @@ func (d *Database) Promote() {
 	must(d.r, machine.Promote(d.r.Context(), d.server), "promote a standby")
 }
 
-// JumpClock sets the clock of the server to the real time plus the duration by, also while the server runs.
+// JumpClock sets the clock of the server to the real time plus offset. The server may be running.
 // ClockedRedis or ClockedPostgres must have started the server.
-func (d *Database) JumpClock(by time.Duration) {
-	must(d.r, d.server.JumpClock(by), "set the clock of a database")
+func (d *Database) JumpClock(offset time.Duration) {
+	must(d.r, d.server.JumpClock(offset), "set the clock of a database")
 }
 
 // Processor returns the processor time that the server and its children have used since its last start. The server must

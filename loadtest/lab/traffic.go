@@ -28,12 +28,12 @@ type Load struct {
 	done     chan struct{}
 }
 
-// Traffic returns a load on a program. The caller starts the load with Start or Run.
-func Traffic(r T, on *Program) *Load {
+// Traffic returns a load on a server. The caller starts the load with Start or Run.
+func Traffic(r T, server *Program) *Load {
 	journal := loadtest.NewJournal()
 	l := &Load{
 		r: r, journal: journal,
-		load: loadtest.NewLoad(on.Client, journal, 0), recorder: loadtest.NewRecorder(),
+		load: loadtest.NewLoad(server.Client, journal, 0), recorder: loadtest.NewRecorder(),
 	}
 	r.Cleanup(l.end)
 	return l

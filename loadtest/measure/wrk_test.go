@@ -114,7 +114,7 @@ func TestPostsScriptSendsEachURLOnce(t *testing.T) {
 
 const rightTally = `{"requests":4000,"micros":2000000,"connect":0,"read":0,"write":0,"timeout":0,"status":0}`
 
-func TestParseTallyRefusesFailedRequests(t *testing.T) {
+func TestParseTallyFailsIfARequestFailed(t *testing.T) {
 	t.Parallel()
 	got, err := parseTally([]byte("Running 2s test\n  4000 requests in 2.00s\n\n"+rightTally+"\n"), false)
 	if err != nil || got.PerSecond() != 2000 {

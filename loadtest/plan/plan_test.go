@@ -32,7 +32,7 @@ func TestSpacesAgreeWithHandCalculation(t *testing.T) {
 		t.Errorf("%d and %d keys", six.Keys, spaces[1].Keys)
 	}
 	// 6 * 56,800,235,584 = 340,801,413,504 bytes = 341 GB.
-	// 64^6 = 2^36 = 68,719,476,736, and 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
+	// For comparison, with the 64 characters of base64url: 64^6 = 2^36 = 68,719,476,736, and 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
 	if six.Bytes != 340_801_413_504 || six.Bytes64 != 412_316_860_416 {
 		t.Errorf("%d and %d bytes", six.Bytes, six.Bytes64)
 	}
@@ -103,7 +103,7 @@ func TestPoolAgreesWithHandCalculation(t *testing.T) {
 		{"20,000,000 keys / 1,000 per second = 20,000 s = 5.56 h", p.RestartRunway / hour, 5.6, 1e-2},
 		{"10 % are 10,000,000 keys", p.PageBelow, 10e6, 1e-12},
 		{"10,000,000 keys / 1,000 per second = 10,000 s = 2.78 h", p.PageRunway / hour, 2.8, 1e-2},
-		{"100,000,000 keys * 8.07 bytes = 0.807 GB; the design rounds up to 0.82", p.RedisBytes / 1e9, 0.82, 2e-2},
+		{"100,000,000 keys * 8.07 bytes = 0.807 GB", p.RedisBytes / 1e9, 0.807, 1e-12},
 		{"8 h * 3,600 s * 1,000 per second / 10 % = 288,000,000 keys", float64(p.NightCapacity), 288e6, 1e-12},
 	} {
 		if !near(tt.got, tt.want, tt.relative) {
@@ -127,9 +127,10 @@ func TestLocalKeysAgreeWithHandCalculation(t *testing.T) {
 		bridge, ratio     float64
 		bridging, without int64
 	}{
-		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s. An outage
-		// of 300 s needs 50 * 300 = 15,000 keys on each server, and a pool of 300,000 / (0.9 - 0.1) = 375,000
-		// keys.
+		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s. An outage of
+		// Redis of 300 s needs 50 * 300 = 15,000 keys on each server. An outage of the worker of 300 s takes 300,000 keys from
+		// the pool. The pool needs them between its low-water mark (0.9 of the capacity) and the level of the signal page
+		// (0.1): 300,000 / (0.9 - 0.1) = 375,000 keys.
 		{"design", 1000, 20, 100, 2, 298.0 / 300, 15_000, 375_000},
 		// 1 per second and server: the smallest batch has 100 keys, and lasts 100 s.
 		{"smallest batch", 20, 20, 100, 100, 200.0 / 300, 300, 7_500},
@@ -166,7 +167,7 @@ func TestDatabaseAgreesWithHandCalculation(t *testing.T) {
 		// 1 * 31,536,000 s = 31,536,000 links; * 126 bytes = 3.97 GB.
 		{"small", small, 31_536_000, 3.973536e9, 1, 1, 1},
 		// 1,000 * 315,360,000 s = 315,360,000,000 links; * 126 bytes = 39.7 TB; a table has at most 35.2 TB.
-		// 1,000 / 10,486 + 100,000 / 20,972 = 4.86 servers.
+		// A server makes 10,486 creations or 20,972 redirects per second: 1,000 / 10,486 + 100,000 / 20,972 = 4.86 servers.
 		{"reference", reference(), 315_360_000_000, 39.73536e12, 2, 128, 5},
 		// 10,486 * 31,536,000 = 330,686,496,000 links; * 126 bytes = 41.7 TB: the size needs two nodes.
 		{"as fast as a node", one, 330_686_496_000, 41.6664984960e12, 2, 128, 1},

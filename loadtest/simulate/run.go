@@ -161,11 +161,11 @@ type conductor struct {
 	sampled time.Duration // time of the next sample
 }
 
-// advance moves the clock to the time at. Creations happen in the middle of a step, and periodic tasks of the
+// advance moves the clock to the time end. Creations happen in the middle of a step, and periodic tasks of the
 // product start at the edge of a step, so the order of creations and tasks is the same in each run. advance
 // returns false if ctx has ended.
-func (c *conductor) advance(ctx context.Context, at time.Duration) bool {
-	for ; c.now < at; c.now += c.run.cfg.Step {
+func (c *conductor) advance(ctx context.Context, end time.Duration) bool {
+	for ; c.now < end; c.now += c.run.cfg.Step {
 		pause(c.run.cfg.Step)
 		for ; len(c.events) > 0 && c.events[0].At <= c.now; c.events = c.events[1:] {
 			if c.events[0].Kind != ServerStarts {

@@ -192,20 +192,20 @@ func claims() []experiment.Claim[record] {
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links }))
 }
 
-// atMost returns a claim about the key sources for which supplied returns how. The claim holds if the
-// median of each key source is at most bound.
-func atMost(how supplied, bound float64, unit string, of func(*found) measure.Series, name, text string) experiment.Claim[record] {
+// atMost returns a claim about the key sources of one kind of supply. The claim holds if the median of each of these key
+// sources is at most bound. The function values returns the series of a key source.
+func atMost(kind supplied, bound float64, unit string, values func(*found) measure.Series, name, text string) experiment.Claim[record] {
 	return experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *record) experiment.Verdict {
 		var worst *found
 		for _, f := range r.found {
-			if f.supplied() == how && len(of(f)) > 0 && (worst == nil || of(f).Median() > of(worst).Median()) {
+			if f.supplied() == kind && len(values(f)) > 0 && (worst == nil || values(f).Median() > values(worst).Median()) {
 				worst = f
 			}
 		}
 		if worst == nil {
 			return experiment.Verdict{}
 		}
-		return experiment.AtMost(bound, of(worst).Median(), "the key source %s has the largest value: %.4g %s", worst.Name, of(worst).Median(), unit)
+		return experiment.AtMost(bound, values(worst).Median(), "the key source %s has the largest value: %.4g %s", worst.Name, values(worst).Median(), unit)
 	}}
 }
 

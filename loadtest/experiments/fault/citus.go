@@ -34,7 +34,7 @@ const (
 	direct      = "statements sent to the new worker"
 )
 
-// citusRows returns the rows in which the links are distributed over a Citus cluster of a coordinator and two workers.
+// citusRows returns the fault rows in which the links are distributed over a Citus cluster of a coordinator and two workers.
 func citusRows() []row {
 	return []row{
 		{
@@ -203,7 +203,7 @@ func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Ent
 		}
 	}
 	if len(on) == 0 || len(elsewhere) == 0 {
-		r.Fatalf("%d links live on the worker and %d elsewhere, so the row proves nothing", len(on), len(elsewhere))
+		r.Fatalf("%d links live on the worker and %d elsewhere, so the fault row proves nothing", len(on), len(elsewhere))
 	}
 	return on, elsewhere
 }

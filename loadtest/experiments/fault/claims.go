@@ -17,7 +17,7 @@ type Record struct {
 	Served    loadtest.Figures // figures of the creations that the availability claim is about
 	Slowest   time.Duration    // latency of the slowest creation
 	Abandoned map[string]int64 // number of keys by reason, from the last audit
-	Worker    workerLatency    // of the row in which a worker of Citus is killed
+	Worker    workerLatency    // of the fault row in which a worker of Citus is killed
 	Visits    visitTotals      // redirects and stored visits of all links that were compared
 
 	seen map[string]observation // the worst observation of each claim, by the name of the claim
@@ -32,7 +32,7 @@ type observation struct {
 // claim is a claim that a row makes. The row records observations under the name of the claim.
 type claim = experiment.Claim[Record]
 
-// The names of claims that controls refute or that several rows make.
+// The names of claims that must fail in a control, or that several fault rows make.
 const (
 	kept      = "no lost link"
 	right     = "no wrong link"
@@ -101,10 +101,10 @@ func availableTo(percent float64) claim {
 	return served(available, fmt.Sprintf("Despite the fault, at least %g %% of the creations are acknowledged.", percent), percent)
 }
 
-// noneFails returns the claim for I5 in a row in which every creation must succeed.
+// noneFails returns the claim for I5 in a fault row in which every creation must succeed.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
-// noRefusals returns the claim for I5 in a row that kills the server itself. Creations fail while the server
+// noRefusals returns the claim for I5 in a fault row that kills the server itself. Creations fail while the server
 // is down. While it runs, it must refuse no creation.
 func noRefusals(text string) claim {
 	c := counted("no refusal by the killed server", "refused creations", text)

@@ -8,7 +8,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// clusterRows returns the rows in which a master of a Redis Cluster is killed.
+// clusterRows returns the fault rows in which a master of a Redis Cluster is killed.
 func clusterRows() []row {
 	return []row{
 		{

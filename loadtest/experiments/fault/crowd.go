@@ -25,7 +25,7 @@ const (
 // crowdMemory is the memory of the control group in row 26.
 const crowdMemory = 128 << 20
 
-// crowdRows returns the rows whose fault is a client with very many connections.
+// crowdRows returns the fault rows in which a client opens very many connections.
 func crowdRows() []row {
 	return []row{
 		{
@@ -88,7 +88,7 @@ func crowded(r *run) {
 	r.figure(connects, float64(asked/100), float64(unanswered), "%d of %d requests got no answer with status 200", unanswered, asked)
 	refused := server.Counter("http_connections_refused_total", "limit", "address")
 	if refused == 0 {
-		r.Fatalf("the server refused no connection, so the row proves nothing")
+		r.Fatalf("the server refused no connection, so the fault row proves nothing")
 	}
 	crowd.stop()
 	r.serve(load)

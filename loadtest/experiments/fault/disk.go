@@ -12,7 +12,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// diskRows returns the rows whose faults concern disks and files.
+// diskRows returns the fault rows in which a disk is full, or backups run during writes.
 func diskRows() []row {
 	full := theLinks(
 		observed("creations refused", "While the disk is full, the server begins to refuse creations."),
@@ -93,10 +93,10 @@ func diskFull(r *run, disk string, server *lab.Program) {
 	r.end(server)
 }
 
-// smallDisk mounts a file system of 16 MB in the given directory and returns its path. The process must be
+// smallDisk mounts a file system of 16 MB in the directory dir and returns its path. The process must be
 // root, at least in its user namespace.
-func smallDisk(r *run, in string) string {
-	disk := filepath.Join(in, "small")
+func smallDisk(r *run, dir string) string {
+	disk := filepath.Join(dir, "small")
 	r.Must(os.Mkdir(disk, 0o700))
 	if err := syscall.Mount("keypool-fault", disk, "tmpfs", 0, "size=16m,mode=1777"); err != nil {
 		r.Fatalf("mount a small disk: %w; run the experiment as root", err)

@@ -8,7 +8,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// dryRows returns the rows in which the worker stops filling the pool.
+// dryRows returns the fault rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
 		observed("restart signalled", "While the pool has less than 20 % of its keys, the server signals `restart` or `page`."),

@@ -21,7 +21,7 @@ const (
 	fixedPart = 4               // one link in fixedPart links is fixed
 )
 
-// editRows returns the rows in which links change while a server or the database is killed.
+// editRows returns the fault rows in which links change while a server or the database is killed.
 func editRows() []row {
 	claims := []claim{
 		counted(kept, "lost or unread links", "Every link of an acknowledged creation can be read through every server, also after a restart."),

@@ -17,7 +17,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// failoverRows returns the rows in which the database continues with older data.
+// failoverRows returns the fault rows in which the database continues with older data.
 func failoverRows() []row {
 	claims := linksOf("later link", "A later link is a link that was acknowledged after the fault.",
 		counted("no code reassigned", "reassigned codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
@@ -157,7 +157,7 @@ func sawNoCodeAgain(r *run, before, after *lab.Load) {
 		}
 	}
 	if forgotten+again == 0 {
-		r.Fatalf("the database has lost no link, so the row proves nothing")
+		r.Fatalf("the database has lost no link, so the fault row proves nothing")
 	}
 	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL%s",
 		forgotten, again, example)

@@ -1,7 +1,7 @@
 // Package fault breaks the programs on purpose while links are created, and checks what users notice.
 //
-// Vocabulary: a row is an experiment that injects one fault. It states how the fault is injected
-// and which claims must hold nevertheless. A control is the same row with programs that lack a
+// Vocabulary: a fault row, in this package also called a row, is an experiment that injects one fault.
+// It states how the fault is injected and which claims must hold nevertheless. A control is the same row with programs that lack a
 // protection, or with other settings. A control names one claim, and this claim must fail. A strike
 // is one injection of the fault. A worker delivers a range when it has pushed all keys of the range
 // to the pool and records this in the ledger.
@@ -18,8 +18,8 @@
 // commands, settings and HTTP interface. Some rows also depend on the inside of the programs:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
-//   - one row reads all keys of the pool in Redis and compares them with the codes of a space;
-//   - some rows read the ranges in the ledger and the number of keys in Redis;
+//   - one fault row reads all keys of the pool in Redis and compares them with the codes of a space;
+//   - some fault rows read the ranges in the ledger and the number of keys in Redis;
 //   - a proxy that drops replies recognises the requests by a word that they contain.
 package fault
 
@@ -33,11 +33,11 @@ import (
 	"keypool/loadtest/report"
 )
 
-// row defines an experiment that injects one fault. A row belongs to the suite nightly unless it names
-// other suites. Its summary describes how the fault is injected.
+// row defines a fault row. It belongs to the suite nightly unless it names other
+// suites. Its summary describes how the fault is injected.
 type row = experiment.Definition[Record]
 
-// Experiments returns the rows as experiments.
+// Experiments returns the fault rows as experiments.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
 	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), clusterRows(), rollbackRows(),
@@ -53,18 +53,18 @@ func Experiments() []*experiment.Experiment {
 	return all
 }
 
-// changeToo returns the suites of a row that belongs to the suite change as well as to nightly.
+// changeToo returns the suites of a fault row that belongs to the suite change as well as to nightly.
 func changeToo() []experiment.Suite {
 	return []experiment.Suite{experiment.Change, experiment.Nightly}
 }
 
-// inject returns the function Run of a row that injects the given fault. The row fails if the fault
+// inject returns the function Run of a fault row that injects the given fault. The row fails if the fault
 // did not happen.
 func inject(fault func(*run)) func(*experiment.T, *Record) {
 	return func(t *experiment.T, record *Record) {
 		fault(&run{T: t, record: record})
 		if record.Strikes == 0 {
-			t.Fatalf("the fault did not happen, so the row proves nothing")
+			t.Fatalf("the fault did not happen, so the fault row proves nothing")
 		}
 	}
 }

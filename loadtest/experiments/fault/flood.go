@@ -24,13 +24,13 @@ const (
 	scanRate    = 10_000                 // requests for random codes per second
 	scanClients = 64                     // requests in progress at the same time
 	followRate  = 200                    // redirects of the other client per second
-	scanSlack   = 2 * time.Millisecond   // a p99 that is greater by this or less counts as equal
+	scanSlack   = 2 * time.Millisecond   // a p99 counts as equal if it is greater by at most this
 	scannerAt   = "198.51.100.1"         // the address of the scanner
 	followerAt  = "192.0.2.1"            // the address of the other client
 	scanWord    = "abcdefghijkmnpqrstuv" // the characters of the random codes
 )
 
-// floodRows returns the row whose fault is a scan for codes.
+// floodRows returns the fault row in which a client scans for codes.
 func floodRows() []row {
 	return []row{{
 		Name: "fault/23", Title: "scan for codes at 10,000 requests per second", Alone: true,
@@ -38,9 +38,9 @@ func floodRows() []row {
 			"scanner sends its requests to another server. The scanner thus uses the same processor time in all rounds, and the rounds can be compared.",
 		Run: inject(scanned), Controls: []experiment.Control{{Settings: []string{"MISS_RATE=1000000", "MISS_BURST=1000000"}, Refutes: scanLimited}},
 		Claims: theLinks(
-			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows. Its other requests get status 429."),
+			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows."),
 			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more, over the p99 while the scanner sends its requests to another server."),
+			timedInMilliseconds(scanSlows, "During the scan, the p99 of the redirects is at most 20 % or 2 ms (whichever is more) above the p99 without the scan, that is, while the scanner sends its requests to another server."),
 		),
 	}}
 }
@@ -74,7 +74,7 @@ func scanned(r *run) {
 		under = append(under, r.round(server, server, codes, length, &found))
 		r.strike(1)
 	}
-	// The server refills the misses of the scanner during all rounds, also during those that scan the other server.
+	// The miss limiter permits further misses during all rounds, also while the scanner sends its requests to the other server.
 	most := 200 + 50*time.Since(began).Seconds() + scanClients // MISS_BURST, MISS_RATE, and the misses that are in progress at the same time
 	r.figure(scanLimited, most, float64(found.missing.Load()), "the scanner sent %.0f requests per second: %d were answered with 404, %d with 429, %d otherwise",
 		float64(found.all())/found.seconds, found.missing.Load(), found.limited.Load(), found.others.Load())
@@ -95,10 +95,10 @@ type answersOf struct {
 
 func (a *answersOf) all() int64 { return a.missing.Load() + a.limited.Load() + a.others.Load() }
 
-// round scans the server scan, and follows links on the server follow, for the given time. It returns the p99 of the
-// redirects, and adds the answers to the scanner to found.
-func (r *run) round(scan, follow *lab.Program, codes []string, length time.Duration, found *answersOf) time.Duration {
-	scanner := loadtest.NewClient(scan.Public, 0)
+// round scans one server for the given time, and meanwhile follows links on a server, which may be the same. It returns the p99
+// of the redirects. It counts the answers that the scanner gets in found.
+func (r *run) round(scanned, followed *lab.Program, codes []string, length time.Duration, found *answersOf) time.Duration {
+	scanner := loadtest.NewClient(scanned.Public, 0)
 	defer scanner.Close()
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -119,7 +119,7 @@ func (r *run) round(scan, follow *lab.Program, codes []string, length time.Durat
 	visits := loadtest.NewRecorder()
 	from := http.Header{"X-Forwarded-For": {followerAt}}
 	loadtest.Pace(r.Context(), loadtest.Schedule{Rate: followRate, Duration: length}, scanClients, visits, func(ctx context.Context) loadtest.State {
-		answer, err := follow.Client.Send(ctx, http.MethodGet, "/"+codes[rand.IntN(len(codes))], from, nil) //nolint:gosec // nothing secret
+		answer, err := followed.Client.Send(ctx, http.MethodGet, "/"+codes[rand.IntN(len(codes))], from, nil) //nolint:gosec // nothing secret
 		if err != nil || answer.Status != http.StatusFound {
 			return loadtest.Refused
 		}

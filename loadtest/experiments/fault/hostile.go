@@ -19,7 +19,7 @@ const (
 	fewCreations = "creations of an address are limited"
 )
 
-// hostileRows returns the rows whose fault is a client that sends requests to do harm.
+// hostileRows returns the fault rows in which a client sends requests to do harm.
 func hostileRows() []row {
 	return []row{
 		{

@@ -31,7 +31,7 @@ const (
 	hugeMemory = 64 << 20         // bytes by which the memory of the server may rise
 )
 
-// malformedRows returns the row whose fault is a client that sends slow, huge and malformed requests.
+// malformedRows returns the fault row in which a client sends slow, huge and malformed requests.
 func malformedRows() []row {
 	return []row{{
 		Name: "fault/24", Title: "slow, huge and malformed requests",

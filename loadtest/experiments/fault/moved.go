@@ -20,7 +20,7 @@ const (
 // movedLimit is the longest time until a server without its files refuses creations and reports that it is not ready.
 const movedLimit = 2 * time.Second
 
-// movedRows returns the row whose fault concerns the files of a database.
+// movedRows returns the fault row in which the files of a database are deleted, moved or replaced.
 func movedRows() []row {
 	return []row{{
 		Name: "fault/31", Title: "SQLite files deleted, moved or replaced under a running server",

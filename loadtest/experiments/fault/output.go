@@ -16,7 +16,7 @@ const (
 	endsInTime = "end after SIGTERM"
 )
 
-// outputRows returns the rows whose fault concerns the standard error of a server.
+// outputRows returns the fault rows in which a server cannot write to its standard error.
 func outputRows() []row {
 	claims := theLinks(
 		observed(stillServes, "The server keeps running, and it answers the requests that cause log lines."),

@@ -15,7 +15,7 @@ const reaped = "connections end"
 // farAddress is the address at which the programs reach PostgreSQL in row 32. The experiment itself uses 127.0.0.1.
 const farAddress = "127.0.0.2"
 
-// partitionRows returns the row in which the network between the servers and PostgreSQL loses all packets.
+// partitionRows returns the fault row in which the network between the servers and PostgreSQL loses all packets.
 func partitionRows() []row {
 	return []row{{
 		Name: "fault/32", Title: "silent network partition between servers and PostgreSQL",

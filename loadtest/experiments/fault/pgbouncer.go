@@ -9,7 +9,7 @@ import (
 // recoveryTime is the claim about the time from the end of an outage to the next creation.
 const recoveryTime = "recovery time"
 
-// poolerRows returns the row in which the connection pooler between the servers and PostgreSQL restarts.
+// poolerRows returns the fault row in which the connection pooler between the servers and PostgreSQL restarts.
 func poolerRows() []row {
 	return []row{{
 		Name: "fault/pgbouncer", Title: "PgBouncer restarts in transaction mode",

@@ -14,7 +14,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// databaseRows returns the rows whose faults concern the database of the links and the ledger.
+// databaseRows returns the fault rows in which the database of the links and the ledger crashes, its reply is lost, its clock jumps, or
+// a program uses it with a wrong key.
 func databaseRows() []row {
 	return []row{
 		{
@@ -117,7 +118,7 @@ func commitReplyLost(r *run) {
 		proxy.Lose(5, keep, commits)
 		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
 		if proxy.Lost() == before {
-			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the row proves nothing", keep)
+			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the fault row proves nothing", keep)
 		}
 	}
 	r.mend(proxy, load)

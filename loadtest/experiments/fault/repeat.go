@@ -25,7 +25,7 @@ const (
 	repeatLimit = 45 * time.Second
 )
 
-// repeatRows returns the rows in which clients repeat creations with an idempotency key until they get an answer.
+// repeatRows returns the fault rows in which clients repeat creations with an idempotency key until they get an answer.
 func repeatRows() []row {
 	claims := []claim{
 		counted(kept, "unanswered keys and lost links", "Every creation is answered in the end, and its link is in the database."),

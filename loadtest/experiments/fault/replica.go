@@ -20,7 +20,7 @@ const (
 	replicaDelay  = 10 * time.Second
 )
 
-// replicaRows returns the row in which replicas of PostgreSQL lag, hang and are killed.
+// replicaRows returns the fault row in which replicas of PostgreSQL lag, hang and are killed.
 func replicaRows() []row {
 	return []row{{
 		Name: "fault/20", Title: "replicas of PostgreSQL lag by 10 s, hang and are killed",
@@ -102,7 +102,7 @@ func (c *replicated) followNewLinks() {
 		}
 	}
 	if now := asked(c.tolerant); now-before < float64(n)/2 {
-		c.Fatalf("the replica was asked for only %v of %d new links, so the row proves nothing", now-before, n)
+		c.Fatalf("the replica was asked for only %v of %d new links, so the fault row proves nothing", now-before, n)
 	}
 	c.figure(justCreated, 0, float64(failed), "%d of %d links did not redirect%s", failed, n, example)
 }

@@ -18,7 +18,7 @@ const (
 	revokeLimit = 10 * time.Second
 )
 
-// revokeRows returns the rows in which tokens are revoked.
+// revokeRows returns the fault rows in which tokens are revoked.
 func revokeRows() []row {
 	claims := []claim{
 		observed(refused401, "Every server that reaches the database refuses a revoked token, also after a restart of the server."),

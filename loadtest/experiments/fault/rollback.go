@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// rollbackRows returns the rows in which Redis continues with older data.
+// rollbackRows returns the fault rows in which Redis continues with older data.
 func rollbackRows() []row {
 	claims := theLinks(
 		observed("new epoch", "The servers and the worker detect that the pool is from an older state, and a new epoch begins."),

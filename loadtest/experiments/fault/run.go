@@ -19,7 +19,7 @@ type run struct {
 	*experiment.T
 	record *Record
 
-	postgres, redis *lab.Database // nil in a row that uses SQLite
+	postgres, redis *lab.Database // nil in a fault row that uses SQLite
 	links           string        // the URL of the database of the links
 	settings        []string      // settings of every program
 	loads           []*lab.Load   // all loads of the row
@@ -41,7 +41,7 @@ func (r *run) databases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r), settings...)
 }
 
-// fastDatabases is like databases, but Redis writes nothing to disk. It suits a row that does not kill
+// fastDatabases is like databases, but Redis writes nothing to disk. It suits a fault row that does not kill
 // Redis.
 func (r *run) fastDatabases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.Redis(r), settings...)
@@ -112,16 +112,16 @@ func (r *run) refills(p *lab.Program) {
 	r.becomes(recovers, "the pool is full", func() bool { return p.Status().Full() })
 }
 
-// traffic prepares a load, which creates links on a server. The links are read back at the end of the row.
-func (r *run) traffic(on *lab.Program) *lab.Load {
-	load := lab.Traffic(r, on)
+// traffic prepares a load, which creates links on a server. The links are read back at the end of the fault row.
+func (r *run) traffic(server *lab.Program) *lab.Load {
+	load := lab.Traffic(r, server)
 	r.loads = append(r.loads, load)
 	return load
 }
 
-// start prepares and starts a load of rate creations per second.
-func (r *run) start(on *lab.Program, rate float64) *lab.Load {
-	load := r.traffic(on)
+// start prepares and starts a load of rate creations per second on a server.
+func (r *run) start(server *lab.Program, rate float64) *lab.Load {
+	load := r.traffic(server)
 	load.Start(rate)
 	return load
 }
@@ -148,8 +148,8 @@ func (r *run) serve(loads ...*lab.Load) {
 }
 
 // audit checks the accounts of the databases that a program uses, and records the result.
-func (r *run) audit(of *lab.Program) lab.Accounts {
-	a := lab.Audit(r, of.Settings...)
+func (r *run) audit(p *lab.Program) lab.Accounts {
+	a := lab.Audit(r, p.Settings...)
 	r.sawAccounts(a)
 	return a
 }

@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// serverRows returns the rows whose fault is the end of a server process.
+// serverRows returns the fault rows in which a server process ends.
 func serverRows() []row {
 	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, each kill of the server costs at most %d keys: three batches of %d keys.", 3*killBatch, killBatch)))
 	stopped := theLinks(

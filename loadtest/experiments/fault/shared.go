@@ -23,7 +23,7 @@ const (
 	sharedPools = 5000 // capacity of each pool, in keys
 )
 
-// sharedRows returns the rows in which another ledger uses the same Redis, one ledger has pools in two Redis databases, or the
+// sharedRows returns the fault rows in which another ledger uses the same Redis, one ledger has pools in two Redis databases, or the
 // values in Redis were altered.
 func sharedRows() []row {
 	paged := []claim{
@@ -61,11 +61,11 @@ func sharedRows() []row {
 	}
 }
 
-// pagesSoon waits until a program signals page, and records how long after the moment since it does.
-func (r *run) pagesSoon(p *lab.Program, since time.Time) {
+// pagesSoon waits until a program signals page, and records how long this takes from the time start.
+func (r *run) pagesSoon(p *lab.Program, start time.Time) {
 	paged := lab.Happens(r, patient, func() bool { return p.Status().State == "page" })
 	r.saw(pages, paged, "the state is %s", p.Status().State)
-	r.took(pageInTime, pageLimit, time.Since(since))
+	r.took(pageInTime, pageLimit, time.Since(start))
 }
 
 // sawSkips records how often the given ledgers have skipped ahead.

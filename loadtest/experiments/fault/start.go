@@ -12,7 +12,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// startRows returns the rows in which several processes start or end at the same moment, and the row that
+// startRows returns the fault rows in which several processes start or end at the same moment, and the fault row that
 // searches the shipped programs for failpoints.
 func startRows() []row {
 	started := []claim{

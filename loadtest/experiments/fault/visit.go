@@ -34,7 +34,7 @@ const (
 	flushLimit = 5 * time.Second
 )
 
-// visitRows returns the rows that compare the visits in the database with the redirects that clients got.
+// visitRows returns the fault rows that compare the visits in the database with the redirects that clients got.
 func visitRows() []row {
 	once := counted(visitsOnce, "surplus visits", "No GET request counts as more than one visit.")
 	lasting := counted(visitsKept, "lost visits", "Each GET request that is answered with a redirect is stored as a visit, also if the server then stops after SIGTERM.")
@@ -142,7 +142,7 @@ func flushReplyLost(r *run) {
 		lab.Pause(r, 2*time.Second+r.Lasting(8*time.Second))
 		v.stop()
 		if proxy.Lost() == before {
-			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the row proves nothing", keep)
+			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the fault row proves nothing", keep)
 		}
 	}
 	proxy.Lose(1, 0, nil)
@@ -180,7 +180,7 @@ func visitsWait(r *run) {
 		fault.begin()
 		lab.Pause(r, flushLimit+visitsFlush+time.Second+r.Lasting(50*time.Second))
 		if answer, _, right := refused(r, server); !right {
-			r.Fatalf("a creation was not refused while PostgreSQL did not answer, so the row proves nothing: %s", answer)
+			r.Fatalf("a creation was not refused while PostgreSQL did not answer, so the fault row proves nothing: %s", answer)
 		}
 		r.strike(1)
 		fault.end()
@@ -219,7 +219,7 @@ func (r *run) sawVisits(v *visitors, due time.Time) comparison {
 	r.Must(err)
 	c := compareVisits(v.links, stored, due)
 	if c.answered == 0 {
-		r.Fatalf("no request was answered with a redirect, so the row proves nothing")
+		r.Fatalf("no request was answered with a redirect, so the fault row proves nothing")
 	}
 	r.record.Visits.add(c.visitTotals)
 	why := fmt.Sprintf("%d redirects were answered, %d requests have an unknown outcome, and %d visits are stored", c.answered, c.unknown, c.stored)

@@ -37,10 +37,10 @@ type visitors struct {
 }
 
 // visitors creates n links on a server.
-func (r *run) visitors(on *lab.Program, n int) *visitors {
-	v := &visitors{r: r, on: on}
+func (r *run) visitors(server *lab.Program, n int) *visitors {
+	v := &visitors{r: r, on: server}
 	for range n {
-		o := on.Client.Create(r.Context(), "https://example.com/visited")
+		o := server.Client.Create(r.Context(), "https://example.com/visited")
 		if o.State != loadtest.Acknowledged {
 			r.Fatalf("a creation failed: %s %s", o.State, o.Detail)
 		}

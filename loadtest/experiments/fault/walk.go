@@ -9,7 +9,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// walkRows returns the row that checks every code of a space.
+// walkRows returns the fault row that checks every code of a space.
 func walkRows() []row {
 	return []row{
 		{

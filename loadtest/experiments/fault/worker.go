@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// workerRows returns the rows whose faults concern workers.
+// workerRows returns the fault rows in which workers are killed, frozen, or started at once.
 func workerRows() []row {
 	return []row{
 		{

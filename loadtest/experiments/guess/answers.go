@@ -50,7 +50,7 @@ func oneAddress(int) string { return "198.51.100.7" }
 
 // try requests the codes until all are requested or ctx ends, and counts the answers. It names the
 // address of each guess in a header, as a reverse proxy does.
-func (a *answers) try(ctx context.Context, target string, codes []string, from func(n int) string) {
+func (a *answers) try(ctx context.Context, target string, codes []string, address func(n int) string) {
 	transport := &http.Transport{MaxIdleConnsPerHost: scanWidth}
 	defer transport.CloseIdleConnections()
 	var mu sync.Mutex
@@ -61,7 +61,7 @@ func (a *answers) try(ctx context.Context, target string, codes []string, from f
 			break
 		}
 		guesses.Go(func() error {
-			status, err := guess(ctx, transport, target+"/"+code, from(n))
+			status, err := guess(ctx, transport, target+"/"+code, address(n))
 			if ctx.Err() != nil {
 				return nil // the end of ctx interrupted the guess
 			}
@@ -74,15 +74,16 @@ func (a *answers) try(ctx context.Context, target string, codes []string, from f
 	_ = guesses.Wait() // the functions return no error
 }
 
-func guess(ctx context.Context, by http.RoundTripper, url, from string) (status int, err error) {
+// guess requests a URL and returns the status of the answer. The header X-Forwarded-For names the address.
+func guess(ctx context.Context, transport http.RoundTripper, url, address string) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return 0, err
 	}
-	req.Header.Set("X-Forwarded-For", from)
-	res, err := by.RoundTrip(req)
+	req.Header.Set("X-Forwarded-For", address)
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,7 @@ const (
 	enoughGuessed = 95 // how many of nextCodes codes must be guessed at least
 )
 
-// Names of claims that a control refutes.
+// Names of claims that must fail in a control.
 const (
 	order       = "codes have the expected order"
 	unpredicted = "codes without order are not guessed"

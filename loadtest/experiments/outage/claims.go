@@ -17,7 +17,7 @@ const (
 	reportedWithin = 0.001           // share of the random codes
 )
 
-// Names of claims that controls refute.
+// Names of claims that must fail in a control.
 const (
 	takeover = "fallback takes over"
 	recovers = "keys come from batches again"

@@ -10,13 +10,13 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Names of claims that controls refute.
+// Names of claims that must fail in a control.
 const (
 	reported = "reported attempts"
 	evenDraw = "characters drawn equally often"
 )
 
-// attemptsAt returns the name of the claim about a level.
+// attemptsAt returns the name of the claim about the attempts while the given share of all codes is in use.
 func attemptsAt(share float64) string {
 	return fmt.Sprintf("attempts with %.4g %% of codes in use", 100*share)
 }
@@ -122,8 +122,8 @@ func showFallback(r *record, e *report.Experiment) {
 		"CODE_LENGTH": fmt.Sprint(r.plan.length), "KEY_SOURCE": "redis-pool; nothing listens at REDIS_URL", "KGS_PERMUTE": "false", "DATABASE_URL": "sqlite:...",
 	}
 	e.Notes = []string{
-		"The database counts the attempts. A trigger records each code that the server tries to insert. For each new link, another trigger " +
-			"removes a link that only fills the space, so f is constant.",
+		"The database counts the attempts. A trigger records each code that the server tries to insert. Before the creations, the experiment " +
+			"inserts links that only fill the space. For each new link, another trigger removes one of these links, so f is constant.",
 		fmt.Sprintf("The number of creations at each level is so large that chance alone causes a difference of more than %.0f %% from the prediction in fewer than one of a thousand runs.", 100*r.plan.tolerance),
 		fmt.Sprintf("The latencies are those of %d clients. Each client waits for an answer before its next creation.", width),
 	}

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	sourcesLength = 3       // characters of a code; a program fills this space in a second
+	sourcesLength = 3       // characters of a code; the experiment fills this small space in a second
 	sourcesSize   = 238_328 // 62^3
 	sourcesPool   = 5_000   // keys in a pool, fewer than the codes that are free at the end
 	sourcesWidth  = 8       // creations at the same time
-	sourcesLinks  = 700     // links that are created with each key source at each share of codes in use
+	sourcesLinks  = 700     // links of each measurement; each key source is measured at each share of codes in use
 	// sourcesExact is the allowed difference of the mean attempts from the prediction, as a share of
 	// the prediction. The mean of 700 geometric variables differs by more in one of a thousand runs.
 	sourcesExact = 0.12
 	highest      = 0.9 // highest share of codes in use
-	sameURL      = 100 // links to one URL, whose codes the key source hash makes
+	sameURL      = 100 // links to the same URL that a server with the key source hash creates
 )
 
 // shares returns the shares of codes in use at which key sources are measured.
@@ -126,9 +126,9 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 	rec.Complete = true
 }
 
-// launch starts a server with each key source. The databases of each server are copies of template, in which links
+// launch starts a server for each key source. The databases of each server are copies of template, in which links
 // have the first n codes. The ledgers do not permute their numbers, so that launch knows which codes they have given out.
-// Permuted numbers would need the same number of attempts. If n is not 0, launch leaves out Snowflake, hash and UUID,
+// This does not affect the result: with permuted numbers, a creation takes the same number of attempts. If n is not 0, launch leaves out Snowflake, hash and UUID,
 // because the size of their spaces is fixed and too large to fill.
 func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
 	for _, s := range sources.Compared() {
@@ -163,8 +163,8 @@ func (r *attemptsRecord) measure(ctx context.Context, source *sources.Running, c
 	})
 }
 
-// count makes n links, up to width of them at the same time. It records how many keys a link takes,
-// as counted by the server.
+// count makes n links, with at most width creations in progress. It records how many keys a link takes, as counted by the
+// server.
 func (r *attemptsRecord) count(source *sources.Running, column string, n, width int, link func(int) error) error {
 	const taken = "kgs_keys_taken_total"
 	before, err := source.Server.TryCounter(taken)
@@ -186,8 +186,8 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 	return err
 }
 
-// giveOut puts a key source into the state in which it has given out the first n codes, which links in its
-// database have. This function depends on the names of the tables and Redis keys of the key sources.
+// giveOut sets the state of a key source as if it had given out the first n codes. Links in the database already have these
+// codes. This function depends on the names of the tables and Redis keys of the key sources.
 func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64) {
 	const ledger = `UPDATE kgs_spaces SET next = $1 WHERE length = 3`
 	switch s.Name {

@@ -27,7 +27,7 @@ const (
 	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
 )
 
-// Names of claims that controls refute.
+// Names of claims that must fail in a control.
 const (
 	alarmOrder = "signals in order"
 	refilled   = "pool refilled"

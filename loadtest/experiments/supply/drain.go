@@ -95,9 +95,9 @@ func (d *run) await(limit time.Duration, what string, at *time.Time, enough func
 	return err
 }
 
-// signalled reports whether an alert with the given state was received at or after the time since.
-func (d *run) signalled(since time.Time, state string) bool {
-	_, came := lab.FirstAlert(d.hook.Alerts(), since, state)
+// signalled reports whether an alert with the given state was received at the time start or later.
+func (d *run) signalled(start time.Time, state string) bool {
+	_, came := lab.FirstAlert(d.hook.Alerts(), start, state)
 	return came
 }
 
