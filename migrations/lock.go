@@ -75,8 +75,9 @@ func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// A migration can take hours, and the server may be configured to end idle transactions. SET LOCAL also ends the snapshot of
-	// the SELECT above, which the transaction keeps until its next statement begins.
+	// A migration can take hours, and the server may be configured to end idle transactions. SET LOCAL has a second use: the
+	// transaction keeps the snapshot of the SELECT until its next statement begins, and CREATE INDEX CONCURRENTLY would wait
+	// for this snapshot.
 	next := `SET LOCAL idle_in_transaction_session_timeout = 0`
 	if !locked {
 		next = `ROLLBACK`

@@ -38,7 +38,7 @@ func TestBlockedDestinationAnswers422(t *testing.T) {
 	page := s.do(t, http.MethodPost, "/shorten", "url="+url.QueryEscape(target), "Content-Type", media.Form, "Accept", "text/html")
 	const wrong = `<p class="error" id="url-error">The link must not lead to a host that the operator of this service blocks</p>`
 	if page.status != http.StatusUnprocessableEntity || !strings.Contains(page.body, wrong) || !strings.Contains(page.body, `value="`+target+`"`) {
-		t.Errorf("the page has status %d and does not show the error at the field:\n%s", page.status, page.body)
+		t.Errorf("the page has status %d; want 422, the error at the field, and the URL in the field:\n%s", page.status, page.body)
 	}
 }
 

@@ -90,9 +90,9 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// TestTicketsWaitLongerForTheOnlyWorkingDatabase makes one database fail. The other one must get
+// TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown makes one database fail. The other one must get
 // the second call of each creation, which has the longer timeout.
-func TestTicketsWaitLongerForTheOnlyWorkingDatabase(t *testing.T) {
+func TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {
 		synctest.Test(t, func(t *testing.T) {

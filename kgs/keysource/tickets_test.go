@@ -180,9 +180,9 @@ func TestTicketsSearchStepIsLimited(t *testing.T) {
 	})
 }
 
-// TestTicketsCrashRepeatsNoNumber checks that a crash skips at most the 32 numbers that are stored ahead
+// TestCrashRepeatsNoTicketNumber checks that a crash skips at most the 32 numbers that are stored ahead
 // and repeats no number.
-func TestTicketsCrashRepeatsNoNumber(t *testing.T) {
+func TestCrashRepeatsNoTicketNumber(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// announce announces a holder and makes it a holder of the ledger with one range of 100 numbers.
+// announce creates the presence of a holder, and reserves a range of 100 numbers for the holder.
 func announce(t *testing.T, l kgstest.LedgerUnderTest, path, holder string) *ledger.Presence {
 	t.Helper()
 	p, err := ledger.Announce(path, holder)
@@ -24,8 +24,8 @@ func announce(t *testing.T, l kgstest.LedgerUnderTest, path, holder string) *led
 	return p
 }
 
-// Each start of a server that is killed again and again takes over the range of the server before it.
-func TestBuriedHolderLeavesItsRange(t *testing.T) {
+// A server is killed and started again several times. After each start, it takes over the range that its predecessor held.
+func TestNextHolderTakesOverRangeOfBuriedHolder(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {

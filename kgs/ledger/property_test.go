@@ -50,8 +50,8 @@ type outcome string
 const (
 	outcomeUsed      outcome = "used"
 	outcomePooled    outcome = "in the pool"
-	outcomeAbandoned outcome = "abandoned with its epoch" // without a row
-	outcomeUnknown   outcome = "abandoned with a row"     // it is unknown whether a link has the number
+	outcomeAbandoned outcome = "abandoned with its epoch, has no row"
+	outcomeUnknown   outcome = "abandoned, has a row" // it is unknown whether a link has the number
 )
 
 // claim is a range that a process uses as its own. The process may have lost the range already.
@@ -60,7 +60,8 @@ type claim struct {
 	ledger.Reservation
 }
 
-// ledgerModel is the state of the processes outside the ledger.
+// ledgerModel is what the test knows without the ledger: the ranges that each process uses as its own, and what became of
+// each number.
 type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest
@@ -174,7 +175,7 @@ func (m *ledgerModel) deliver(rt *rapid.T) {
 	}
 	for _, other := range left {
 		if other.ID < floor {
-			rt.Fatalf("the floor is %d, but range %d is shipping", floor, other.ID)
+			rt.Fatalf("Deliver returned the floor %d, but range %d is below the floor and still shipping", floor, other.ID)
 		}
 	}
 	m.claims[ledger.StateShipping] = left
@@ -253,7 +254,8 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 	}
 }
 
-// abandon abandons the first numbers in the pool, as the sweep of a shared pool does.
+// abandon calls Abandon once or twice for the first consecutive numbers in the pool. The sweep of a pool in Redis calls Abandon
+// for the numbers in the batches of dead holders.
 func (m *ledgerModel) abandon(rt *rapid.T) {
 	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
 	for ; numbers.Lo < codespace.Size(3) && m.outcomes[number{3, numbers.Lo}] != outcomePooled; numbers.Lo++ {

@@ -32,7 +32,8 @@ func status(t *testing.T, rawURL string) error {
 	return err
 }
 
-func TestClientUsesTheCertificatesOfItsURL(t *testing.T) {
+// The parameters of a Redis URL name the files with the certificates and the private key.
+func TestRedisURLNamesTheCertificateFiles(t *testing.T) {
 	t.Parallel()
 	own, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
 	addr := testenv.StartRedisTLS(t, own)

@@ -18,9 +18,9 @@ import (
 	"testing"
 )
 
-// TestEveryControlCompiles fails if the text that an edit replaces is not in its file, or if the
+// TestEditedPackagesOfEachControlCompile fails if the text that an edit replaces is not in its file, or if the
 // result does not compile.
-func TestEveryControlCompiles(t *testing.T) {
+func TestEditedPackagesOfEachControlCompile(t *testing.T) {
 	root := mustRoot(t)
 	source := mustList(t, root)
 	for _, name := range names() {

@@ -33,7 +33,7 @@ func TestUnitTestsNoticeControls(t *testing.T) {
 		{"list-epoch", "./kgs/ledger", []string{"TestListsHaveTheirOwnEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestEpochWithLowerNumber"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
-		{"presence", "./kgs/ledger", []string{"TestBuriedHolderLeavesItsRange"}},
+		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfBuriedHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},

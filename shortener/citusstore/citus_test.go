@@ -177,7 +177,7 @@ func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 }
 
 // The store computes the same hash values and the same parts as Citus.
-func TestCitusAgreesOnParts(t *testing.T) {
+func TestCitusAgreesOnPartsOfTheStore(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
 	s := spread(t, pool, storetest.Plain())
@@ -206,11 +206,12 @@ func TestCitusAgreesOnParts(t *testing.T) {
 	}
 }
 
-func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, of T, want int32) {
+// wantHash checks that Citus returns the same hash of a value as this package.
+func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, value T, want int32) {
 	t.Helper()
 	var got int32
-	if err := pool.QueryRow(t.Context(), query, of).Scan(&got); err != nil || got != want {
-		t.Errorf("%s of %v: Citus returns %d, %v; this package %d", query, of, got, err, want)
+	if err := pool.QueryRow(t.Context(), query, value).Scan(&got); err != nil || got != want {
+		t.Errorf("%s of %v: Citus returns %d, %v; this package %d", query, value, got, err, want)
 	}
 }
 
@@ -235,7 +236,7 @@ func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
 	}
 }
 
-func TestCitusRefusesLinksOfAnotherOrder(t *testing.T) {
+func TestCitusRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 1, "fsync=off"))
 	right, wrong := spread(t, pool, storetest.Plain()), spread(t, pool, storetest.Reversed())

@@ -158,7 +158,7 @@ func wantTaken(t *testing.T, p *Parts, want float64) {
 
 // While a part does not answer, every creation succeeds with a key of the other part. The keys of the part that does not answer are
 // set aside. After the part answers again, creations use these keys. Close returns the rest.
-func TestKeysOfAPartThatDoesNotAnswerAreSetAside(t *testing.T) {
+func TestKeysOfAStorePartThatDoesNotAnswerAreSetAside(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	h.off[0].Store(true)
@@ -180,7 +180,7 @@ func TestKeysOfAPartThatDoesNotAnswerAreSetAside(t *testing.T) {
 
 // If a part is down and the store does not know it yet, a creation whose link was not written uses a key of another part. The
 // metrics count each key once.
-func TestCreationMovesToAnotherPart(t *testing.T) {
+func TestCreationMovesToAnotherPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	var down atomic.Bool
@@ -223,7 +223,7 @@ func TestCreationFailsInsteadOfMovingAfterMoveTimeout(t *testing.T) {
 
 // No other part gets the link if the commit would fail in each part, if the idempotency key belongs to the part, or if the link may
 // be stored.
-func TestCreationStaysInItsPartIfAMoveCannotHelp(t *testing.T) {
+func TestCreationStaysInItsStorePartIfAMoveCannotHelp(t *testing.T) {
 	t.Parallel()
 	once := &shortener.Once{Owner: 1, Key: "key1"} // belongs to the same part as the first key
 	unknown := errors.New("connection reset")
@@ -267,8 +267,9 @@ func TestCreationStaysInItsPartIfAMoveCannotHelp(t *testing.T) {
 	}
 }
 
-// If the outcome of an Insert is unknown, the group commit repeats the Insert with the same code.
-func TestRepeatedInsertStaysInItsPart(t *testing.T) {
+// If the outcome of an Insert is unknown, the group commit repeats the Insert with the same code, in the same part of the
+// store.
+func TestRepeatedInsertKeepsCodeAndStorePart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, keys := startHalves(t)
@@ -302,7 +303,7 @@ func TestCreationDoesNotMoveAfterClose(t *testing.T) {
 }
 
 // A creation with an idempotency key uses a code of the part of this key. If it finds none, it uses another code.
-func TestIdempotencyKeyAndCodeAreInOnePart(t *testing.T) {
+func TestIdempotencyKeyAndCodeAreInOneStorePart(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)
 	for i := range 20 {
@@ -351,7 +352,7 @@ func TestAttemptsOfAHashIncrease(t *testing.T) {
 }
 
 // After Close began, no part accepts links, even while Close still waits for commits.
-func TestCloseClosesAllPartsAtOnce(t *testing.T) {
+func TestCloseClosesAllStorePartsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, _ := startHalves(t)

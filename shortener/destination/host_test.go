@@ -41,7 +41,7 @@ func TestSpellingsOfOneHostAreEqual(t *testing.T) {
 	}
 }
 
-func TestHostsThatNoLinkLeadsToAreRefused(t *testing.T) {
+func TestParseHostRefusesInvalidHosts(t *testing.T) {
 	t.Parallel()
 	for _, spelling := range []string{
 		"", ".", "a..b", "s.example:80", "https://s.example", "s.example/", "s example", "10.0.0.0/8", "user@s.example", "%73.example",
@@ -68,7 +68,7 @@ func TestHostsMatchURLStandard(t *testing.T) {
 		}
 		got := hostOf(spelling)
 		u, err := whatwg.Parse("http://" + spelling)
-		if err != nil { // the last label is a number, but the name is not an IPv4 address
+		if err != nil { // the standard refuses a name whose last label is a number, unless the name is an IPv4 address
 			if got.ip.IsValid() {
 				t.Fatalf("hostOf(%q) = %v; the standard refuses the name: %v", spelling, got, err)
 			}

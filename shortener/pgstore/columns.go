@@ -30,7 +30,7 @@ const (
 	// The next two statements insert a single link (see insertEach).
 	insertOneRanked   = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`
 	insertOneUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`
-	// requireOrder fails with stateDivisionByZero if the links in the database have another order.
+	// requireOrder fails with stateDivisionByZero if the database keeps its links in another order than the store.
 	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
 	// sameOrder is the beginning of a condition, which a fingerprint and a parenthesis complete. The condition is
 	// true if the links in the database have the order with this fingerprint. Without this condition, a process

@@ -84,7 +84,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// insertAll inserts all links. If a code is in use, or if the links in the database have another order, it
+// insertAll inserts all links. If a code is in use, or if the database keeps its links in another order than s, it
 // fails and inserts no link.
 func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
 	tables := s.columnsOf(links)
@@ -122,7 +122,7 @@ func requireRows(tag pgconn.CommandTag) error {
 	return nil
 }
 
-// checkOrder returns ErrOtherOrder if the links in the database have another order.
+// checkOrder returns ErrOtherOrder if the database keeps its links in another order than s.
 func (s *Store) checkOrder(ctx context.Context, db connection) (err error) {
 	var batch pgx.Batch
 	same := true

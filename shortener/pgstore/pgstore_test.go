@@ -28,7 +28,7 @@ func TestStoreFollowsContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.Postgres(t), order) })
 }
 
-func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
+func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Postgres(t)
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))

@@ -161,7 +161,7 @@ func (e engine) pending(t *testing.T) bool {
 }
 
 // If Move moved links into another order than the order on record, no look-up would find them.
-func TestMoveRefusesAnotherOrder(t *testing.T) {
+func TestMoveRefusesOrderThatIsNotOnRecord(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.plantEarlier(t, 10)
 		record(t, e, storetest.Plain())
@@ -262,9 +262,9 @@ func TestDisownMarksLinksInEveryTable(t *testing.T) {
 	})
 }
 
-// Begin and Move change the order, and every link stays the same. After an interrupted Move, Begin can
+// Begin and Move change the order of the links, and every link stays the same. After an interrupted Move, Begin can
 // begin again, also with another order.
-func TestBeginChangesTheOrder(t *testing.T) {
+func TestBeginAndMoveChangeTheOrderOfLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, pageRows+10)
 		record(t, e, storetest.Plain())
@@ -351,9 +351,9 @@ func TestMoveFailsIfRowsDisappear(t *testing.T) {
 	})
 }
 
-// The statements of a program for an older schema, if it still runs, must fail. If they succeeded, its
+// A program of an earlier release may still run after the migration. Its SQL statements must fail. If they succeeded, its
 // links would be lost.
-func TestStatementsOfOlderProgramsFail(t *testing.T) {
+func TestSQLOfEarlierReleasesFails(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		for _, statement := range []string{
 			`INSERT INTO links (code, url, source, created_at, expires_at) VALUES ('a', 'b', 'c', NULL, NULL) ON CONFLICT (code) DO NOTHING`,
@@ -419,9 +419,9 @@ func TestMoveBeginsAgainAfterDisown(t *testing.T) {
 	})
 }
 
-// A store that was opened before the order changed inserts nothing. No look-up would find its rows, so
+// A store that was opened before the order of the links changed inserts nothing. No look-up would find its rows, so
 // that a second link could get the same code.
-func TestStoreOfFormerOrderInsertsNothing(t *testing.T) {
+func TestStoreWithFormerOrderOfLinksInsertsNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		former := e.store(storetest.Plain())

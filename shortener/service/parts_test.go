@@ -38,7 +38,7 @@ func (h *halves) Lookup(ctx context.Context, code string) (shortener.Link, error
 
 // If the part of an alias does not answer, the creation fails, but the service stays ready. If no
 // part answers, a creation fails without drawing a key.
-func TestCreationFailsAtOnceIfItsPartDoesNotAnswer(t *testing.T) {
+func TestCreationFailsAtOnceIfItsStorePartDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	h := &halves{Store: newStore(t)}
 	var drawn int
@@ -62,7 +62,7 @@ func TestCreationFailsAtOnceIfItsPartDoesNotAnswer(t *testing.T) {
 }
 
 // After a look-up in one part has failed, the cache still asks the other part.
-func TestCacheKnowsTheFailuresOfEachPart(t *testing.T) {
+func TestCacheKnowsTheFailuresOfEachStorePart(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	h := &halves{Store: newStore(t)}

@@ -12,7 +12,7 @@ import (
 )
 
 // recordCreations adds a row to the table creations with the codes of the links that were inserted. It returns
-// ErrOtherOrder if the links in the database have another order. Without this check, a process that was suspended
+// ErrOtherOrder if the database keeps its links in another order than s. Without this check, a process that was suspended
 // during a reindex would write rows where no look-up finds them.
 func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {
 	var codes strings.Builder
@@ -75,10 +75,10 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	return links, next, err
 }
 
-// createdCodes returns up to limit codes in the reverse order of their creation. The first code is the one at from,
-// and last is the place of the last code.
-func (s *Store) createdCodes(ctx context.Context, from creation, limit int) (codes []string, last creation, err error) {
-	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, from.id, limit)
+// createdCodes returns up to limit codes in the reverse order of their creation. The first code is the one at the
+// place first, and last is the place of the last code.
+func (s *Store) createdCodes(ctx context.Context, first creation, limit int) (codes []string, last creation, err error) {
+	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, first.id, limit)
 	if err != nil {
 		return nil, creation{}, err
 	}
@@ -89,8 +89,8 @@ func (s *Store) createdCodes(ctx context.Context, from creation, limit int) (cod
 			return nil, creation{}, err
 		}
 		created := strings.Fields(text)
-		if last.id == from.id {
-			created = created[:min(from.n, len(created))]
+		if last.id == first.id {
+			created = created[:min(first.n, len(created))]
 		}
 		for last.n = len(created); last.n > 0; last.n-- {
 			if codes = append(codes, created[last.n-1]); len(codes) == limit {

@@ -109,7 +109,7 @@ func (s *Store) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// checkOrder returns ErrOtherOrder if the links in the database have another order.
+// checkOrder returns ErrOtherOrder if the database keeps its links in another order than s.
 func (s *Store) checkOrder(ctx context.Context, tx *sql.Tx) (err error) {
 	var other bool
 	check := tx.StmtContext(ctx, s.otherOrder.stmt.Load()) //nolint:sqlclosecheck // ends with the transaction

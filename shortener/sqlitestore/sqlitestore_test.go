@@ -25,7 +25,7 @@ func TestStoreFollowsContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.SQLite(t), order) })
 }
 
-func TestStoreRefusesLinksOfAnotherOrder(t *testing.T) {
+func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	storetest.RefusesOtherOrder(t, New(db, storetest.Plain()), New(db, storetest.Reversed()))
@@ -112,7 +112,7 @@ func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestLookupDoesNotWaitForLists looks a link up while lists occupy all connections that they may use.
+// TestLookupDoesNotWaitForLists occupies all connections for scans, so that lists wait. A look-up must not wait for them.
 func TestLookupDoesNotWaitForLists(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
@@ -152,7 +152,8 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 	lists.Wait()
 }
 
-// Newest fails if the row of a code is missing or has another code.
+// Newest reads codes from the table creations. It fails if no link has such a code, or if the row at the rank of the code has
+// another code.
 func TestListRefusesWrongRows(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{

@@ -12,7 +12,7 @@ import (
 	"keypool/internal/promvalue"
 )
 
-func TestApplyAddsPartOnce(t *testing.T) {
+func TestApplyAddsPartOfAFlushOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1,
 			Rows:   []Row{{"a", at(0), 0, Count{2, 1}}, {"b", at(0), 7, Count{Human: 5}}},
@@ -35,7 +35,7 @@ func TestApplyAddsPartOnce(t *testing.T) {
 	})
 }
 
-func TestApplyRefusesPartWithoutItsPredecessor(t *testing.T) {
+func TestApplyRefusesPartOfAFlushWithoutItsPredecessor(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
 		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
@@ -52,7 +52,7 @@ func TestApplyRefusesPartWithoutItsPredecessor(t *testing.T) {
 
 // Several writers add to the same rows at the same time, and repeat each part. The sums must be exact, no
 // transaction may fail because of a deadlock, and no group may exceed MaxValues.
-func TestConcurrentWritersCountEachPartOnce(t *testing.T) {
+func TestConcurrentWritersCountEachPartOfAFlushOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		const writers, parts, codes = 4, 5, 20
 		day := at(0) / hoursPerDay

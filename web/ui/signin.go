@@ -30,8 +30,9 @@ func (u *UI) askSignIn(x *exchange) error {
 	return nil
 }
 
-func (u *UI) sendSignIn(x *exchange, status int, to string, p *reply.Problem) {
-	u.send(x, status, u.pages.signIn, &view{Title: "Sign in", To: local(to, u.Base), Problem: p})
+// sendSignIn answers with the page for signing in. After the sign-in, the browser goes to the page target.
+func (u *UI) sendSignIn(x *exchange, status int, target string, p *reply.Problem) {
+	u.send(x, status, u.pages.signIn, &view{Title: "Sign in", To: local(target, u.Base), Problem: p})
 }
 
 // signIn checks the token of the form and begins a session. A token that is not valid counts as a miss of the address.

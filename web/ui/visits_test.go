@@ -30,7 +30,8 @@ func series() Series {
 	return s
 }
 
-// The bars of a chart are as high as their shares of the highest day, and at least one unit high.
+// The height of a bar is proportional to the visits of its day. The day with the most visits has the full height. A number of
+// visits above 0 is at least one unit high.
 func TestChartBarsAreProportionalToVisits(t *testing.T) {
 	t.Parallel()
 	c := draw(series())

@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// An alert contains the keys and the runway of the pool as the dead man's switch observes them.
-// An unknown value is null.
+// An alert contains the number of keys in the pool and the runway of the pool, as the dead man's switch observes them.
+// The runway is the time until the pool is empty. An unknown value is null.
 func TestAlertEventHasOnlyKnownValues(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

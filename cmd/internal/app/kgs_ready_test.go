@@ -17,8 +17,9 @@ import (
 func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		fills, serves    bool
-		noPool, noLedger error // error of ready if the pool is unknown, and if the ledger is unknown
+		fills, serves bool
+		noPool        error // what ready returns while the pool cannot be read
+		noLedger      error // what ready returns while the ledger cannot be read
 	}{
 		{fills: true, noPool: errPoolUnknown},
 		{serves: true, noLedger: errLedgerUnknown},

@@ -59,8 +59,8 @@ func TestCloseWritesTheLastLines(t *testing.T) {
 	}
 }
 
-// A log that is derived from another one exports its dropped lines, too.
-func TestDerivedLogExportsDroppedLines(t *testing.T) {
+// A logger that With and WithGroup derive from another one exports the counter of dropped lines, too.
+func TestChildLoggerExportsDroppedLineCounter(t *testing.T) {
 	t.Parallel()
 	l := startLines(io.Discard)
 	t.Cleanup(l.close)

@@ -18,7 +18,7 @@ type poolers struct {
 	known map[string]bool // whether there is a pooler, by the address of the database
 }
 
-// adapt makes the connections of cfg prepare no statements if they lead to a pooler. It changes nothing if the URL sets
+// adapt changes cfg so that a connection that leads to a pooler prepares no statements. It changes nothing if the URL sets
 // default_query_exec_mode. Before the first connection to a database, poolers opens one more connection to find out whether
 // there is a pooler. It checks each later connection again, because a failover may put a pooler in front of the database. If
 // the check finds a new pooler, the connection fails, and the next one prepares no statements.
@@ -64,7 +64,7 @@ func (p *poolers) before(ctx context.Context, cfg *pgx.ConnConfig) (bool, error)
 	return pooled, err
 }
 
-// address returns the address of the database, or the first one of several.
+// address returns the address of the database. If the URL names several hosts, it returns the address of the first.
 func address(cfg *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
 }

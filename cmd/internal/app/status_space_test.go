@@ -53,7 +53,8 @@ func poolOf(t *testing.T, keys int64, err error) *poolWatch {
 	return &poolWatch{DeadMan: d}
 }
 
-// The rate at which servers take keys is unknown while the pool cannot be read, so the runway of the space is unknown, too.
+// The runway of the space is the time until all its codes are used. It depends on the rate at which servers take keys. This rate
+// is unknown while the pool cannot be read.
 func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Bool

@@ -99,7 +99,7 @@ func TestFailedProgramExitsWith1(t *testing.T) {
 	}
 }
 
-func TestServingWatchReportsWhenSourceChanged(t *testing.T) {
+func TestServingWatchReturnsTimeOfSourceChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := "batch"
 		w := &servingWatch{from: func() string { return from }}
@@ -178,7 +178,7 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 }
 
 // Package alert does not import package refill but must use the same names of states.
-func TestStateNamesOfAlertsAgree(t *testing.T) {
+func TestAlertAndRefillUseTheSameStateNames(t *testing.T) {
 	t.Parallel()
 	if string(alert.Filling) != string(refill.StateFilling) || string(alert.OK) != string(refill.StateOK) {
 		t.Errorf("package alert names the states %q and %q, package refill %q and %q",

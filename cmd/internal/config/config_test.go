@@ -266,7 +266,7 @@ func TestFlagOverridesEnvironmentWhichOverridesDefault(t *testing.T) {
 	wantRefused(t, err, "CODE_LENGTH", "whole number")
 }
 
-func TestLimitsAreRead(t *testing.T) {
+func TestLimitSettingsAreParsed(t *testing.T) {
 	t.Parallel()
 	s, _, err := read("--anonymous=false", "--anonymous-rate=5/s", "--anonymous-max-age=36h30m", "--miss-rate=1", "--miss-burst=2")
 	if err != nil {
@@ -281,7 +281,7 @@ func TestLimitsAreRead(t *testing.T) {
 	}
 }
 
-func TestHostsAndPagesAreRead(t *testing.T) {
+func TestHostAndPageSettingsAreParsed(t *testing.T) {
 	t.Parallel()
 	s, _, err := read("--own-hosts= go.example, bücher.example,,192.0.2.1 ", "--home-url=https://bücher.example/a",
 		"--not-found-url=https://go.example/404?a=b#c", "--report-url=mailto:abuse@go.example,two@go.example?subject=A%20link", "--block-hosts-file=/etc/hosts.block")

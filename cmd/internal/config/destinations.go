@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// These settings name hosts and pages. Package shortener decides which hosts and URLs are valid, so Complete checks
-// them with the [Rules] of the server.
+// These settings name hosts and pages. Package destination decides which hosts and URLs are valid, and this package does not
+// import it. Therefore [Server.Complete] checks the settings with functions that the server passes in [Rules].
 var (
 	_ encoding.TextUnmarshaler = (*OwnHosts)(nil)
 	_ encoding.TextUnmarshaler = (*PageURL)(nil)
@@ -30,7 +30,7 @@ func (h *OwnHosts) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PageURL is a page that this service refers people to. Anyone can see it.
+// PageURL is a page that this service refers people to. The URL is public, so it must not contain user information.
 type PageURL string
 
 const (

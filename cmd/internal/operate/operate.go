@@ -1,5 +1,5 @@
-// Package operate implements commands for operators: the health check, the deletion of links and
-// the report of an audit.
+// Package operate implements commands for operators: the health check, the deletion of links, and
+// the output of the commands audit and explain.
 package operate
 
 import (

@@ -30,14 +30,15 @@ func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	return err
 }
 
-// column is one account in the text report.
+// column is a column of the text report. For each epoch, it counts the reserved keys, the keys in one place, or the missing
+// keys.
 type column struct {
 	group, name string // heading, in two lines
 	of          func(audit.EpochAccounts) int64
 }
 
-// columns returns a column for the reserved keys and one for each account that has keys in any
-// epoch.
+// columns returns a column for the reserved keys, one for each place that has keys of any epoch, and one for missing keys if
+// there are any.
 func columns(epochs []audit.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
@@ -104,7 +105,7 @@ func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d drawn a second time), %d reserved, %d used (%d linked, %d without a link), %d linked but not settled.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d of them were used already and will be removed), %d reserved, %d used (%d linked, %d without a link), %d linked but not settled.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 
@@ -121,10 +122,11 @@ func linksBySource(links map[string]int64) string {
 	return "Links by source: " + strings.Join(counts, ", ") + ".\n"
 }
 
-// verdict says whether the accounts close. It names the first faults.
+// verdict says whether the accounts close, that is, whether each reserved key is in exactly one place. It names the first
+// faults.
 func verdict(a audit.Accounts) string {
 	if a.FaultTotal() == 0 {
-		return "The accounts close: every key is accounted for.\n"
+		return "The accounts close: every reserved key is in exactly one place.\n"
 	}
 	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", a.FaultTotal())
 	shown := a.Faults[:min(len(a.Faults), shownFaults)]
@@ -138,7 +140,7 @@ func verdict(a audit.Accounts) string {
 	case a.FaultTotal() == int64(len(a.Faults)):
 		return text + fmt.Sprintf("  and %d more; --json lists all\n", more)
 	default:
-		return text + fmt.Sprintf("  and %d more (all: %s); --json lists up to %d of each kind\n", more, faultsByKind(a.FaultCounts), audit.MaxListed)
+		return text + fmt.Sprintf("  and %d more (all faults by kind: %s); --json lists up to %d of each kind\n", more, faultsByKind(a.FaultCounts), audit.MaxListed)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestAuditReportCountsFaultsThatItDoesNotShow(t *testing.T) {
 			"  and 5 more; --json lists all\n"},
 		"more than the audit lists": {
 			audit.Accounts{Faults: listed, FaultCounts: map[audit.FaultKind]int64{audit.FaultMissing: 5000, audit.FaultForeign: 1}},
-			"  and 4981 more (all: 1 foreign, 5000 missing); --json lists up to 1000 of each kind\n"},
+			"  and 4981 more (all faults by kind: 1 foreign, 5000 missing); --json lists up to 1000 of each kind\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestAuditReportOfEmptyDatabaseCloses(t *testing.T) {
   epoch  reserved
   total         0
 No links.
-The accounts close: every key is accounted for.
+The accounts close: every reserved key is in exactly one place.
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -143,10 +143,10 @@ func (s *fixture) pop() string {
 	return code
 }
 
-// waiting returns a code that waits in the pool. The argument is the number of codes before it.
-func (s *fixture) waiting(after int64) string {
+// waiting returns a code that waits in the pool. The argument is the position of the code, counted from 0.
+func (s *fixture) waiting(position int64) string {
 	s.t.Helper()
-	code, err := s.redis.LIndex(s.t.Context(), s.list, after).Result()
+	code, err := s.redis.LIndex(s.t.Context(), s.list, position).Result()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 
 // With another order on record, no request finds a link with a rank. Without an order on record, the audit cannot judge
 // where the rows belong.
-func TestAuditFindsChangedOrder(t *testing.T) {
+func TestAuditFindsChangedOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.exec(`UPDATE link_order SET fingerprint = $1`, codespace.Plain().Fingerprint())
