@@ -53,7 +53,7 @@ func TestComposeServicesWorkTogether(t *testing.T) {
 }
 
 // The pool has three lists. The test kills the master of one list.
-func TestComposeServersCreateLinksWithoutAMasterOfTheCluster(t *testing.T) {
+func TestComposeServersCreateLinksAfterRedisMasterIsKilled(t *testing.T) {
 	p := newProject(t, "deploy/compose/redis-cluster.yml")
 	p.up()
 	p.sharesLinks()

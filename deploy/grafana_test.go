@@ -12,7 +12,7 @@ import (
 
 // The test writes each expression into a recording rule, because promtool checks only rules. A test in
 // cmd/internal/server checks that the programs export the metrics in the expressions.
-func TestDashboardExpressionsParse(t *testing.T) {
+func TestGrafanaDashboardExpressionsAreValid(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("grafana/keypool.json")
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMeterAveragesSteps(t *testing.T) {
+func TestMeterSmoothsRateOfStepwiseCount(t *testing.T) {
 	t.Parallel()
 	m := NewMeter(time.Minute)
 	now := time.Now()
@@ -34,7 +34,7 @@ func TestMeterAveragesSteps(t *testing.T) {
 }
 
 // The rate depends only on the growth within the window, also after a long time without growth.
-func TestWindowForgetsOlderGrowth(t *testing.T) {
+func TestWindowRateIgnoresGrowthBeforeWindow(t *testing.T) {
 	t.Parallel()
 	w := NewWindow(5 * time.Second)
 	now, total := time.Now(), int64(1_000_000)

@@ -154,7 +154,7 @@ func TestSourceHandsOutEachKeyOnce(t *testing.T) {
 	})
 }
 
-func TestSourceKeepsASpareBatch(t *testing.T) {
+func TestSourceKeepsSpareBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -176,7 +176,7 @@ func TestSourceKeepsASpareBatch(t *testing.T) {
 	})
 }
 
-func TestSourceFailsAtOnceWhileTheSupplyIsDown(t *testing.T) {
+func TestSourceFailsAtOnceWhileSupplyIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -236,7 +236,7 @@ func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
 }
 
 // If the supply does not answer, an idle source settles the batch later.
-func TestSourceSettlesABatchLater(t *testing.T) {
+func TestSourceSettlesBatchAfterSupplyRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply, func(c *SourceConfig) { c.Max = 100 })
@@ -256,7 +256,7 @@ func TestSourceSettlesABatchLater(t *testing.T) {
 }
 
 // In this test, the source becomes empty during a refill that hangs but has not failed yet.
-func TestSourceDoesNotWaitForARefillThatHangs(t *testing.T) {
+func TestSourceDoesNotWaitForHungRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -319,7 +319,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 
 // After a stall, many creations arrive at once. The next batch must not be sized by this short
 // burst.
-func TestSourceLimitsTheGrowthOfBatches(t *testing.T) {
+func TestSourceLimitsGrowthOfBatchSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -388,7 +388,7 @@ func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 }
 
 // Close waits for a running call of the supply, and returns the keys of this call.
-func TestCloseReturnsKeysOfCallInProgress(t *testing.T) {
+func TestSourceCloseReturnsKeysOfTakeInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{delay: time.Second}
 		s := newTestSource(t, supply)

@@ -84,7 +84,7 @@ func TestCreateTimesOutAsUnknown(t *testing.T) {
 	}
 }
 
-func TestCreateWithoutAConnectionIsUnsent(t *testing.T) {
+func TestCreateReturnsUnsentWithoutConnection(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

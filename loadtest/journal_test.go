@@ -2,7 +2,7 @@ package loadtest
 
 import "testing"
 
-func TestJournalRefusesASecondOutcome(t *testing.T) {
+func TestJournalRefusesSecondOutcome(t *testing.T) {
 	t.Parallel()
 	journal := NewJournal()
 	entry := journal.Intend()

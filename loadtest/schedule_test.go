@@ -29,7 +29,7 @@ func every(step time.Duration, n int) []time.Duration {
 	return times
 }
 
-func TestScheduleKeepsTheRate(t *testing.T) {
+func TestScheduleSendsRequestsAtGivenRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		intended, actual := record(t.Context(), Schedule{Rate: 100, Duration: time.Second}, func(int) {})
@@ -44,7 +44,7 @@ func TestScheduleKeepsTheRate(t *testing.T) {
 
 // After a stall the schedule sends the missed requests with their original due times, so their latency
 // includes the stall.
-func TestScheduleCatchesUp(t *testing.T) {
+func TestScheduleSendsMissedRequestsAfterStall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const stall = 45 * time.Millisecond

@@ -251,7 +251,7 @@ func TestIndexesOfFormerVersionAreKept(t *testing.T) {
 
 // The start of a server has a time limit of 30 s. The migration must fail earlier, with an error that
 // says what prevents it.
-func TestLockFailureIsReported(t *testing.T) {
+func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		locked, began := &pgconn.PgError{Code: "55P03"}, time.Now()
@@ -281,7 +281,7 @@ func TestMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 
 // From version 9 on, servers use the tables of earlier files during a migration, so each file must
 // follow the rules in online.go.
-func TestFilesDoNotBlockServers(t *testing.T) {
+func TestMigrationFilesDoNotBlockServers(t *testing.T) {
 	t.Parallel()
 	created := regexp.MustCompile(`CREATE TABLE (\w+)`)
 	altered := regexp.MustCompile(`ALTER TABLE (\w+)`)

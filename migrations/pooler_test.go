@@ -15,7 +15,7 @@ import (
 
 // Behind PgBouncer in transaction mode, a lock of a session would stay with a connection that any client may get next.
 // The lock of Exclusive must hold nevertheless.
-func TestLockHoldsBehindPgBouncer(t *testing.T) {
+func TestMigrationLockHoldsBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))
 	open := func() *sql.DB {

@@ -116,7 +116,7 @@ func TestParseExpiryRefusesEmptyText(t *testing.T) {
 	assertInvalid(t, err, "expires_in", "number of seconds")
 }
 
-func TestParseExpiryLiesWithinItsBounds(t *testing.T) {
+func TestParseExpiryReturnsTimeBetweenMinimumAndMaximum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(
@@ -145,7 +145,7 @@ func given(s string) *string {
 
 // MaxAge is the maximum time until the expiry, and also the time until the expiry if the
 // request has none.
-func TestMaxAgeBoundsExpiry(t *testing.T) {
+func TestMaxAgeIsMaximumAndDefaultTimeUntilExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	const maxAge = 48 * time.Hour

@@ -85,7 +85,7 @@ func TestImportRulesAllowReservedNamesForExportedKeys(t *testing.T) {
 }
 
 // Check does not change a link that is expired and deleted and has all details.
-func TestImportRulesKeepEverything(t *testing.T) {
+func TestImportRulesKeepAllMembersOfValidLink(t *testing.T) {
 	t.Parallel()
 	moment := time.Date(2020, 1, 2, 3, 4, 5, 6000, time.UTC)
 	l := Link{
@@ -102,7 +102,7 @@ func TestImportRulesKeepEverything(t *testing.T) {
 }
 
 // The clocks of servers may differ by a day. An expiry may lie far in the future.
-func TestImportRulesAllowSkew(t *testing.T) {
+func TestImportRulesAllowClockSkewOfOneDay(t *testing.T) {
 	t.Parallel()
 	rules := ImportRules{Now: importTime()}
 	created := importTime().Add(24 * time.Hour)

@@ -17,7 +17,7 @@ func digest(r Request) string {
 
 // During an upgrade, a client may repeat a request at a server of another release. So the digest of a request must never
 // change.
-func TestDigestOfARequestIsStable(t *testing.T) {
+func TestRequestDigestNeverChangesBetweenReleases(t *testing.T) {
 	t.Parallel()
 	all := Request{
 		URL: "https://go.dev/?a=1&b=2", Alias: new("docs"), ExpiresAt: new("2030-01-02T03:04:05Z"), ExpiresIn: new("3600"),
@@ -34,7 +34,7 @@ func TestDigestOfARequestIsStable(t *testing.T) {
 }
 
 // The digest depends on the members that a client sends, and not on those that the server adds.
-func TestDigestCoversWhatTheClientSent(t *testing.T) {
+func TestRequestDigestDependsOnlyOnMembersThatClientSends(t *testing.T) {
 	t.Parallel()
 	self, _ := destination.ParseOrigin("https://go.dev")
 	added := map[string]any{"Self": self, "MaxAge": time.Hour, "Owner": int64(1)}

@@ -41,7 +41,7 @@ func TestPagesYieldsEachRowOnce(t *testing.T) {
 
 // If the caller stops early, the sequence must end. It waits for its goroutine, so the goroutine must
 // end too.
-func TestPagesEndsWithTheCaller(t *testing.T) {
+func TestPagesEndsWhenCallerStopsIteration(t *testing.T) {
 	t.Parallel()
 	for range Pages(t.Context(), 2, numbered(1000, 2, nil)) {
 		break

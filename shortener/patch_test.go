@@ -46,7 +46,7 @@ func TestURLChangedAtIgnoresChangesOfOtherMembers(t *testing.T) {
 
 // After an older release changed the URL, the details have no URLChangedAt, and ChangedAt takes its place. A later change of
 // another member must keep this time.
-func TestURLChangedAtOfAnOlderReleaseIsKept(t *testing.T) {
+func TestLaterChangeKeepsTimeOfURLChangeByOlderRelease(t *testing.T) {
 	t.Parallel()
 	text := `{"owner":1,"editable":true,"version":3,"changed_at":"2026-01-02T03:04:05Z","first_url":"https://one.example/"}`
 	details, err := ParseDetails(&text)

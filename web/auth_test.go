@@ -143,7 +143,7 @@ func TestBasicCredentialsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestCreationNeedsScope(t *testing.T) {
+func TestCreationRequiresTokenWithScopeCreate(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	for scopes, want := range map[token.Scopes]int{

@@ -18,7 +18,7 @@ import (
 )
 
 // A bulk request with the maximum number of lines gets all answers, although the store is slow.
-func TestBulkRequestMayTakeLong(t *testing.T) {
+func TestSlowBulkRequestGetsAllAnswers(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		began, lines := time.Now(), 0
@@ -44,7 +44,7 @@ func bulkBody(lines int, more string) string {
 }
 
 // A bulk request with lines that must wait for each other ends after five minutes. The client notices that answers are missing.
-func TestBulkRequestEndsInTime(t *testing.T) {
+func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		began := time.Now()
@@ -110,7 +110,7 @@ func (s *heldStore) Insert(ctx context.Context, links []shortener.Link) ([]short
 }
 
 // If a client ends its side of the connection before all lines of a bulk request are answered, the answer breaks off.
-func TestBulkAnswerBreaksOff(t *testing.T) {
+func TestBulkAnswerBreaksOffIfClientHalfClosesConnection(t *testing.T) {
 	t.Parallel()
 	for protocol, want := range protocols {
 		t.Run(protocol, func(t *testing.T) {
@@ -146,7 +146,7 @@ func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
 }
 
 // A panic fails only its own line. In this test, the look-up of an alias that is taken panics.
-func TestPanicFailsOnlyItsLine(t *testing.T) {
+func TestPanicFailsOnlyOneLineOfBulkRequest(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })
 	s := changedTokenSite(t, func(c *PublicConfig, _ *token.Registry) { c.Service = service })

@@ -15,7 +15,7 @@ import (
 )
 
 // The page shows each path, summary, parameter, status, header, schema, member and example of the description.
-func TestDocsShowWholeDescription(t *testing.T) {
+func TestDocsPageShowsWholeOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	s, doc := newSite(t, nil), document(t)
 	r := s.do(t, http.MethodGet, "/docs", "")
@@ -79,7 +79,7 @@ func TestProseSplitsParagraphsAndCode(t *testing.T) {
 }
 
 // Each link of the page leads to a part of the page or to a path of the service. The page needs no scripts.
-func TestDocsLinksLeadSomewhere(t *testing.T) {
+func TestDocsPageLinksLeadToExistingTargets(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(

@@ -46,7 +46,7 @@ func TestRedirectCachingEndsAtExpiry(t *testing.T) {
 	}
 }
 
-func TestFollowAnswersUnknownAndExpiredCodes(t *testing.T) {
+func TestUnknownCodesAnswer404AndExpiredCodesAnswer410(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, expired("old"))
@@ -104,7 +104,7 @@ func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 }
 
 // The router must not take the paths of the API for a code with a path.
-func TestAPIPathsAnswer405WithTheirMethods(t *testing.T) {
+func TestUnsupportedMethodsOfAPIPathsAnswer405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, allow := range map[string]string{
@@ -121,7 +121,7 @@ func TestAPIPathsAnswer405WithTheirMethods(t *testing.T) {
 	}
 }
 
-func TestUnsupportedMethodsGet405(t *testing.T) {
+func TestUnsupportedMethodsAnswer405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)

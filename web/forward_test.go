@@ -39,7 +39,7 @@ func TestForwardAppendsPartsOfRequest(t *testing.T) {
 	}
 }
 
-func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
+func TestPathAfterCodeIsNotFoundUnlessLinkForwardsPaths(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a?x=1","alias":"with","forward":"query+path","redirect":301}`)
@@ -60,7 +60,7 @@ func TestOnlyLinksThatForwardPathsHavePaths(t *testing.T) {
 }
 
 // The path reaches the link through the router as the client sent it, even if a URL may not contain one of its bytes.
-func TestForwardKeepsUnusualPath(t *testing.T) {
+func TestForwardKeepsPathAsClientSentIt(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a","alias":"with","forward":"query+path"}`)

@@ -67,7 +67,7 @@ func TestTakenAliasIsMiss(t *testing.T) {
 }
 
 // An alias that leads to the same URL is not a miss.
-func TestExistingAliasIsNoMiss(t *testing.T) {
+func TestExistingAliasWithSameURLIsNotMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 1} })
 	s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)

@@ -20,7 +20,7 @@ import (
 
 // A stream may search for longer than a client may take to receive a part. The search may be long before the first link that
 // matches, between two links, and after the last one.
-func TestStreamMaySearchLong(t *testing.T) {
+func TestLongSearchDoesNotInterruptLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
 		store.page, store.links = 1500*time.Millisecond, 1
@@ -37,7 +37,7 @@ func TestStreamMaySearchLong(t *testing.T) {
 }
 
 // If the store fails before the first link is found, the client gets a complete answer, even after a long search.
-func TestStreamThatFailsBeforeItsFirstPartAnswers503(t *testing.T) {
+func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 40)
 		store.page, store.links, store.pages = time.Second, 1, 30
@@ -49,7 +49,7 @@ func TestStreamThatFailsBeforeItsFirstPartAnswers503(t *testing.T) {
 }
 
 // The headers of a stream need no search.
-func TestHEADOfStreamDoesNotSearch(t *testing.T) {
+func TestHEADRequestForLinkStreamDoesNotSearch(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.page = time.Hour
 		began := time.Now()
@@ -61,7 +61,7 @@ func TestHEADOfStreamDoesNotSearch(t *testing.T) {
 }
 
 // A client may receive a stream slowly, but it cannot keep it for ever.
-func TestStreamHasMinimumSpeed(t *testing.T) {
+func TestLinkStreamDisconnectsTooSlowClient(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		const links = 600
 		store.longLinks(t, links)
@@ -115,7 +115,7 @@ func newBrokenSite(t *testing.T) *site {
 }
 
 // A stream that fails in its middle breaks off.
-func TestStreamBreaksOff(t *testing.T) {
+func TestLinkStreamBreaksOffIfStoreFails(t *testing.T) {
 	t.Parallel()
 	for protocol, want := range protocols {
 		t.Run(protocol, func(t *testing.T) {

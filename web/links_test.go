@@ -196,7 +196,7 @@ func TestOwnerDeletesALink(t *testing.T) {
 }
 
 // A link of another token looks like a link that does not exist.
-func TestLinksOfOthersAreHidden(t *testing.T) {
+func TestLinksOfOtherOwnersAreHidden(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
@@ -230,7 +230,7 @@ func TestLinksOfOthersAreHidden(t *testing.T) {
 
 // A request for an alias with the same URL gets the existing link. It must not get an editable link, whose URL may
 // change, or the details of another owner.
-func TestAliasOfAnotherOwnerRevealsNoDetails(t *testing.T) {
+func TestExistingAliasRevealsNoDetailsOfOtherOwner(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
@@ -247,7 +247,7 @@ func TestAliasOfAnotherOwnerRevealsNoDetails(t *testing.T) {
 	}
 }
 
-func TestMembersOfOwnersNeedAToken(t *testing.T) {
+func TestMembersReservedForOwnersRequireToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for _, member := range []string{
@@ -341,7 +341,7 @@ func TestListSelectsAndPagesLinks(t *testing.T) {
 	}
 }
 
-func TestStreamHasAllLinks(t *testing.T) {
+func TestLinkStreamContainsAllLinks(t *testing.T) {
 	t.Parallel()
 	site := newTokenSite(t, client.Limits{})
 	tok, authorization := site.issue(t, token.Token{Name: "docs", Scopes: everyScope})

@@ -71,7 +71,7 @@ func TestUIKeepsRefusedInput(t *testing.T) {
 }
 
 // The list pages by cursor and keeps its filter.
-func TestUIListPagesKeepFilter(t *testing.T) {
+func TestUILinkListKeepsFilterOnEachPage(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)

@@ -88,7 +88,7 @@ func TestUIRefusesForeignForms(t *testing.T) {
 }
 
 // A session is a cookie that scripts and other sites cannot use. It ends with its token.
-func TestUISessionEndsWithItsToken(t *testing.T) {
+func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	created, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes})
@@ -213,7 +213,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 }
 
 // The limit of a token holds for its person, and failed sign-ins count as misses of the address.
-func TestUIAppliesLimits(t *testing.T) {
+func TestUIAppliesRateLimitAndMissLimiter(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	_, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes, Rate: quota.Rate(1)})
@@ -280,7 +280,7 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 }
 
 // The list has the states of the API. If its address lacks the final slash, the redirect to the list keeps the query.
-func TestUIListHasStatesOfAPI(t *testing.T) {
+func TestUIListFiltersByStatesOfAPI(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)

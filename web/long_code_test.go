@@ -10,7 +10,7 @@ import (
 )
 
 // An imported link may have a code of 64 characters. A creation may not.
-func TestLongCodesResolve(t *testing.T) {
+func TestImportedCodesOf64CharactersResolve(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	long := strings.Repeat("Long_code-", 7)[:64]

@@ -140,7 +140,7 @@ null`
 	}
 }
 
-func TestBulkIsRefusedAsAWhole(t *testing.T) {
+func TestInvalidBulkRequestIsRefusedAsWhole(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o, reader := s.owner(t, "docs", everyScope), s.owner(t, "reader", token.ScopeRead)
@@ -196,7 +196,7 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 }
 
 // A token that sends slow requests leaves room for the requests of others.
-func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
+func TestConcurrentBulkRequestsPerTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	slow, other := s.owner(t, "slow", everyScope), s.owner(t, "other", everyScope)
@@ -236,7 +236,7 @@ func TestBulkRequestsOfATokenAreLimited(t *testing.T) {
 }
 
 // Each line counts as one creation against the limit of the token.
-func TestLinesOfABulkRequestAreLimited(t *testing.T) {
+func TestBulkRequestLinesCountAgainstRateLimit(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	_, authorization := s.issue(t, token.Token{Name: "slow", Scopes: everyScope, Rate: 1})

@@ -108,7 +108,7 @@ func TestPageShowsErrorWithoutField(t *testing.T) {
 }
 
 // The page keeps the input when the server does not answer.
-func TestPageKeepsInputWithoutServer(t *testing.T) {
+func TestPageKeepsInputIfServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(

@@ -74,7 +74,7 @@ func TestHealthzReportsDegraded(t *testing.T) {
 }
 
 // A request that its client closed is not an error of the service.
-func TestClosedRequestIsNotAnError(t *testing.T) {
+func TestRequestClosedByClientIsNotLoggedAsError(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())

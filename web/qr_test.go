@@ -65,7 +65,7 @@ func TestQRContainsBaseURL(t *testing.T) {
 	}
 }
 
-func TestQRIsSafeAndCacheable(t *testing.T) {
+func TestQRCodeAnswersHaveSecurityAndCacheHeaders(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	lasting, brief := s.shorten(t, `{"url":"https://go.dev"}`), s.shorten(t, `{"url":"https://go.dev","expires_in":60}`)

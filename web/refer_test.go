@@ -108,7 +108,7 @@ func TestNotFoundURLIsForUnknownCodesOnly(t *testing.T) {
 }
 
 // A scan whose answers are redirects is refused like any other scan.
-func TestNotFoundURLKeepsMissLimiter(t *testing.T) {
+func TestNotFoundURLRedirectsCountAsMisses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) {
 		c.NotFoundURL = "https://example.com/404"
@@ -124,7 +124,7 @@ func TestNotFoundURLKeepsMissLimiter(t *testing.T) {
 	t.Error("the service refused no request of the scan")
 }
 
-func TestPreviewShowsWhereToReport(t *testing.T) {
+func TestPreviewContainsReportURLWithCode(t *testing.T) {
 	t.Parallel()
 	for report, want := range map[string]string{
 		"https://example.com/report":                         "https://example.com/report?code=Ab-_1",
@@ -146,7 +146,7 @@ func TestPreviewShowsWhereToReport(t *testing.T) {
 }
 
 // If a link is created after a browser was redirected to NOT_FOUND_URL, the next request for its code leads to the link.
-func TestNotFoundURLEndsWithCreation(t *testing.T) {
+func TestCreatedLinkReplacesRedirectToNotFoundURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })
 	wantReferral(t, s.do(t, http.MethodGet, "/later", "", "Accept", browserAccept), "https://example.com/404")

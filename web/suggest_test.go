@@ -14,7 +14,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-func TestTakenAliasAnswersSuggestions(t *testing.T) {
+func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for _, alias := range []string{"mine", "mine-2", "mine-4"} {
@@ -54,7 +54,7 @@ func TestTakenAliasAnswers409WithoutSuggestions(t *testing.T) {
 }
 
 // An unknown field of a form is probably a part of a URL that was not encoded.
-func TestUnknownFieldExplainsEncoding(t *testing.T) {
+func TestUnknownFormFieldErrorExplainsURLEncoding(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.do(t, http.MethodPost, "/shorten", "url=https://example.com/?a=1&b=2", "Content-Type", media.Form)
@@ -69,7 +69,7 @@ func TestUnknownFieldExplainsEncoding(t *testing.T) {
 }
 
 // The parameters of the page fill the form. They create no link and are escaped.
-func TestHomeFillsForm(t *testing.T) {
+func TestHomePageParametersFillForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.do(t, http.MethodGet, "/?url=https%3A%2F%2Fgo.dev%2F%3Fa%3D%22%3E%3Cscript%3E&alias=mine&expires_in=24h&unknown=1", "")

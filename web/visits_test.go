@@ -77,7 +77,7 @@ func read[T any](t *testing.T, o owner, path string) T {
 }
 
 // Only a GET request that is answered with a redirect is a visit.
-func TestVisitsCountRedirects(t *testing.T) {
+func TestOnlyGETRequestsAnsweredWithRedirectAreVisits(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o := s.owner(t, "docs", everyScope)
@@ -184,7 +184,7 @@ func TestVisitsAreSentAsCSV(t *testing.T) {
 }
 
 // A token reads only the visits of its own links, unless it has the scope admin.
-func TestVisitsBelongToTheOwner(t *testing.T) {
+func TestTokenReadsOnlyVisitsOfItsOwnLinks(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o, other, admin := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope), s.owner(t, "admin", token.ScopeAdmin)
@@ -235,7 +235,7 @@ func TestBadParametersOfVisitsAreRefused(t *testing.T) {
 	}
 }
 
-func TestVisitsOffAnswers404(t *testing.T) {
+func TestVisitsAnswer404IfCountingIsOff(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
@@ -245,7 +245,7 @@ func TestVisitsOffAnswers404(t *testing.T) {
 }
 
 // While the database does not answer, redirects work, and reads of visits get a 503.
-func TestReadsOfVisitsAnswer503WithoutDatabase(t *testing.T) {
+func TestVisitQueriesAnswer503WhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	if err := errors.Join(db.Read.Close(), db.Write.Close()); err != nil {
@@ -262,7 +262,7 @@ func TestReadsOfVisitsAnswer503WithoutDatabase(t *testing.T) {
 	wantHeader(t, r, "Retry-After", "1")
 }
 
-func TestRedirectAgeIsASetting(t *testing.T) {
+func TestRedirectAgeSetsMaxAgeOfRedirects(t *testing.T) {
 	t.Parallel()
 	for age, want := range map[time.Duration]string{0: "private, max-age=0", time.Hour: "private, max-age=3600"} {
 		s := newSite(t, func(c *PublicConfig) { c.RedirectAge = &age })
@@ -323,7 +323,7 @@ func TestUIShowsVisits(t *testing.T) {
 }
 
 // Queries for visits, and lists, wait for their turn. This includes the pages for people.
-func TestReadsWaitForTheirTurn(t *testing.T) {
+func TestVisitQueriesAndListsWaitForFreeReadSlot(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o := s.owner(t, "docs", everyScope)

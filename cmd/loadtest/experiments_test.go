@@ -92,7 +92,7 @@ func TestInterruptionIsReported(t *testing.T) {
 
 // The system sends SIGPIPE for a broken output and for a broken connection to a server. The broken output ends the
 // run, and the broken connection does not.
-func TestOnlyABrokenOutputEndsTheRun(t *testing.T) {
+func TestBrokenOutputEndsRunButBrokenConnectionDoesNot(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name        string
@@ -146,7 +146,7 @@ func TestCommandLineHidesPasswords(t *testing.T) {
 }
 
 // Every experiment has a unique name, and every suite has experiments.
-func TestExperimentsAreListedOnce(t *testing.T) {
+func TestExperimentNamesAreUniqueAndSuitesAreNotEmpty(t *testing.T) {
 	t.Parallel()
 	names, suites := make(map[string]bool), make(map[experiment.Suite]int)
 	for _, e := range experiments.All() {
@@ -163,7 +163,7 @@ func TestExperimentsAreListedOnce(t *testing.T) {
 	}
 }
 
-func TestSharesCoverAllExperiments(t *testing.T) {
+func TestEachExperimentIsInExactlyOneShare(t *testing.T) {
 	t.Parallel()
 	all := experiments.All()
 	seen := make(map[string]int)

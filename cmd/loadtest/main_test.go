@@ -55,7 +55,7 @@ func startShortener(t *testing.T, forgets, ill bool) string {
 	return server.URL
 }
 
-func TestExitStatus(t *testing.T) {
+func TestCommandsThatCannotStartExitWithStatus2(t *testing.T) {
 	t.Parallel()
 	honest, nothing := startShortener(t, false, false), filepath.Join(t.TempDir(), "nothing")
 	tests := []struct {

@@ -46,7 +46,7 @@ func TestInvalidFlagsOfPlanAreRefused(t *testing.T) {
 	}
 }
 
-func TestPlanAsJSONAndPage(t *testing.T) {
+func TestPlanCommandWritesJSONAndHTMLPage(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "plan.html")
 	var stdout, stderr strings.Builder

@@ -32,7 +32,7 @@ func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 	}
 }
 
-func TestSimulationAsJSONAndPage(t *testing.T) {
+func TestSimulateCommandWritesJSONAndHTMLPage(t *testing.T) {
 	t.Parallel()
 	page := filepath.Join(t.TempDir(), "simulation.html")
 	var stdout, stderr strings.Builder

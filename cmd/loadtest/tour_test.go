@@ -42,7 +42,7 @@ func readDoc(t *testing.T, file string) string {
 }
 
 // Each question links to exactly one Go file. Each link leads to a file and a heading that exist.
-func TestTourLinksExist(t *testing.T) {
+func TestLinksInTourDocumentLeadToExistingFiles(t *testing.T) {
 	t.Parallel()
 	all := questions(t)
 	if len(all) != 10 {
@@ -77,7 +77,7 @@ func checkLink(t *testing.T, number int, file, anchor string) {
 
 // Each command of the tour runs. In place of a command that takes minutes, the test lists the
 // experiments of the command, which fails if a name is unknown.
-func TestTourCommandsRun(t *testing.T) {
+func TestCommandsInTourDocumentSucceed(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "links.db")
 	shortener := func(args ...string) (int, string) {

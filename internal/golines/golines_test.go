@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLinesLeavesOutCommentsAndBlankLines(t *testing.T) {
+func TestLineCountExcludesCommentsAndBlankLines(t *testing.T) {
 	t.Parallel()
 	const text = "// Package a.\npackage a\n\n/* two\nlines */\nvar x = 1 // one\nconst s = `a\n\nb`\n\nfunc f() {\n}\n"
 	if n, err := Lines([]byte(text)); n != 7 || err != nil {
@@ -17,7 +17,7 @@ func TestLinesLeavesOutCommentsAndBlankLines(t *testing.T) {
 	}
 }
 
-func TestCountLeavesOutTestsAndRefusesPatternsWithoutFiles(t *testing.T) {
+func TestCountExcludesTestFilesAndRefusesPatternsWithoutFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.go": "package a\n", "b.go": "package a\nvar x int\n", "a_test.go": "package a\nvar y int\n"} {

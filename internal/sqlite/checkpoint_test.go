@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestCloseOmitsAnErrorThatALaterCheckpointResolved closes a database after one failed checkpoint, as after the
+// TestCloseReturnsNoErrorIfLaterCheckpointSucceeded closes a database after one failed checkpoint, as after the
 // disk was full. The checkpoint in Close succeeds, so Close must return no error.
-func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
+func TestCloseReturnsNoErrorIfLaterCheckpointSucceeded(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
@@ -23,9 +23,9 @@ func TestCloseOmitsAnErrorThatALaterCheckpointResolved(t *testing.T) {
 	}
 }
 
-// TestLogLeavesSpaceOnSmallDisk gives the checkpointer a small number of free pages and writes many times as many pages. The
+// TestCheckpointerRestartsWALBeforeDiskIsFull gives the checkpointer a small number of free pages and writes many times as many pages. The
 // checkpointer must restart the log before it fills this space.
-func TestLogLeavesSpaceOnSmallDisk(t *testing.T) {
+func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 	t.Parallel()
 	const free = 1000 // pages
 	path := filepath.Join(t.TempDir(), "test.db")

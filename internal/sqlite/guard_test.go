@@ -11,7 +11,7 @@ import (
 
 // While a file of a database is not at its path, no commit and no ping may succeed, and no connection may be opened. When
 // the file is back, the database must work again.
-func TestNoCommitWithoutTheFiles(t *testing.T) {
+func TestNoCommitSucceedsWhileDatabaseFileIsMissing(t *testing.T) {
 	t.Parallel()
 	for name, suffix := range map[string]string{"file": "", "log": "-wal", "index of the log": "-shm"} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func replaced(path, kept string) error {
 
 // A connection ends when the context of its transaction ends. SQLite must keep the log even if all connections that
 // ran statements have ended.
-func TestLogStaysWhileTheDatabaseIsOpen(t *testing.T) {
+func TestWALIsKeptWhileDatabaseIsOpen(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data.db")
 	db := open(t, path)
@@ -81,7 +81,7 @@ func TestLogStaysWhileTheDatabaseIsOpen(t *testing.T) {
 }
 
 // Close must not delete the log of another database at the same path.
-func TestCloseLeavesTheFilesOfAnotherDatabase(t *testing.T) {
+func TestCloseKeepsWALOfNewDatabaseAtSamePath(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	path := filepath.Join(dir, "data.db")

@@ -11,7 +11,7 @@ import (
 // StartedClient exports connect to the tests in package testenv_test.
 func StartedClient(t testing.TB, s *Server) *redis.Client { return connect(t, s.URL) }
 
-func TestClaimLeavesForeignDataAlone(t *testing.T) {
+func TestClaimSkipsRedisDatabasesWithForeignData(t *testing.T) {
 	t.Parallel()
 	server := StartRedis(t, "--databases", "3")
 	registry := connect(t, server.URL)

@@ -146,7 +146,7 @@ func noErrors[T any](all []T) iter.Seq2[T, error] {
 	}
 }
 
-func TestAuditClosesTheAccounts(t *testing.T) {
+func TestAuditCountsNumbersInEachPlace(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newFixture(t, l)
 		got, err := s.audit(t)
@@ -296,7 +296,7 @@ func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 
 // In each pass, a different key is between two places. These keys are not faults. OnTheMove
 // counts the keys of the last pass.
-func TestAuditCountsKeysOnTheMove(t *testing.T) {
+func TestAuditCountsKeysThatMoveDuringLastPass(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	passes := 0
@@ -313,7 +313,7 @@ func TestAuditCountsKeysOnTheMove(t *testing.T) {
 }
 
 // With a wrong pool or without a pool, all keys of the ledger's pool would be missing.
-func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
+func TestAuditFailsIfPoolDoesNotBelongToLedger(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fixture){
 		"no pool":                    func(s *fixture) { s.noPool = true },
@@ -333,7 +333,7 @@ func TestAuditRequiresThePoolOfTheLedger(t *testing.T) {
 
 // A row that the store does not find by its code does not count as a link, even if its code has a
 // number.
-func TestAuditFindsMisplacedRows(t *testing.T) {
+func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newFixture(t, l)
 		before, err := s.audit(t)

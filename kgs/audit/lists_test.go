@@ -8,7 +8,7 @@ import (
 
 // The first epoch of a further list abandons no keys, so a number below it that is in no place is missing. A
 // later epoch of any list may have lost it.
-func TestFirstEpochOfAListEndsNoEpoch(t *testing.T) {
+func TestFirstEpochOfFurtherListAbandonsNoKeys(t *testing.T) {
 	t.Parallel()
 	at := func(epoch int64, list int, next int64) ledger.Boundary {
 		return ledger.Boundary{Epoch: ledger.Epoch{Number: epoch}, List: list, Length: 6, Next: next}

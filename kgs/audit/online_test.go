@@ -251,7 +251,7 @@ func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 // At any moment, an audit finds that the accounts close, or fails because it cannot read the
 // pool of the present epoch. It never reports a fault. As a control, some single passes must
 // find faults.
-func TestAuditClosesWhileKeysMove(t *testing.T) {
+func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 	t.Parallel()
 	const seeds, audits = 4, 10
 	closed, controls := 0, 0

@@ -70,7 +70,7 @@ func TestFF1MatchesNISTSamples(t *testing.T) {
 // The NIST samples cover only two lengths, and not radix 62. This test compares ff1 with specFF1, a
 // model, for other radices, lengths and tweaks and for all lanes. TestFF1MatchesNISTSamples checks
 // the model.
-func TestFF1AgreesWithModel(t *testing.T) {
+func TestFF1GivesSameResultsAsModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")
@@ -100,7 +100,7 @@ func TestFF1AgreesWithModel(t *testing.T) {
 }
 
 // The sizes of the halves depend on the code length, so this test covers every length.
-func TestFF1AgreesWithModelAtEveryCodeLength(t *testing.T) {
+func TestFF1GivesSameResultsAsModelAtEveryCodeLength(t *testing.T) {
 	t.Parallel()
 	block := aesBlock(t, unhex(t, nistKey128))
 	for length := MinLength; length <= MaxLength; length++ {

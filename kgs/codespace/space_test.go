@@ -174,7 +174,7 @@ func TestSpaceNumberIsTheInverseOfCode(t *testing.T) {
 	})
 }
 
-func TestCodesAgreeWithAppendCode(t *testing.T) {
+func TestCodesReturnsSameCodesAsAppendCode(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -31,7 +31,7 @@ func code(n int64) string { return codespace.Plain().Code(6, n) }
 
 // The explanation of a code without a link depends on the place of its number, on its row in a
 // PostgreSQL pool, or on its form.
-func TestExplainWithoutLinkUsesPlaceOrForm(t *testing.T) {
+func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 	t.Parallel()
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16: some weeks after the epoch of the project
 	fields, ok := keysource.ParseSnowflake(snowflake)

@@ -152,7 +152,7 @@ func TestGRPCErrorsHaveCodeAndRetryDelay(t *testing.T) {
 	}
 }
 
-func TestHealthReportsReadiness(t *testing.T) {
+func TestGRPCHealthCheckReportsReadiness(t *testing.T) {
 	t.Parallel()
 	var ready atomic.Bool
 	c := dial(t, serve(t, kgstest.NewSQLiteLedger(t).Ledger, func(c *Config) { c.Ready = ready.Load }))

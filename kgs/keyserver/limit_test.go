@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestRateLimitsEachClient(t *testing.T) {
+func TestEachClientHasSeparateKeyRateLimit(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		leaveTen(t, l)
 		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
@@ -45,10 +45,10 @@ kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
 	})
 }
 
-// TestConcurrentRequestsAreLimited makes the requests of one client wait for the ledger, until their
+// TestConcurrentRequestsOfEachClientAreLimited makes the requests of one client wait for the ledger, until their
 // number reaches the limit. The server must refuse one more request of this client, and accept a request
 // of another client.
-func TestConcurrentRequestsAreLimited(t *testing.T) {
+func TestConcurrentRequestsOfEachClientAreLimited(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, nil)
@@ -79,9 +79,9 @@ func TestConcurrentRequestsAreLimited(t *testing.T) {
 	s.take("after", 1)
 }
 
-// TestRateCountsOnlyNewKeys gives a client an allowance for exactly two requests. Repeated and
+// TestKeyRateLimitCountsOnlyNewKeys gives a client an allowance for exactly two requests. Repeated and
 // failed requests must not reduce the allowance.
-func TestRateCountsOnlyNewKeys(t *testing.T) {
+func TestKeyRateLimitCountsOnlyNewKeys(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)
@@ -105,10 +105,10 @@ func TestRateCountsOnlyNewKeys(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// TestRateLimitsConcurrentRequests lets many goroutines call pay at the same time, with an allowance
+// TestKeyRateLimitHoldsForConcurrentRequests lets many goroutines call pay at the same time, with an allowance
 // for two of them. In each of 100 rounds, exactly two calls must succeed. The other calls must not
 // change the allowance.
-func TestRateLimitsConcurrentRequests(t *testing.T) {
+func TestKeyRateLimitHoldsForConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	c := newClients([]Client{{"one", mine}}, 1)[0]
 	for range 100 {

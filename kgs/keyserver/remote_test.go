@@ -96,9 +96,9 @@ func TestRemoteCloseReturnsKeysOfLostReply(t *testing.T) {
 	})
 }
 
-// TestCloseWaitsForTheRateLimit closes a supply whose client has used up its allowance. Close must wait
+// TestRemoteSupplyCloseWaitsForRateLimit closes a supply whose client has used up its allowance. Close must wait
 // for the delay that the service requests.
-func TestCloseWaitsForTheRateLimit(t *testing.T) {
+func TestRemoteSupplyCloseWaitsForRateLimit(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	leaveTen(t, l)

@@ -16,10 +16,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestRequestGetsOneLease sends one request several times to two servers with the same ledger. Then it
+// TestRepeatedRequestGetsSameLease sends one request several times to two servers with the same ledger. Then it
 // sends the request to a new server, as after a crash of the two servers. All replies must have the
 // same lease.
-func TestRequestGetsOneLease(t *testing.T) {
+func TestRepeatedRequestGetsSameLease(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		servers := []*service{serve(t, l.Ledger, nil), serve(t, l.Reopen().Ledger, nil)}
 		replies := make([]reply, 16)

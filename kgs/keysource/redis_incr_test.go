@@ -85,7 +85,7 @@ func TestRedisIncrCountsInBase62(t *testing.T) {
 	wantCode(t, one, 9_999, "004OmW") // 2^20
 }
 
-func TestRedisIncrContinuesInTheNextLength(t *testing.T) {
+func TestRedisIncrContinuesWithLongerCodes(t *testing.T) {
 	t.Parallel()
 	r := newTestIncr(testenv.Redis(t), "test", 3)
 	setCounter(t, r, codespace.Size(3)-2)
@@ -103,9 +103,9 @@ func TestRedisIncrContinuesInTheNextLength(t *testing.T) {
 	}
 }
 
-// TestRedisIncrRecoversALostCounter deletes the counter after 100,000 links. The search must find a number
+// TestRedisIncrFindsFreeNumberAfterCounterIsLost deletes the counter after 100,000 links. The search must find a number
 // without a link within 17 attempts.
-func TestRedisIncrRecoversALostCounter(t *testing.T) {
+func TestRedisIncrFindsFreeNumberAfterCounterIsLost(t *testing.T) {
 	t.Parallel()
 	const links = 100_000
 	client := testenv.Redis(t)

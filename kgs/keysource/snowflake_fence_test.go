@@ -12,10 +12,10 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestFrozenHolderMakesNoNumberTwice freezes a holder while another process, the heir, acquires its
+// TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir freezes a holder while another process, the heir, acquires its
 // id. When the holder continues, its clock shows the times for which the heir has made numbers. The
 // promise of the holder must prevent it from making these numbers again.
-func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
+func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
@@ -40,10 +40,10 @@ func TestFrozenHolderMakesNoNumberTwice(t *testing.T) {
 	})
 }
 
-// TestNextHolderOfMachineBeginsAfterReservedTime lets a process, the heir, acquire an id, and then sets its
+// TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious lets a process, the heir, acquire an id, and then sets its
 // clock back to a time at which the previous holder had the id. The heir must not make the numbers of the
 // previous holder.
-func TestNextHolderOfMachineBeginsAfterReservedTime(t *testing.T) {
+func TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)

@@ -84,9 +84,9 @@ func TestMachineIDsAreUnique(t *testing.T) {
 	})
 }
 
-// TestMachineIDsAreReusedOldestFirst checks that a process acquires the id that has been free for the
+// TestMachineIDFreeForLongestTimeIsReusedFirst checks that a process acquires the id that has been free for the
 // longest time.
-func TestMachineIDsAreReusedOldestFirst(t *testing.T) {
+func TestMachineIDFreeForLongestTimeIsReusedFirst(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 500 WHERE id = 700`)
@@ -183,7 +183,7 @@ func TestLostMachineIDIsReplaced(t *testing.T) {
 	})
 }
 
-func TestPromiseIsExtendedAndGivenBack(t *testing.T) {
+func TestMachineIDPromiseIsExtendedAndGivenBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		wantRow := func(holder string, until int64) {

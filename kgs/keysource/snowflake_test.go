@@ -80,7 +80,7 @@ func wantNoKeys(t *testing.T, g kgs.Generator, why string) {
 	}
 }
 
-func TestSnowflakeNumberHasTimeMachineAndSequence(t *testing.T) {
+func TestSnowflakeNumberContainsTimeMachineIDAndSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := bubbleSnowflake()
 		for _, want := range []int{0, 1, 2} {

@@ -16,7 +16,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestTicketsContinueWithOneDatabase(t *testing.T) {
+func TestTicketsContinueWhileOneDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	for name, outage := range map[string]struct{ begin, end func(*testenv.Server) }{
 		"killed": {(*testenv.Server).Kill, (*testenv.Server).Restart},

@@ -124,7 +124,7 @@ func TestTicketsAlternate(t *testing.T) {
 	})
 }
 
-func TestTicketsContinueInTheNextLength(t *testing.T) {
+func TestTicketsContinueWithLongerCodes(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 3)
 		db.set(t, Odd, codespace.Size(3)-3)
@@ -147,9 +147,9 @@ func TestTicketsContinueInTheNextLength(t *testing.T) {
 	})
 }
 
-// TestTicketsRecoverALostCounter creates links as if both databases had lost their counters, and the
+// TestTicketsFindFreeNumberAfterCountersAreLost creates links as if both databases had lost their counters, and the
 // links up to number 50,000 exist. Each search must find a number without a link within 15 attempts.
-func TestTicketsRecoverALostCounter(t *testing.T) {
+func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
 		tickets := newTestTickets(db, db, 6)

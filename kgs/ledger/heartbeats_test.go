@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestHolderIsDeadIfItsCounterStaysTheSame(t *testing.T) {
+func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 	var b heartbeats
 	now := time.Now()
 	look := func(after time.Duration, counts ...int64) []string {
@@ -48,7 +48,7 @@ func TestHolderIsDeadIfItsCounterStaysTheSame(t *testing.T) {
 }
 
 // A holder may miss several heartbeats and go on, so quiet waits until Sweep would declare it dead.
-func TestQuietWaitsForLateHeartbeats(t *testing.T) {
+func TestCheckForLiveHoldersWaitsForLateHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {

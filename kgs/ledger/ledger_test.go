@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestLedgerOpenMakesOneSecret(t *testing.T) {
+func TestParallelOpenCallsMakeOneLedgerSecret(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		prints := kgstest.InParallel(t, func(int) (string, error) {
 			space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -28,7 +28,7 @@ func TestLedgerOpenMakesOneSecret(t *testing.T) {
 	})
 }
 
-func TestLedgerOpenRefusesAnotherSecret(t *testing.T) {
+func TestLedgerOpenRefusesDifferentSecret(t *testing.T) {
 	mine, yours := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
 	configs := map[string]ledger.Config{
 		"made": {Permute: true}, "plain": {},
@@ -88,9 +88,9 @@ func TestIdentifyDoesNotCreateALedger(t *testing.T) {
 	})
 }
 
-// TestReadersAndWritersDoNotWait reads the ledger during a change, and changes it during a
+// TestLedgerReadersAndWritersDoNotBlockEachOther reads the ledger during a change, and changes it during a
 // read.
-func TestReadersAndWritersDoNotWait(t *testing.T) {
+func TestLedgerReadersAndWritersDoNotBlockEachOther(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		err := l.Update(t.Context(), "test", func(ctx context.Context, p *ledger.Tx) error {
 			if err := p.InsertReserved(ctx, codespace.Range{Length: 3, Lo: 0, Hi: 10}, "a"); err != nil {

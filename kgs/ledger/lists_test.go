@@ -28,7 +28,7 @@ func mustShip(t *testing.T, l kgstest.LedgerUnderTest, list int, holder string) 
 }
 
 // A new epoch of a list concerns only the ranges on their way to this list.
-func TestListsHaveTheirOwnEpochs(t *testing.T) {
+func TestEachPoolListHasSeparateEpochs(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		if a, b := mustOpen(t, l, 0, 0), mustOpen(t, l, 1, 0); a != 1 || b != 2 {
 			t.Fatalf("the first epochs of two lists are %d and %d, want 1 and 2", a, b)

@@ -12,7 +12,7 @@ import (
 )
 
 // The order of the links must not change under a process that has just registered as a holder.
-func TestUnusedLockFindsNewHolder(t *testing.T) {
+func TestLockOfUnusedLedgerFailsIfHolderRegistered(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		unused, err := l.CheckUnused(t.Context())
 		if err != nil {
@@ -38,7 +38,7 @@ func TestUnusedLockFindsNewHolder(t *testing.T) {
 }
 
 // While the lock is held, no process can register as a holder.
-func TestUnusedLockKeepsHoldersOut(t *testing.T) {
+func TestLockOfUnusedLedgerPreventsHolderRegistration(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		unused, err := l.CheckUnused(t.Context())
 		if err != nil {
@@ -66,7 +66,7 @@ func TestUnusedLockKeepsHoldersOut(t *testing.T) {
 }
 
 // Replace changes the links and the ledger in one transaction.
-func TestReplaceIsOneTransaction(t *testing.T) {
+func TestReplaceChangesLinksAndLedgerInOneTransaction(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "gone", ledger.StateReserved, 10)
 		if _, err := l.DB.ExecContext(t.Context(), `DELETE FROM kgs_holders`); err != nil {

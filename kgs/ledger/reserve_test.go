@@ -36,7 +36,7 @@ func TestReserveReturnsDisjointRanges(t *testing.T) {
 	})
 }
 
-func TestReserveContinuesInTheNextLength(t *testing.T) {
+func TestReserveContinuesWithLongerCodes(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 5 WHERE length = 3`)
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 1 WHERE length = 4`)
@@ -121,7 +121,7 @@ func TestReserveAdoptsWholeShippingRanges(t *testing.T) {
 	})
 }
 
-func TestCutIsRepeatable(t *testing.T) {
+func TestRepeatedCutReturnsSameBatch(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateReserved, 100)
 		for range 2 { // the second call returns the answer of the first

@@ -41,7 +41,7 @@ func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 	})
 }
 
-func TestSkipAheadContinuesInTheNextLength(t *testing.T) {
+func TestSkipAheadContinuesWithLongerCodes(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		size := codespace.Size(3)
 		l.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
@@ -62,10 +62,10 @@ func TestSkipAheadContinuesInTheNextLength(t *testing.T) {
 	})
 }
 
-// TestSkipAheadPassesTheHighWaterMarkOfThePool simulates a rollback after which new reservations
+// TestSkipAheadExceedsHighWaterMarkOfPool simulates a rollback after which new reservations
 // have reached the range id of the high-water mark again. Only the numbers show this rollback, and
 // only the pool has a record of the higher numbers.
-func TestSkipAheadPassesTheHighWaterMarkOfThePool(t *testing.T) {
+func TestSkipAheadExceedsHighWaterMarkOfPool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
 		var left int64
@@ -101,7 +101,7 @@ func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
 	})
 }
 
-func TestRecentEpochs(t *testing.T) {
+func TestRecentEpochsCountsEpochsOfGivenPeriod(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for epoch := range int64(3) {
 			if n, last, err := l.List(0).RecentEpochs(t.Context(), time.Hour); n != int(epoch) || last < 0 || last > time.Minute || err != nil {
@@ -118,7 +118,7 @@ func TestRecentEpochs(t *testing.T) {
 	})
 }
 
-func TestDatabaseOfCopyHasAnotherName(t *testing.T) {
+func TestEachLedgerDatabaseHasPermanentUniqueName(t *testing.T) {
 	one, two := kgstest.NewPostgresLedger(t), kgstest.NewPostgresLedger(t)
 	for _, l := range []kgstest.LedgerUnderTest{one, two} {
 		if _, err := l.Open(t.Context(), ledger.Config{Permute: true}); err != nil {

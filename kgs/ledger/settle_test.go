@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestDeliverReturnsTheFloor(t *testing.T) {
+func TestDeliverReturnsLowestRangeIDThatMayBePushed(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		a := l.MustReserve(t, "a", ledger.StateShipping, 10)
 		l.MustReserve(t, "x", ledger.StateReserved, 10) // uses an id too
@@ -33,7 +33,7 @@ func TestDeliverReturnsTheFloor(t *testing.T) {
 	})
 }
 
-func TestSettleTakesOnlyNumbersOfTheBatchAndMayBeRepeated(t *testing.T) {
+func TestSettleRefusesNumbersOutsideBatchAndIsIdempotent(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "a", ledger.StateBatch, 100)
 		for name, ranges := range map[string][]codespace.Range{
@@ -58,7 +58,7 @@ func TestSettleTakesOnlyNumbersOfTheBatchAndMayBeRepeated(t *testing.T) {
 }
 
 // A key counts as taken when its batch is settled or abandoned, and a leased key at once. A returned key does not count.
-func TestCountersSeparateTakenFromHeldNumbers(t *testing.T) {
+func TestLedgerCountersExcludeHeldNumbersFromTaken(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		want := func(when string, reserved, taken int64) {
 			t.Helper()
@@ -80,9 +80,9 @@ func TestCountersSeparateTakenFromHeldNumbers(t *testing.T) {
 	})
 }
 
-// TestFailedSweepKeepsDeadHoldersDead checks that a holder stays dead when the change that declares
+// TestHolderRemainsDeadAfterFailedSweep checks that a holder stays dead when the change that declares
 // it dead fails. Otherwise each failure would delay the sweep by another 30 seconds.
-func TestFailedSweepKeepsDeadHoldersDead(t *testing.T) {
+func TestHolderRemainsDeadAfterFailedSweep(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)
 		look := func() (int64, error) {
@@ -138,7 +138,7 @@ func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	})
 }
 
-func TestAbandonJoinsRangesAndIsRepeatable(t *testing.T) {
+func TestAbandonMergesAdjacentRangesAndIsIdempotent(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, ranges := range [][]codespace.Range{
 			{{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}}, {{Length: 3, Lo: 10, Hi: 20}, {Length: 3, Lo: 30, Hi: 40}},
@@ -156,7 +156,7 @@ func TestAbandonJoinsRangesAndIsRepeatable(t *testing.T) {
 	})
 }
 
-func TestReleaseFreesOnlyRangesOfTheHolder(t *testing.T) {
+func TestReleaseFreesOnlyRangesOfGivenHolder(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateReserved, 10)
 		l.MustReserve(t, "a", ledger.StateShipping, 10)
@@ -168,7 +168,7 @@ func TestReleaseFreesOnlyRangesOfTheHolder(t *testing.T) {
 	})
 }
 
-func TestRenewKeepsHeldRanges(t *testing.T) {
+func TestSweepKeepsBatchOfHolderWithRenewedHeartbeat(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 10)
 		l.DeclareDead(t, "a")
@@ -181,7 +181,7 @@ func TestRenewKeepsHeldRanges(t *testing.T) {
 	})
 }
 
-func TestOpenEpochOpensAnEpochOnce(t *testing.T) {
+func TestConcurrentOpenEpochCallsOpenOneEpoch(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateShipping, 10)
 		l.MustReserve(t, "a", ledger.StateBatch, 10)

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestWatchLogsChangesOfState(t *testing.T) {
+func TestLedgerWatchLogsStartAndEndOfOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuffer.Buffer
 		var works atomic.Bool

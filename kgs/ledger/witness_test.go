@@ -103,7 +103,7 @@ func copyFile(t *testing.T, from, to string) {
 
 // A restored file has the same counters in the second and the third case: the numbers that were issued since the copy are from a range
 // that was reserved before.
-func TestWitnessShowsRestoredFile(t *testing.T) {
+func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{
 		"new numbers": func(w *witnessed, _ ledger.Reservation) codespace.Range {
@@ -166,7 +166,7 @@ func TestWitnessShowsRestoredFile(t *testing.T) {
 	}
 }
 
-func TestWitnessThatCannotBeUsed(t *testing.T) {
+func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		harm  func(path string) error
@@ -371,7 +371,7 @@ func TestWitnessOutlivesAnotherDatabase(t *testing.T) {
 
 // The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger is for a restore of the
 // database of that time.
-func TestReplacedLedgerHasItsOwnWitness(t *testing.T) {
+func TestReplacingLedgerRemovesWitnessOfOldLedger(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateReserved, 1000)

@@ -11,7 +11,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestLedgerSupplyIsASupply(t *testing.T) {
+func TestLedgerSupplyFollowsSupplyContract(t *testing.T) {
 	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			l := newLedger(t)
@@ -20,7 +20,7 @@ func TestLedgerSupplyIsASupply(t *testing.T) {
 	})
 }
 
-func TestMemoryPoolIsASupply(t *testing.T) {
+func TestMemoryPoolFollowsSupplyContract(t *testing.T) {
 	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			l := newLedger(t)
@@ -77,9 +77,9 @@ func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 	})
 }
 
-// TestMemoryPoolWaitingTakeEndsWithContext checks that a Take that waits for another Take returns when
+// TestWaitingMemoryPoolTakeReturnsWhenContextEnds checks that a Take that waits for another Take returns when
 // its context ends.
-func TestMemoryPoolWaitingTakeEndsWithContext(t *testing.T) {
+func TestWaitingMemoryPoolTakeReturnsWhenContextEnds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)

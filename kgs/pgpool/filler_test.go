@@ -28,7 +28,7 @@ func wantStatus(t *testing.T, p *Pool, want kgs.PoolStatus) {
 	}
 }
 
-func TestPostgresPoolStatusFollowsTakesAndReturns(t *testing.T) {
+func TestPostgresPoolStatusCountsTakenAndReturnedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		p, other := k.process("a", reserve), k.process("b", reserve)

@@ -62,7 +62,7 @@ func bothWays(t *testing.T, test func(t *testing.T, reserve bool)) {
 	t.Run("reserve", func(t *testing.T) { t.Parallel(); test(t, true) })
 }
 
-func TestPostgresPoolIsASupply(t *testing.T) {
+func TestPostgresPoolFollowsSupplyContract(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			k := newKeyPool(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // Status must count only those drawn codes that are neither used nor already available.
-func TestPostgresPoolCountsOnlyNewKeys(t *testing.T) {
+func TestPostgresPoolDoesNotCountUsedOrDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	p := k.process("a", false)
@@ -46,7 +46,7 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 
 // When a process crashes, the keys of its batch are lost without Config.Reserve. With
 // Config.Reserve, they become available again.
-func TestPostgresPoolCrashFreesOnlyReservedKeys(t *testing.T) {
+func TestPostgresPoolFreesReservedKeysOfCrashedProcess(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		reserve bool
@@ -126,7 +126,7 @@ func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
 }
 
 // Take must return keys in the order in which they were drawn.
-func TestPostgresPoolKeepsTheOrderOfDraws(t *testing.T) {
+func TestPostgresPoolTakesKeysInDrawnOrder(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		drawn := kgstest.Codes(0, 1000)

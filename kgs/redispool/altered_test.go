@@ -10,9 +10,9 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestAlteredPoolIsAbandoned writes a value to Redis that no program writes. The pool must then refuse to work and raise the alarm. The
+// TestRedisPoolWithInvalidValueIsAbandoned writes a value to Redis that no program writes. The pool must then refuse to work and raise the alarm. The
 // next epoch must begin without this value.
-func TestAlteredPoolIsAbandoned(t *testing.T) {
+func TestRedisPoolWithInvalidValueIsAbandoned(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]any{
 		"epoch beyond all epochs": {"HSET", 0, "epoch", "9000000000000000000"},
@@ -59,8 +59,8 @@ func TestAlteredPoolIsAbandoned(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesOutInvalidCodes puts a string that is not a code into the batch of a dead holder.
-func TestSweepLeavesOutInvalidCodes(t *testing.T) {
+// TestRedisPoolSweepIgnoresInvalidCodes puts a string that is not a code into the batch of a dead holder.
+func TestRedisPoolSweepIgnoresInvalidCodes(t *testing.T) {
 	t.Parallel()
 	p, book := newOpenPool(t)
 	if err := p.client.HSet(t.Context(), p.keys[2], "dead/1", "000001 a\r\nb 000002").Err(); err != nil {

@@ -18,7 +18,7 @@ import (
 // reload, a client of a Cluster would call the former master for up to a minute.
 const findsNewMaster = 5 * time.Second
 
-func TestPoolSurvivesTheLossOfItsMasterInACluster(t *testing.T) {
+func TestRedisPoolSurvivesLossOfClusterMaster(t *testing.T) {
 	t.Parallel()
 	nodes, url := testenv.StartRedisCluster(t, 3)
 	for _, node := range nodes {
@@ -41,7 +41,7 @@ func TestPoolSurvivesTheLossOfItsMasterInACluster(t *testing.T) {
 	})
 }
 
-func TestPoolSurvivesTheLossOfItsMasterWithSentinel(t *testing.T) {
+func TestRedisPoolSurvivesLossOfSentinelMaster(t *testing.T) {
 	t.Parallel()
 	master, replica := testenv.StartRedis(t), testenv.StartRedis(t)
 	follow(t, openClient(t, replica.Addr), master.Addr)

@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestFillerOpensPoolOfAnOlderEpoch(t *testing.T) {
+func TestFillerBeginsNewEpochIfPoolIsInOlderEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")
@@ -57,9 +57,9 @@ func TestFillerBeginsEpochAfterFlush(t *testing.T) {
 	}
 }
 
-// TestFillerSkipsAheadWhenLedgerIsBehind sets the ledger back to an older state. The ledger then has no
+// TestFillerSkipsAheadWhenLedgerIsOlderThanPool sets the ledger back to an older state. The ledger then has no
 // record of an epoch of the pool, or of ranges in the pool.
-func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
+func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 	t.Parallel()
 	const margin = 10_000_000 // a skip-ahead leaves out this many numbers above the high-water mark
 	for name, restore := range map[string]string{
@@ -106,9 +106,9 @@ func TestFillerSkipsAheadWhenLedgerIsBehind(t *testing.T) {
 	}
 }
 
-// TestNoNumberIsRepeatedWhileEpochHasToWait sets the ledger back after two epochs within a day. The worker must wait before it
+// TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch sets the ledger back after two epochs within a day. The worker must wait before it
 // may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
-func TestNoNumberIsRepeatedWhileEpochHasToWait(t *testing.T) {
+func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")

@@ -43,7 +43,7 @@ func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-func TestNextNameIncrementsItsNumber(t *testing.T) {
+func TestNextNameIncrementsNumberInHolderName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"host-1-AB": "host-1-AB.2", "host-1-AB.2": "host-1-AB.3", "a.b": "a.b.2"} {
 		if got := nextName(name); got != want {

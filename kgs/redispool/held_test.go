@@ -67,7 +67,7 @@ func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) 
 }
 
 // A server uses its batches after the pool began a new epoch, so an audit must find them.
-func TestBatchesOfAnEarlierEpochStayOnRecord(t *testing.T) {
+func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
 	registry := prometheus.NewRegistry()
@@ -101,7 +101,7 @@ func TestBatchesOfAnEarlierEpochStayOnRecord(t *testing.T) {
 }
 
 // The keys that a killed server held from an earlier epoch are abandoned, once.
-func TestBatchesOfAnEarlierEpochOfAKilledHolder(t *testing.T) {
+func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
 	registry := prometheus.NewRegistry()
@@ -123,7 +123,7 @@ func TestBatchesOfAnEarlierEpochOfAKilledHolder(t *testing.T) {
 }
 
 // A batch that is settled before the holder notices the new epoch leaves no record.
-func TestSettledBatchOfAnEarlierEpochLeavesNoRecord(t *testing.T) {
+func TestSettledBatchOfEarlierEpochIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	p, _, held := newHeldBatches(t)
 	registry := prometheus.NewRegistry()

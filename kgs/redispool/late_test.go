@@ -26,7 +26,7 @@ func onRecord(t *testing.T, p *Pool) map[string]int {
 }
 
 // A Take that arrives after the Release of its holder does not change the batches on record.
-func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
+func TestTakeAfterReleaseDoesNotChangeBatches(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 6))
@@ -45,7 +45,7 @@ func TestLateTakeAfterReleaseKeepsBatches(t *testing.T) {
 // A Take of an epoch may arrive after the next epoch has begun. The batch that it creates in the
 // new epoch has the same id as a batch of the old epoch. When the holder settles the old batch, the
 // new batch must not change. If PostgreSQL and Redis both come back from older states, even the numbers of the two epochs may be equal.
-func TestSettleKeepsBatchOfLateTakeInTheNextEpoch(t *testing.T) {
+func TestSettleOfOldBatchKeepsNewBatchWithSameID(t *testing.T) {
 	t.Parallel()
 	for _, next := range []int64{1, 2} {
 		p, _ := newOpenPool(t)

@@ -36,7 +36,7 @@ func TestNamesOfFirstListNeverChange(t *testing.T) {
 	}
 }
 
-func TestTagsSpreadListsOverTheSlots(t *testing.T) {
+func TestHashTagsSpreadListsOverClusterSlots(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
 	client := openClient(t, server.Addr)
@@ -85,7 +85,7 @@ func openLists(t *testing.T, l *Lists, n int64) {
 	}
 }
 
-func TestListsTakeFromTheFullestList(t *testing.T) {
+func TestListsTakeFromFullestList(t *testing.T) {
 	t.Parallel()
 	l := newTestLists(testenv.Redis(t), 3)
 	openLists(t, l, 100)
@@ -150,7 +150,7 @@ func TestListsKeepOtherListsWhenOneIsLost(t *testing.T) {
 }
 
 // If a master does not answer, servers still get all keys of the lists on the other masters.
-func TestListsTakeFromOtherMasters(t *testing.T) {
+func TestListsTakeFromOtherMastersWhenOneIsFrozen(t *testing.T) {
 	t.Parallel()
 	nodes, url := testenv.StartRedisCluster(t, 3, "--cluster-require-full-coverage", "no")
 	client, err := OpenClient(url)

@@ -9,10 +9,10 @@ import (
 	"keypool/kgs"
 )
 
-// TestPoolOfAnotherDatabaseIsRefused lets two databases, of which one is a copy of the other, use one Redis. While the first database
+// TestWorkerRefusesRedisPoolOwnedByOtherDatabase lets two databases, of which one is a copy of the other, use one Redis. While the first database
 // has a worker, the copy must neither take keys nor begin an epoch, even after a FLUSHDB. A minute after the last confirmation of the
 // owner, the copy may do both.
-func TestPoolOfAnotherDatabaseIsRefused(t *testing.T) {
+func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)
 	other.client = d.client
@@ -86,9 +86,9 @@ func TestPoolWithoutOwnerGetsOne(t *testing.T) {
 	}
 }
 
-// TestWorkersOfTwoPoolsStopReplacingEpochs lets two workers of one ledger use two Redis databases,
+// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two Redis databases,
 // so that each worker replaces the epoch of the other one.
-func TestWorkersOfTwoPoolsStopReplacingEpochs(t *testing.T) {
+func TestWorkersStopReplacingEpochsIfLedgerHasTwoPools(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)
 	one, two := d.owned("a", "1/1"), d.owned("b", "1/1")

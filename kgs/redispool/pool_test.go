@@ -115,7 +115,7 @@ func snapshot(t *testing.T, p *Pool) (list, batches []string) {
 	return list, batches
 }
 
-func TestRedisPoolIsASupply(t *testing.T) {
+func TestRedisPoolFollowsSupplyContract(t *testing.T) {
 	kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 		p, _ := newOpenPool(t)
 		mustPush(t, p, testRange(1, 0, int64(keys)))
@@ -142,7 +142,7 @@ func TestRedisPoolTakesKeysInPushedOrder(t *testing.T) {
 	}
 }
 
-func TestRedisPoolSettle(t *testing.T) {
+func TestRedisPoolSettleReturnsUnusedKeysOnce(t *testing.T) {
 	t.Parallel()
 	p, book := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
@@ -172,7 +172,7 @@ func TestRedisPoolSettle(t *testing.T) {
 	}
 }
 
-func TestRedisPoolReleaseReturnsOnlyUnreadBatch(t *testing.T) {
+func TestRedisPoolReleaseReturnsOnlyBatchWithLostReply(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))
@@ -231,7 +231,7 @@ func TestRedisPoolSnapshotMissesNoKeyThatMoves(t *testing.T) {
 	}
 }
 
-func TestRedisPoolConcurrentPushAndTakeRepeatNoKey(t *testing.T) {
+func TestConcurrentRedisPoolsTakeEachPushedKeyOnce(t *testing.T) {
 	t.Parallel()
 	first, _ := newOpenPool(t)
 	const pools, ranges = 4, 10

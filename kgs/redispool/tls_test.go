@@ -57,7 +57,7 @@ func TestRedisURLNamesTheCertificateFiles(t *testing.T) {
 }
 
 // A program uses a renewed certificate without a restart.
-func TestClientReadsItsCertificateForEachConnection(t *testing.T) {
+func TestRedisClientReadsCertificateForEachConnection(t *testing.T) {
 	t.Parallel()
 	own, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
 	addr := testenv.StartRedisTLS(t, own)
@@ -81,7 +81,7 @@ func TestClientReadsItsCertificateForEachConnection(t *testing.T) {
 	}
 }
 
-func TestParseURLNamesTheFileThatCannotBeUsed(t *testing.T) {
+func TestParseURLErrorNamesUnusableCertificateFile(t *testing.T) {
 	t.Parallel()
 	a := testenv.NewAuthority(t)
 	cert, key := a.Issue()

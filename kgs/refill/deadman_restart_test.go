@@ -128,7 +128,7 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 	}
 }
 
-func TestDeadManReportsAMissingWorker(t *testing.T) {
+func TestDeadManPagesIfWorkerIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		pool.keys.Store(1000)
@@ -159,7 +159,7 @@ func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	})
 }
 
-func TestDeadManWithoutGiveUpContinuesToRestart(t *testing.T) {
+func TestDeadManThatMayNotGiveUpKeepsRestartingWorker(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now, restarts := time.Now(), 0

@@ -70,7 +70,7 @@ func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	}
 }
 
-func TestDeadManMeasuresTheRateOfAllServers(t *testing.T) {
+func TestDeadManMeasuresRateOfAllServers(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now := time.Now()

@@ -31,7 +31,7 @@ type look struct {
 	do     action
 }
 
-func TestDeadManChangesStateWithThePool(t *testing.T) {
+func TestDeadManStateDependsOnKeysInPool(t *testing.T) {
 	t.Parallel()
 	full := look{keys: 1000, want: StateOK}
 	tests := map[string][]look{

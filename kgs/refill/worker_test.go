@@ -69,7 +69,7 @@ func newTestWorker(filler Filler) *Worker {
 	})
 }
 
-func TestWorkerKeepsThePoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
+func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		filler := &stubFiller{}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -116,7 +116,7 @@ func TestWorkerBacksOffAndRecovers(t *testing.T) {
 	})
 }
 
-func TestSupervisorReplacesTheWorker(t *testing.T) {
+func TestSupervisorReplacesWorkerOnRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fillers []*stubFiller
 		s := NewSupervisor(func() Runner {
@@ -155,7 +155,7 @@ func (s *hungFiller) Prepare(context.Context) error {
 
 // The test requests a second restart while the supervisor waits for a worker that hangs. This
 // restart must not replace the new worker.
-func TestSupervisorReplacesAHungWorkerOnlyOnce(t *testing.T) {
+func TestSupervisorReplacesHungWorkerOnlyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := &hungFiller{freed: make(chan struct{})}
 		fillers := []Filler{&stubFiller{}, &stubFiller{}, hung}

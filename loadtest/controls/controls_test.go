@@ -57,7 +57,7 @@ func TestControlsEditDifferentText(t *testing.T) {
 	}
 }
 
-func TestTableIsInOrder(t *testing.T) {
+func TestControlsAreSortedByFileAndName(t *testing.T) {
 	var first []string // the first file and the name of each control
 	for _, name := range names() {
 		edits, err := Find(name)
@@ -73,7 +73,7 @@ func TestTableIsInOrder(t *testing.T) {
 
 // If the text that an edit replaces is missing or occurs twice, edited returns an error. A build
 // would otherwise have every protection.
-func TestEditMustApplyOnce(t *testing.T) {
+func TestControlEditMustMatchTextExactlyOnce(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "kgs", "refill"), 0o700); err != nil {
 		t.Fatal(err)

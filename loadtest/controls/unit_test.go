@@ -9,37 +9,37 @@ import (
 	"testing"
 )
 
-// TestUnitTestsNoticeControls builds unit tests of the product with a control and expects each
+// TestControlsMakeUnitTestsFail builds unit tests of the product with a control and expects each
 // of them to fail. It covers protections against faults that no experiment injects.
-func TestUnitTestsNoticeControls(t *testing.T) {
+func TestControlsMakeUnitTestsFail(t *testing.T) {
 	tests := []struct {
 		control string
 		pkg     string
 		fails   []string
 	}{
-		{"admin-hosts", "./web/admin", []string{"TestOnlyHosts"}},
-		{"bulk-context", "./web", []string{"TestBulkRequestMayTakeLong"}},
-		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOff", "TestBulkRequestEndsInTime", "TestStreamBreaksOff"}},
-		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettle"}},
-		{"cluster-reload", "./kgs/redispool", []string{"TestPoolSurvivesTheLossOfItsMasterInACluster"}},
-		{"cut-id", "./kgs/ledger", []string{"TestWitnessShowsRestoredFile"}},
-		{"damaged-witness", "./kgs/ledger", []string{"TestWitnessThatCannotBeUsed"}},
+		{"admin-hosts", "./web/admin", []string{"TestOnlyHostsRefusesRequestsForOtherHosts"}},
+		{"bulk-context", "./web", []string{"TestSlowBulkRequestGetsAllAnswers"}},
+		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOffIfClientHalfClosesConnection", "TestBulkRequestEndsAfterFiveMinutes", "TestLinkStreamBreaksOffIfStoreFails"}},
+		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettleReturnsUnusedKeysOnce"}},
+		{"cluster-reload", "./kgs/redispool", []string{"TestRedisPoolSurvivesLossOfClusterMaster"}},
+		{"cut-id", "./kgs/ledger", []string{"TestWitnessDetectsRestoredSQLiteFile"}},
+		{"damaged-witness", "./kgs/ledger", []string{"TestMissingOrDamagedWitnessCausesWarning"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
 		{"full-redis", "./kgs/redispool", []string{"TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
-		{"held-batches", "./kgs/redispool", []string{"TestBatchesOfAnEarlierEpochStayOnRecord"}},
+		{"held-batches", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesOfEarlierEpoch"}},
 		{"late-record", "./kgs/redispool", []string{"TestLateRecordOfASettledBatchIsDeleted"}},
-		{"later-change", "./shortener/service", []string{"TestCacheKeepsTheLaterOfTwoChanges"}},
-		{"list-epoch", "./kgs/ledger", []string{"TestListsHaveTheirOwnEpochs"}},
+		{"later-change", "./shortener/service", []string{"TestCacheKeepsLaterVersionOfChangedLink"}},
+		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestEpochWithLowerNumber"}},
-		{"machine-fence", "./kgs/keysource", []string{"TestFrozenHolderMakesNoNumberTwice", "TestNextHolderOfMachineBeginsAfterReservedTime", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir", "TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfBuriedHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
-		{"same-batch", "./kgs/redispool", []string{"TestSettleKeepsBatchOfLateTakeInTheNextEpoch"}},
+		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
 		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesWait"}},
-		{"small-log", "./internal/sqlite", []string{"TestLogLeavesSpaceOnSmallDisk"}},
-		{"visit-writer", "./shortener/visits", []string{"TestRepetitionOfForgottenWriterCountsOnce"}},
+		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
+		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.control, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-func TestForeignShareExcludesThisProcess(t *testing.T) {
+func TestForeignProcessorShareExcludesOwnProcess(t *testing.T) {
 	t.Parallel()
 	before := processors{all: 100, busy: 50, ours: 20}
 	if got := (processors{all: 200, busy: 110, ours: 50}).foreign(before); got != 0.3 {

@@ -65,7 +65,7 @@ func outcomes(claims []report.Claim) (all []report.Outcome) {
 	return all
 }
 
-func TestClaimsAreJudgedByTheRecord(t *testing.T) {
+func TestRecordDecidesOutcomeOfClaims(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -91,7 +91,7 @@ func TestClaimsAreJudgedByTheRecord(t *testing.T) {
 	}
 }
 
-func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
+func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -127,7 +127,7 @@ func TestControlIsCaughtByTheClaimThatItNames(t *testing.T) {
 
 // Each of the two controls waits until the other has started, so the test ends only if they run
 // in parallel.
-func TestControlsOfAnExperimentThatRunsAloneRunInParallel(t *testing.T) {
+func TestExperimentThatRunsAloneRunsControlsInParallel(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
@@ -148,7 +148,7 @@ func TestControlsOfAnExperimentThatRunsAloneRunInParallel(t *testing.T) {
 
 // The shipped programs have no failpoints, so a control that sets failpoints needs another
 // build.
-func TestControlWithFailpointsNeedsABuild(t *testing.T) {
+func TestControlWithFailpointsNeedsSeparateBuild(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]int{"KEYPOOL_FAILPOINTS=ship:begin=skip": 1, "FALLBACK=none": 0} {
 		built := 0
@@ -160,7 +160,7 @@ func TestControlWithFailpointsNeedsABuild(t *testing.T) {
 	}
 }
 
-func TestSpeedIsMeasuredTwiceAndCorrectnessOnce(t *testing.T) {
+func TestExperimentRunsAgainIfOnlySpeedClaimsFail(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -221,7 +221,7 @@ func TestRunCleansUpInReverseOrder(t *testing.T) {
 	}
 }
 
-func TestInterruptionIsNotAFailure(t *testing.T) {
+func TestInterruptedRunReportsNoError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	got := run(ctx, t, sample(func(x *T, _ *record) { cancel(); x.Must(x.Context().Err()) }), nil)
@@ -230,7 +230,7 @@ func TestInterruptionIsNotAFailure(t *testing.T) {
 	}
 }
 
-func TestDefinePanicsOnAnInvalidDefinition(t *testing.T) {
+func TestDefinePanicsOnInvalidDefinition(t *testing.T) {
 	t.Parallel()
 	hold := func(*record) Verdict { return Holds(true, "") }
 	claim := Claim[record]{Name: "a", Text: "A.", Kind: report.Correctness, Judge: hold}

@@ -24,7 +24,7 @@ func read(t *testing.T, file string) string {
 	return string(text)
 }
 
-func TestPageIsUpToDate(t *testing.T) {
+func TestFiguresDocumentIsUpToDate(t *testing.T) {
 	t.Parallel()
 	var want strings.Builder
 	if err := Write(&want, root); err != nil {
@@ -35,7 +35,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	}
 }
 
-func TestFiguresThatAreOftenWrongElsewhere(t *testing.T) {
+func TestOftenMiscalculatedFiguresAreCorrect(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{}
 	for _, g := range Groups() {
@@ -93,7 +93,7 @@ func exists(t *testing.T, r Reference) bool {
 	return strings.Contains(read(t, "docs/"+r.Document), "\n## "+r.Section+"\n")
 }
 
-func TestPartsNameExistingFaultRows(t *testing.T) {
+func TestEveryPartRefersToExistingFaultRows(t *testing.T) {
 	t.Parallel()
 	table := read(t, "docs/guarantees.md")
 	for _, p := range Parts() {

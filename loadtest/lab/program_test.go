@@ -12,7 +12,7 @@ import (
 )
 
 // A server loses no link through a freeze, a restart and a kill, and its accounts close.
-func TestServerKeepsItsLinks(t *testing.T) {
+func TestServerKeepsLinksAfterFreezeRestartAndKill(t *testing.T) {
 	t.Parallel()
 	mustPass(t, func(r *run) {
 		database := "sqlite:" + filepath.Join(r.TempDir(), "links.db")
@@ -97,7 +97,7 @@ func TestTryCheckReadsLinksBackAfterInterruption(t *testing.T) {
 	})
 }
 
-func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
+func TestRunSettingsOverrideProgramSettings(t *testing.T) {
 	t.Parallel()
 	r := newRun(t)
 	r.settings = []string{"KGS_POOL_CAPACITY=none"}
@@ -109,7 +109,7 @@ func TestSettingsOfTheRunOverrideTheProgram(t *testing.T) {
 }
 
 // A worker fills a pool, and a durable Redis keeps the pool when it is killed.
-func TestWorkerFillsADurablePool(t *testing.T) {
+func TestPoolInDurableRedisSurvivesKill(t *testing.T) {
 	t.Parallel()
 	mustPass(t, func(r *run) {
 		postgres, redis := Postgres(r), DurableRedis(r)

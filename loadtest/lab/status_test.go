@@ -58,7 +58,7 @@ func TestHistogramReturnsSumAndCount(t *testing.T) {
 	}
 }
 
-func TestCounterFailsWithoutAProgram(t *testing.T) {
+func TestCounterFailsIfProgramDoesNotRun(t *testing.T) {
 	t.Parallel()
 	addr, err := FreeAddr()
 	if err != nil {

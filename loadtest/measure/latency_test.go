@@ -13,7 +13,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-func TestLatencyIsJudgedByItsBaselines(t *testing.T) {
+func TestLatencyIsJudgedAgainstBaselines(t *testing.T) {
 	t.Parallel()
 	two := Steady{Baselines: []Baseline{{Name: "one thing"}, {Name: "another"}}}
 	fast := []Series{{1}, {1}}
@@ -45,7 +45,7 @@ func TestLatencyIsJudgedByItsBaselines(t *testing.T) {
 	}
 }
 
-func TestIncompleteRoundsOnlyRefuteClaims(t *testing.T) {
+func TestIncompleteMeasurementCanOnlyRefuteClaims(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range map[int][]report.Outcome{
 		0:             {report.NotJudged, report.NotJudged, report.Failed},
@@ -105,7 +105,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 	}
 }
 
-func TestBaselinesKeepTheRate(t *testing.T) {
+func TestBaselinesSendRequestsAtGivenRate(t *testing.T) {
 	t.Parallel()
 	postgres := lab.Postgres(t)
 	for _, b := range []Baseline{LoneInsert(t, postgres.URL), BareRedirect(t)} {
@@ -139,7 +139,7 @@ func TestBareServersGiveValidAnswers(t *testing.T) {
 	}
 }
 
-func TestLatencyMeasuresARealLoad(t *testing.T) {
+func TestLatencyMeasuresLoadOnBareServer(t *testing.T) {
 	t.Parallel()
 	client := loadtest.NewClient(BareServer(t), 0)
 	t.Cleanup(client.Close)

@@ -11,7 +11,7 @@ import (
 
 // Each fault fails only the claim about this fault. If links were not read back, no claim about
 // links holds.
-func TestEachFaultFailsItsLinkClaim(t *testing.T) {
+func TestEachFaultFailsOnlyMatchingLinkClaim(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {
 		return &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Acknowledged: 3}, Findings: f}

@@ -51,7 +51,7 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 // Each round starts at another subject. A subject with Follows stays behind the subject before
 // it. Alternate returns the figures in the order of the subjects, not in the order of the
 // measurements.
-func TestAlternateRotates(t *testing.T) {
+func TestAlternateRotatesOrderOfSubjects(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		subjects string // a capital letter is a subject that follows the subject before it
@@ -111,7 +111,7 @@ func TestSeriesMedianAndSpread(t *testing.T) {
 	}
 }
 
-func TestQuantity(t *testing.T) {
+func TestQuantityIsFormattedWithUnit(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		v    float64

@@ -11,7 +11,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-func TestResidentFollowsThePageCache(t *testing.T) {
+func TestResidentReportsShareOfFilesInPageCache(t *testing.T) {
 	t.Parallel()
 	if !lab.Installed("fincore") {
 		t.Fatal("fincore is not installed; `make test` installs it")

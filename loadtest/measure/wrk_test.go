@@ -83,7 +83,7 @@ func TestRandomScriptRequestsEveryLinkAndNoOther(t *testing.T) {
 	}
 }
 
-func TestPostScriptRepeatsOneCreation(t *testing.T) {
+func TestWrkPostScriptRepeatsOneCreation(t *testing.T) {
 	t.Parallel()
 	var s requests
 	const body = `{"url":"https://go.dev/"}`
@@ -95,7 +95,7 @@ func TestPostScriptRepeatsOneCreation(t *testing.T) {
 
 // When the load ends, some of the last requests do not reach the server. Therefore up to Connections
 // numbers may be missing among the last URLs.
-func TestPostsScriptSendsEachURLOnce(t *testing.T) {
+func TestWrkPostsScriptSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	var s requests
 	seen := s.load(t, s.start(t)+"/shorten", "posts", "https://go.dev/")
@@ -140,7 +140,7 @@ func TestParseTallyFailsIfARequestFailed(t *testing.T) {
 	}
 }
 
-func TestWrkGivesNoFigureForAFaultyServer(t *testing.T) {
+func TestWrkGivesNoFigureForFaultyServer(t *testing.T) {
 	t.Parallel()
 	bare := httptest.NewServer(bareHandler(nil))
 	defer bare.Close()
@@ -164,7 +164,7 @@ func TestWrkGivesNoFigureForAFaultyServer(t *testing.T) {
 	}
 }
 
-func TestExchangeChecksTheAnswer(t *testing.T) {
+func TestExchangeRejectsWrongAnswers(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		answer http.HandlerFunc

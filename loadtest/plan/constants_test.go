@@ -13,7 +13,7 @@ import (
 	"keypool/shortener/service"
 )
 
-func TestConstantsAgreeWithTheProduct(t *testing.T) {
+func TestPlanConstantsEqualProductConstants(t *testing.T) {
 	t.Parallel()
 	if len(codespace.Alphabet) != characters {
 		t.Errorf("the alphabet has %d characters", len(codespace.Alphabet))
@@ -40,7 +40,7 @@ func TestConstantsAgreeWithTheProduct(t *testing.T) {
 
 // If the source of a constant is a section or a setting in a document, the value of the
 // constant is there.
-func TestConstantsAreInTheDocuments(t *testing.T) {
+func TestDocumentsContainPlanConstants(t *testing.T) {
 	t.Parallel()
 	inDocument := regexp.MustCompile(`^(docs/[a-z-]+\.md), (.*)$`)
 	for _, c := range Constants() {
@@ -75,7 +75,7 @@ func plain(v float64) string { return strings.ReplaceAll(report.Number(v), ",", 
 
 // If the source of a constant is a source file, the file contains the identifier that the
 // source names.
-func TestConstantsAreInTheSourceFiles(t *testing.T) {
+func TestSourceFilesContainIdentifiersOfPlanConstants(t *testing.T) {
 	t.Parallel()
 	inFile := regexp.MustCompile(`^([a-z/_]+\.go), (?:\w+\.)?(\w+)$`)
 	n := 0

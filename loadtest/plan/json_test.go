@@ -70,7 +70,7 @@ years[].table_bytes number
 years[].year number
 `
 
-func TestJSONHasEveryMember(t *testing.T) {
+func TestPlanJSONHasExactlyExpectedMembers(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := Make(reference()).WriteJSON(&b); err != nil {

@@ -20,7 +20,7 @@ func reference() Input {
 // near reports whether got differs from want by at most relative times want.
 func near(got, want, relative float64) bool { return math.Abs(got-want) <= relative*math.Abs(want) }
 
-func TestSpacesAgreeWithHandCalculation(t *testing.T) {
+func TestSpaceSizesEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	spaces := Make(reference()).Spaces
 	if len(spaces) != 5 || spaces[0].Length != 6 || spaces[4].Length != 10 {
@@ -52,7 +52,7 @@ func TestLargestKeyDatabaseDoesNotOverflow(t *testing.T) {
 }
 
 // The test makes all links in one second, so the rate of creations is the number of links.
-func TestFallbackAgreesWithHandCalculation(t *testing.T) {
+func TestFallbackAttemptsEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		links, ratio, attempts, relative float64
@@ -73,7 +73,7 @@ func TestFallbackAgreesWithHandCalculation(t *testing.T) {
 	}
 }
 
-func TestNextLengthTakesOverWhenASpaceIsFull(t *testing.T) {
+func TestLongerCodesBeginWhenSpaceIsFull(t *testing.T) {
 	t.Parallel()
 	in := reference()
 	in.CodeLength, in.Creations = 3, 1
@@ -90,7 +90,7 @@ func TestNextLengthTakesOverWhenASpaceIsFull(t *testing.T) {
 	}
 }
 
-func TestPoolAgreesWithHandCalculation(t *testing.T) {
+func TestPoolFiguresEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	p := Make(reference()).Pool
 	const hour, minute = 3600, 60
@@ -118,7 +118,7 @@ func TestPoolAgreesWithHandCalculation(t *testing.T) {
 	}
 }
 
-func TestLocalKeysAgreeWithHandCalculation(t *testing.T) {
+func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name              string
@@ -151,7 +151,7 @@ func TestLocalKeysAgreeWithHandCalculation(t *testing.T) {
 	}
 }
 
-func TestDatabaseAgreesWithHandCalculation(t *testing.T) {
+func TestDatabaseFiguresEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	small := reference()
 	small.Years, small.Creations, small.Redirects = 1, 1, 0
@@ -179,7 +179,7 @@ func TestDatabaseAgreesWithHandCalculation(t *testing.T) {
 	}
 }
 
-func TestEachNodeHasAShard(t *testing.T) {
+func TestPlanHasShardForEachCitusNode(t *testing.T) {
 	t.Parallel()
 	in := reference()
 	in.Creations = 200 * creationsPerMachine
@@ -204,7 +204,7 @@ func TestTextShowsSizesAndExceededLimits(t *testing.T) {
 	}
 }
 
-func TestPageHasCharts(t *testing.T) {
+func TestPlanPageHasChartsAndConstants(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := Make(reference()).HTML(&b); err != nil {

@@ -63,7 +63,7 @@ func TestEveryFigureIsFinite(t *testing.T) {
 	})
 }
 
-func TestYearsAscend(t *testing.T) {
+func TestLinksAndCodeLengthNeverDecreaseOverYears(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput().Draw(t, "input")
@@ -88,7 +88,7 @@ func TestYearsAscend(t *testing.T) {
 }
 
 // If one input grows, each figure that depends on it changes in one direction only.
-func TestFiguresAreMonotonic(t *testing.T) {
+func TestPlanFiguresAreMonotonicInInputs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput().Draw(t, "input")
@@ -120,7 +120,7 @@ func TestFiguresAreMonotonic(t *testing.T) {
 	})
 }
 
-func TestHitsAreMonotonic(t *testing.T) {
+func TestCacheHitsNeverDecreaseWithCacheSizeOrRate(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		s, rate := rapid.Float64Range(0, 3).Draw(t, "exponent"), rapid.Float64Range(0, 1e9).Draw(t, "rate")

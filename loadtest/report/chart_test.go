@@ -70,7 +70,7 @@ func (p picture) says(t *testing.T, texts ...string) {
 	}
 }
 
-func TestChartShowsItsParts(t *testing.T) {
+func TestChartShowsAxesSeriesMarksAndLevels(t *testing.T) {
 	t.Parallel()
 	c := Chart{
 		X: Axis{Label: "Time", Unit: "s"}, Y: Axis{Label: "Pool", Unit: "keys"},
@@ -98,7 +98,7 @@ func TestChartShowsItsParts(t *testing.T) {
 	}
 }
 
-func TestChartUsesTheColoursOfThePage(t *testing.T) {
+func TestChartUsesColoursOfStyleSheet(t *testing.T) {
 	t.Parallel()
 	css, err := page.ReadFile("page/page.css")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 	}
 }
 
-func TestComparisonsStartAtZero(t *testing.T) {
+func TestAxisOfComparisonChartStartsAtZero(t *testing.T) {
 	t.Parallel()
 	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
 	texts := drawn(t, c).texts

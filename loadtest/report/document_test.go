@@ -16,7 +16,7 @@ func sampleDocument() *Document {
 	}, {Title: "Empty"}}}
 }
 
-func TestDocumentIsAPageWithChartsAndTables(t *testing.T) {
+func TestDocumentPageHasChartsAndTables(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := sampleDocument().HTML(&b); err != nil {
@@ -39,7 +39,7 @@ func TestDocumentIsAPageWithChartsAndTables(t *testing.T) {
 	}
 }
 
-func TestDocumentIsTextWithAlignedTables(t *testing.T) {
+func TestDocumentTextHasAlignedTables(t *testing.T) {
 	t.Parallel()
 	const want = `A <plan>
 For 2 servers.

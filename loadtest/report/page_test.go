@@ -28,7 +28,7 @@ func rendered(t *testing.T, r *Report) string {
 	return b.String()
 }
 
-func TestPageShowsEveryPartOfAReport(t *testing.T) {
+func TestPageShowsEveryPartOfReport(t *testing.T) {
 	t.Parallel()
 	html := strings.ReplaceAll(rendered(t, sample()), "&#43;", "+")
 	for _, want := range []string{
@@ -53,7 +53,7 @@ func TestPageShowsEveryPartOfAReport(t *testing.T) {
 	}
 }
 
-func TestPageOfAPassingRunShowsNoFindings(t *testing.T) {
+func TestPageOfPassingRunShowsNoFindings(t *testing.T) {
 	t.Parallel()
 	good := sample()
 	good.Experiments, good.Interrupted, good.Full = good.Experiments[3:4], false, true
@@ -68,7 +68,7 @@ func TestPageOfAPassingRunShowsNoFindings(t *testing.T) {
 	}
 }
 
-func TestPageOfAnEmptyRunShowsAnError(t *testing.T) {
+func TestPageOfEmptyRunShowsError(t *testing.T) {
 	t.Parallel()
 	html := rendered(t, &Report{})
 	for _, want := range []string{`class="verdict error"`, "0 claims were judged"} {

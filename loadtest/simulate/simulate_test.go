@@ -75,7 +75,7 @@ func TestEveryKeyIsAccountedFor(t *testing.T) {
 }
 
 // The simulator agrees within 5 % with the full load test of real servers in docs/benchmarks.md.
-func TestSimulationAgreesWithMeasuredRuns(t *testing.T) {
+func TestSimulationMatchesMeasuredRunsWithinFivePercent(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../docs/benchmarks.md")
 	if err != nil {
@@ -116,7 +116,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-func TestDayHasItsPeakInTheMiddle(t *testing.T) {
+func TestSimulatedDayHasPeakInMiddle(t *testing.T) {
 	t.Parallel()
 	perHour := make([]int, 24)
 	for at, server := range daily(240_000, 24*time.Hour, 1.8, 7, 1) {
@@ -136,7 +136,7 @@ func TestDayHasItsPeakInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestInterruptionEndsTheRun(t *testing.T) {
+func TestInterruptionEndsSimulation(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

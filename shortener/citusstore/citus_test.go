@@ -310,7 +310,7 @@ func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
 }
 
 // While a worker is down, only its links are unavailable. After the worker answers again, its links are available.
-func TestCitusWorkerDownAffectsOnlyItsLinks(t *testing.T) {
+func TestCitusWorkerOutageAffectsOnlyLinksOnWorker(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -348,7 +348,7 @@ func TestCitusWorkerDownAffectsOnlyItsLinks(t *testing.T) {
 }
 
 // While the coordinator is down, links can be created, changed and found.
-func TestCitusLinksAreAvailableWithoutTheCoordinator(t *testing.T) {
+func TestCitusLinksAreAvailableWithoutCoordinator(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())

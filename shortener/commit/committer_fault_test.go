@@ -15,7 +15,7 @@ import (
 
 var errUnknown = errors.New("connection reset")
 
-func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
+func TestCommitFailsInTimeWhenStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -42,7 +42,7 @@ func TestCommitFailsInTimeWhenTheStoreHangs(t *testing.T) {
 	})
 }
 
-func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
+func TestCommitRepeatsInsertWithUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	notWritten := fmt.Errorf("%w: refused", shortener.ErrNotWritten)
 	for name, test := range map[string]struct {
@@ -80,10 +80,10 @@ func TestCommitRepeatsUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// TestCommitOutcomeStaysUnknown uses a store whose first Insert fails with an unknown outcome.
+// TestCommitOutcomeIsUnknownIfFirstInsertMayHaveWritten uses a store whose first Insert fails with an unknown outcome.
 // All later Inserts fail with ErrNotWritten. The error of the commit must not wrap ErrNotWritten,
 // because the first Insert may have written the link.
-func TestCommitOutcomeStaysUnknown(t *testing.T) {
+func TestCommitOutcomeIsUnknownIfFirstInsertMayHaveWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := true
@@ -100,9 +100,9 @@ func TestCommitOutcomeStaysUnknown(t *testing.T) {
 	})
 }
 
-// TestCommitIsolatesARefusedLink commits a group with one link that the store rejects. The other
+// TestCommitFailsOnlyRefusedLinkOfGroup commits a group with one link that the store rejects. The other
 // links must be written.
-func TestCommitIsolatesARefusedLink(t *testing.T) {
+func TestCommitFailsOnlyRefusedLinkOfGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -149,9 +149,9 @@ func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
 	})
 }
 
-// TestCommitMetricsOfFailedInserts checks that the metrics contain the duration of a failed
+// TestCommitMetricsCountNoRowsOfFailedInsert checks that the metrics contain the duration of a failed
 // Insert, and no rows of it.
-func TestCommitMetricsOfFailedInserts(t *testing.T) {
+func TestCommitMetricsCountNoRowsOfFailedInsert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		replies := []error{errUnknown, nil}

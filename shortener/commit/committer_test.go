@@ -111,7 +111,7 @@ func wantInserted(t *testing.T, a answer) {
 	}
 }
 
-func TestCommitLinksShareInserts(t *testing.T) {
+func TestConcurrentCommitsShareInserts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -145,7 +145,7 @@ func TestCommitRunsOneInsertForOneWriter(t *testing.T) {
 	})
 }
 
-func TestCommitFailsWhenTheQueueIsFull(t *testing.T) {
+func TestCommitFailsWhenQueueIsFull(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -197,7 +197,7 @@ func TestCommitEndsWithContext(t *testing.T) {
 	})
 }
 
-func TestCommitterCloseCommitsTheQueue(t *testing.T) {
+func TestCommitterCloseCommitsQueuedLinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -219,10 +219,10 @@ func TestCommitterCloseCommitsTheQueue(t *testing.T) {
 	})
 }
 
-// TestCommitterCloseInterruptsAStoreThatHangs checks the errors of the callers: the outcome of
+// TestCommitterCloseInterruptsHungStore checks the errors of the callers: the outcome of
 // links in an Insert is unknown, and the other links get ErrNotWritten. It also checks that no
 // goroutine remains.
-func TestCommitterCloseInterruptsAStoreThatHangs(t *testing.T) {
+func TestCommitterCloseInterruptsHungStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -322,7 +322,7 @@ func TestIdempotencyKeyAndCodeAreInOneStorePart(t *testing.T) {
 }
 
 // If all keys belong to a part that does not answer, a creation sets aside a limited number of them, and then fails.
-func TestCreationSetsAsideALimitedNumberOfKeys(t *testing.T) {
+func TestCreationSetsAsideLimitedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	h.off[0].Store(true)
@@ -335,7 +335,7 @@ func TestCreationSetsAsideALimitedNumberOfKeys(t *testing.T) {
 
 // For each key without a batch, the attempt is one higher, whether the previous key was in conflict or belonged to a part that does
 // not answer.
-func TestAttemptsOfAHashIncrease(t *testing.T) {
+func TestHashAttemptIncreasesWithEachUnusableKey(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	keys.batchless = true

@@ -35,10 +35,10 @@ func start(t testing.TB, store shortener.Store) *commit.Parts {
 	return p
 }
 
-// TestCommitReturnsOutcomePerLink commits, for each of 40 codes, several links with this
+// TestConcurrentCommitsOfOneCodeInsertOneLink commits, for each of 40 codes, several links with this
 // code concurrently. A caller must get Inserted if and only if the row has the URL of its
 // link.
-func TestCommitReturnsOutcomePerLink(t *testing.T) {
+func TestConcurrentCommitsOfOneCodeInsertOneLink(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	p := start(t, store)

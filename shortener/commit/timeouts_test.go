@@ -8,7 +8,7 @@ import (
 
 // Creations that begin within the duration sharing have the same context. It ends createTimeout after the
 // first of them began.
-func TestTimeoutsAreShared(t *testing.T) {
+func TestCreationsStartedTogetherShareTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var creations timeouts
@@ -38,7 +38,7 @@ func TestTimeoutsAreShared(t *testing.T) {
 	})
 }
 
-func TestClosedTimeoutsEndTheLatestContext(t *testing.T) {
+func TestClosingTimeoutsEndsLatestContext(t *testing.T) {
 	t.Parallel()
 	var creations timeouts
 	latest := creations.context()

@@ -84,7 +84,7 @@ func TestHostsMatchURLStandard(t *testing.T) {
 	})
 }
 
-func TestHostOfStoredURL(t *testing.T) {
+func TestHostOfReturnsHostOfURL(t *testing.T) {
 	t.Parallel()
 	name, _ := ParseHost("go.dev")
 	ip, _ := ParseHost("::1")
@@ -105,7 +105,7 @@ func TestHostOfStoredURL(t *testing.T) {
 }
 
 // HostOf must not panic, because a row that another program wrote may have any URL.
-func TestStoredHostAcceptsAnyText(t *testing.T) {
+func TestHostOfDoesNotPanicForAnyText(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{"http", "://", "[", "]", ":", "/", ".", "0x", "1", "@", "#", "é", ""})
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,7 +6,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-func TestWithSchemeAddsOnlyTheScheme(t *testing.T) {
+func TestWithSchemeAddsHTTPSIfOnlySchemeIsMissing(t *testing.T) {
 	t.Parallel()
 	self := origin(t, "http://sho.rt")
 	for raw, want := range map[string]string{

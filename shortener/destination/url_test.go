@@ -177,7 +177,7 @@ func TestNormalizeLimitsTheStoredLength(t *testing.T) {
 	}
 }
 
-func TestNormalizeRefusesThisService(t *testing.T) {
+func TestNormalizeRefusesURLsOfServiceItself(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		raw, self string
@@ -240,7 +240,7 @@ func TestNormalizeRefusesLongHostBeforePunycode(t *testing.T) {
 	}
 }
 
-func TestNormalizeProperties(t *testing.T) {
+func TestNormalizedURLIsStableASCIIAndParsesToSameHost(t *testing.T) {
 	t.Parallel()
 	// Each piece triggers a rule of normalize. Combinations of the pieces are often valid URLs.
 	piece := rapid.SampledFrom([]string{

@@ -12,7 +12,7 @@ import (
 
 // While ForgetKeys runs, a transaction uses an old key for a new creation. ForgetKeys must not
 // remove the key.
-func TestForgetKeysKeepsAKeyThatIsUsedAgain(t *testing.T) {
+func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Once("old", "1", 1))
@@ -68,7 +68,7 @@ func waitForBlocked(t *testing.T, s *Store, pid uint32) {
 }
 
 // While another transaction has an idempotency key, Insert refuses only the link with this key.
-func TestInsertRefusesOnlyBusyKeys(t *testing.T) {
+func TestInsertRefusesOnlyLinksWithBusyIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	busy, used := storetest.Once("busy", "2", 1), storetest.Once("used", "4", 1)

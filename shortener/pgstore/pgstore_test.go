@@ -36,7 +36,7 @@ func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 
 // If the row of a code has another code, only the look-up of this code fails, although look-ups
 // share a statement.
-func TestWrongRowFailsOnlyItsOwnLookup(t *testing.T) {
+func TestRowWithWrongCodeFailsOnlyLookupOfItsCode(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	good, bad := storetest.Link("good00"), storetest.Link("bad000")
@@ -55,7 +55,7 @@ func TestWrongRowFailsOnlyItsOwnLookup(t *testing.T) {
 
 // After a conflict, the next Inserts use ON CONFLICT, so that a further conflict does not roll
 // back.
-func TestInsertExpectsConflictsAfterAConflict(t *testing.T) {
+func TestInsertsAfterConflictUseOnConflictClause(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	taken := storetest.Link("taken")
@@ -173,9 +173,9 @@ func TestStoreClosesReadOnlyConnections(t *testing.T) {
 	}
 }
 
-// TestInsertAfterLostReplyFindsItsLink loses the reply to an Insert. A repeated Insert must return
+// TestRepeatedInsertAfterLostReplyReturnsPresent loses the reply to an Insert. A repeated Insert must return
 // Present.
-func TestInsertAfterLostReplyFindsItsLink(t *testing.T) {
+func TestRepeatedInsertAfterLostReplyReturnsPresent(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
 	storetest.Insert(t, s, storetest.Link("warm")) // makes the next Insert a single request and reply
@@ -230,7 +230,7 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	s := New(pool, storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
-	pool.Reset() // TestInsertAfterLostReplyFindsItsLink covers connections that break
+	pool.Reset() // TestRepeatedInsertAfterLostReplyReturnsPresent covers connections that break
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
 		t.Fatalf("Insert without a server: %v", err)
 	}

@@ -236,7 +236,7 @@ func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	c.await(t, nil)
 }
 
-func TestAppliedIsTheLatestSampleBeforeThePosition(t *testing.T) {
+func TestAppliedReturnsTimeOfLatestSampleUpToPosition(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	l := primaryLog{identity: "a"}

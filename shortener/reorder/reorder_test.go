@@ -179,7 +179,7 @@ func TestMoveRefusesOrderThatIsNotOnRecord(t *testing.T) {
 }
 
 // Without links, Move needs no order. It only drops the table links_earlier.
-func TestMoveDropsEmptyTable(t *testing.T) {
+func TestMoveDropsTableOfEarlierLinksIfEmpty(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		wantPending(t, e, false)
 		for range 2 {
@@ -222,7 +222,7 @@ func TestMoveSkipsEmptyPages(t *testing.T) {
 }
 
 // Begin changes nothing if a program uses the links.
-func TestBeginRefusesWhileInUse(t *testing.T) {
+func TestBeginFailsWhileProgramUsesLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
@@ -237,7 +237,7 @@ func TestBeginRefusesWhileInUse(t *testing.T) {
 }
 
 // Disown changes the Source of links in links_earlier and in the new tables.
-func TestDisownMarksLinksInEveryTable(t *testing.T) {
+func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, 10)
 		record(t, e, storetest.Plain())
@@ -322,7 +322,7 @@ func countListed(t *testing.T, s shortener.Store) (n int) {
 }
 
 // If links_earlier exists and is empty, Begin keeps all links.
-func TestBeginWithEmptyTableKeepsLinks(t *testing.T) {
+func TestBeginKeepsLinksIfTableOfEarlierLinksIsEmpty(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
@@ -368,7 +368,7 @@ func TestSQLOfEarlierReleasesFails(t *testing.T) {
 }
 
 // While a program calls Pending, another program may drop the empty table.
-func TestPendingIsFalseWhileTheTableIsDropped(t *testing.T) {
+func TestPendingIsFalseWhileOtherProgramDropsEarlierLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)
 		for range 100 {
@@ -390,7 +390,7 @@ func TestPendingIsFalseWhileTheTableIsDropped(t *testing.T) {
 
 // The ledger may be replaced after an interrupted Move. The UPDATE of Disown changes the positions of
 // the rows in PostgreSQL, so the next Move must begin again.
-func TestMoveBeginsAgainAfterDisown(t *testing.T) {
+func TestMoveAfterInterruptionAndDisownKeepsEveryLink(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, 2*pageRows)
 		record(t, e, storetest.Plain())
@@ -461,7 +461,7 @@ func TestStoreWithFormerOrderOfLinksInsertsNothing(t *testing.T) {
 }
 
 // Without the record of the order, no program can find the links. Begin and Move repair the database.
-func TestMissingRecordIsAnErrorIfThereAreLinks(t *testing.T) {
+func TestMissingOrderRecordIsErrorIfDatabaseHasLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		link := storetest.Link("alias00")

@@ -20,7 +20,7 @@ func hosts(t *testing.T, spellings ...string) *destination.Hosts {
 	return set
 }
 
-func TestBlockedHostsGetNoLinks(t *testing.T) {
+func TestCreateRefusesURLsOfBlockedHosts(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, sequence("k"))
 	s.Block(hosts(t, "evil.example", "192.0.2.7"))
@@ -40,7 +40,7 @@ func TestBlockedHostsGetNoLinks(t *testing.T) {
 
 // A link does not resolve while its host is blocked, and resolves again afterwards. This holds for
 // links in the cache and for links that only the store has.
-func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
+func TestLinksDoNotResolveWhileTheirHostIsBlocked(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, sequence("k"))
 	other := startService(t, service.Config{Store: store, Keys: sequence("o")})
@@ -62,7 +62,7 @@ func TestLinksOfBlockedHostsDoNotResolveWhileBlocked(t *testing.T) {
 }
 
 // A URL must not lead to this service under any of its names, on any port.
-func TestOwnHostsGetNoLinks(t *testing.T) {
+func TestCreateRefusesURLsOfServiceItself(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: newStore(t), Keys: sequence("k"), OwnHosts: hosts(t, "go.example", "bücher.example", "192.0.2.1", "2001:db8::1"),

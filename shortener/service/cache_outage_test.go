@@ -10,7 +10,7 @@ import (
 	"keypool/shortener"
 )
 
-func TestCacheFailsInTimeForAnUnknownCode(t *testing.T) {
+func TestCacheReturnsErrorForUncachedCodeWhileStoreIsDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
@@ -49,7 +49,7 @@ func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-func TestCacheUsesOneRequestToTryAStoreThatIsDown(t *testing.T) {
+func TestOnlyOneCacheRequestTriesUnavailableStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("one"), testLink("two"))

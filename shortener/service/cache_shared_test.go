@@ -27,7 +27,7 @@ func TestCacheSharesOneLookup(t *testing.T) {
 	})
 }
 
-func TestCacheLookupContinuesAfterItsFirstCaller(t *testing.T) {
+func TestSharedLookupContinuesAfterFirstCallerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -55,7 +55,7 @@ func TestCacheLookupContinuesAfterItsFirstCaller(t *testing.T) {
 	})
 }
 
-func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
+func TestCacheFindsLinkCreatedDuringLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
@@ -75,7 +75,7 @@ func TestCacheDoesNotHideALinkCreatedDuringALookup(t *testing.T) {
 
 // A caller that arrives after the creation of a link must not get the result of a look-up
 // that began before the creation.
-func TestCacheSharesNoMiss(t *testing.T) {
+func TestConcurrentCacheCallersDoNotShareNotFoundResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()

@@ -116,7 +116,7 @@ func TestCacheLooksUpOnceASecond(t *testing.T) {
 
 // The cache finds a link that another process created at once, even if an earlier look-up of the code
 // found no link.
-func TestCacheKeepsNoMiss(t *testing.T) {
+func TestCacheDoesNotKeepNotFoundResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()
@@ -240,7 +240,7 @@ func TestCacheKeepsACreatedLinkUntilItsFirstLookup(t *testing.T) {
 }
 
 // A failover of the store may lose a link. Then another user can create its alias again.
-func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
+func TestCachePrefersCreatedLinkToOlderLinkWithSameCode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		older, newer := testLink("alias"), testLink("alias")
@@ -264,7 +264,7 @@ func TestCachePrefersACreatedLinkToAnOlderAnswer(t *testing.T) {
 }
 
 // If two changes of a link end at the same time, the first one may reach the cache last.
-func TestCacheKeepsTheLaterOfTwoChanges(t *testing.T) {
+func TestCacheKeepsLaterVersionOfChangedLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		version := func(n int64) shortener.Link {
@@ -305,7 +305,7 @@ func TestCacheKeepsTheLaterOfTwoChanges(t *testing.T) {
 	})
 }
 
-func TestCreatedLinksInTheSameSlotReplaceEachOther(t *testing.T) {
+func TestNewestCreatedLinkReplacesOtherInSameCacheSlot(t *testing.T) {
 	t.Parallel()
 	c := newCache(0, nil, shortener.OnePart{}, time.Now)
 	for i := range 10 * createdSize {

@@ -15,7 +15,7 @@ import (
 	"keypool/shortener/service"
 )
 
-func TestCreateAliasReturnsOnlyALinkThatSatisfiesTheRequest(t *testing.T) {
+func TestCreateReturnsAliasLinkOnlyIfItSatisfiesRequest(t *testing.T) {
 	t.Parallel()
 	const home = "https://go.dev/"
 	in2100, in2101 := given("2100-01-01T00:00:00Z"), given("2101-01-01T00:00:00Z")
@@ -65,7 +65,7 @@ func TestCreateAliasReturnsOnlyALinkThatSatisfiesTheRequest(t *testing.T) {
 	}
 }
 
-func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
+func TestAliasOfExpiredLinkCannotBeCreatedAgain(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	store := newStore(t)
@@ -79,7 +79,7 @@ func TestCreateAliasStaysTakenAfterItsExpiry(t *testing.T) {
 	}
 }
 
-func TestCreateAliasReturnsLinkWithEqualKey(t *testing.T) {
+func TestCreateReturnsLinkWhoseKeyEqualsRequestedAlias(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, sequence("pool"))
 	link := mustCreate(t, s, shortener.Request{URL: "https://go.dev/"})
@@ -89,7 +89,7 @@ func TestCreateAliasReturnsLinkWithEqualKey(t *testing.T) {
 	}
 }
 
-func TestCreateAliasFailsWhenItsOwnerCannotBeRead(t *testing.T) {
+func TestCreateFailsIfLinkWithSameAliasCannotBeRead(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	mustCreate(t, startService(t, service.Config{Store: store}), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
@@ -104,7 +104,7 @@ func TestCreateAliasFailsWhenItsOwnerCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestCreateAliasHasOneWinner(t *testing.T) {
+func TestConcurrentCreationsOfOneAliasCreateOneLink(t *testing.T) {
 	t.Parallel()
 	const users = 32
 	for _, test := range []struct {

@@ -31,7 +31,7 @@ func TestCreateUsesANewCodeEachTime(t *testing.T) {
 }
 
 // A key that equals a path of the service would make a link that cannot be followed.
-func TestCreateSkipsKeysThatAreRoutes(t *testing.T) {
+func TestCreateSkipsKeysThatEqualPathsOfService(t *testing.T) {
 	t.Parallel()
 	var batch recordedBatch
 	s, _ := newService(t, listed(
@@ -130,7 +130,7 @@ func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
 	}
 }
 
-func TestCreateFailsInTimeWhenTheStoreHangs(t *testing.T) {
+func TestCreateFailsAfterTimeLimitIfStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var batch recordedBatch

@@ -15,9 +15,9 @@ import (
 	"keypool/shortener"
 )
 
-// TestEntryKeepsALink checks that a link from the cache equals the link from the store, apart from the members that only Find
+// TestCacheEntryRestoresLink checks that a link from the cache equals the link from the store, apart from the members that only Find
 // and List return.
-func TestEntryKeepsALink(t *testing.T) {
+func TestCacheEntryRestoresLink(t *testing.T) {
 	t.Parallel()
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		if rapid.Bool().Draw(t, "never") {

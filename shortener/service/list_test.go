@@ -98,7 +98,7 @@ func (s *idleStore) Newest(context.Context, shortener.Selection) ([]shortener.Li
 
 // One token cannot occupy all slots for reads with its lists, streams and queries for
 // visits.
-func TestReadsOfOneTokenLeaveSlotsForOthers(t *testing.T) {
+func TestOneTokenCannotOccupyAllReadSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &idleStore{Store: newStore(t), take: 1500 * time.Millisecond}

@@ -58,7 +58,7 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 // If the idempotency key of a creation is busy, its code is settled as returned. But if the
 // outcome of an earlier Insert of the creation is unknown, this Insert may hold the
 // idempotency key. Then the code is settled as lost.
-func TestCreateOnceSettlesTheCodeIfItsKeyIsBusy(t *testing.T) {
+func TestCreateOnceSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		replies []error // errors of the first Inserts; the outcome of later Inserts is Busy
@@ -91,7 +91,7 @@ func TestCreateOnceSettlesTheCodeIfItsKeyIsBusy(t *testing.T) {
 
 // A repeated request gets the link of the first request, even if the request is not valid any
 // more.
-func TestCreateOnceRepeatsInvalidRequests(t *testing.T) {
+func TestCreateOnceRepeatsResultAfterRequestBecameInvalid(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	s := startService(t, service.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})

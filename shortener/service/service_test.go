@@ -35,7 +35,7 @@ func TestServiceResolvesCreatedLinks(t *testing.T) {
 	assertFails(t, s, "unknown", shortener.ErrNotFound)
 }
 
-func TestServiceResolvesOwnLinksWithoutALookup(t *testing.T) {
+func TestServiceResolvesLinksItCreatedWithoutLookup(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: &faultyStore{Store: newStore(t), lookup: func(context.Context, string) (shortener.Link, error) {
@@ -129,7 +129,7 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 
 // If all codes of one URL are in use, the service stays ready, because other links can be
 // created.
-func TestReadyIgnoresOneURLWithoutCodes(t *testing.T) {
+func TestServiceIsReadyAlthoughOneURLHasNoFreeCodes(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: &faultyStore{
@@ -153,7 +153,7 @@ func TestReadyIgnoresOneURLWithoutCodes(t *testing.T) {
 }
 
 // A store that answers the ping may still refuse links.
-func TestReadyFailsWhileCreationsAreRefused(t *testing.T) {
+func TestReadyFailsWhileStoreRefusesLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := true
 		s := startService(t, service.Config{

@@ -21,7 +21,7 @@ func begin(t *testing.T, s *service.Slots, token int64) (end func()) {
 
 // One token gets at most half of the slots. A request waits for a slot only for the given
 // time.
-func TestSlotsAreLimited(t *testing.T) {
+func TestOneTokenGetsAtMostHalfOfReadSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := service.NewSlots(4)
@@ -47,7 +47,7 @@ func TestSlotsAreLimited(t *testing.T) {
 }
 
 // Many requests of a token do not delay the request of another token.
-func TestSlotsAreFair(t *testing.T) {
+func TestWaitingReadsOfOneTokenDoNotDelayOtherToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := service.NewSlots(2)

@@ -64,7 +64,7 @@ func TestSuggestLimitsLookups(t *testing.T) {
 
 // If the store stops answering, Suggest returns in time with the aliases that it has
 // found.
-func TestSuggestLimitsItsTime(t *testing.T) {
+func TestSuggestReturnsInTimeIfStoreHangs(t *testing.T) {
 	t.Parallel()
 	plain := newStore(t) // opens files, so it belongs outside of the bubble
 	synctest.Test(t, func(t *testing.T) {

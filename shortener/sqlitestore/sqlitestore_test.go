@@ -77,9 +77,9 @@ func TestRefusedLinkWritesNothing(t *testing.T) {
 	}
 }
 
-// TestLookupThatWaitsForAConnectionEndsWithItsContext occupies all reading connections, as if the disk did not
+// TestLookupEndsWithContextWhileWaitingForConnection occupies all reading connections, as if the disk did not
 // answer.
-func TestLookupThatWaitsForAConnectionEndsWithItsContext(t *testing.T) {
+func TestLookupEndsWithContextWhileWaitingForConnection(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("there"))
@@ -154,7 +154,7 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 
 // Newest reads codes from the table creations. It fails if no link has such a code, or if the row at the rank of the code has
 // another code.
-func TestListRefusesWrongRows(t *testing.T) {
+func TestNewestFailsIfRowIsMissingOrHasOtherCode(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{
 		`UPDATE ranked_links SET code = 'other0' WHERE code = 'wrong0'`: shortener.ErrOtherOrder,

@@ -12,7 +12,7 @@ import (
 
 // In the worst case, a token is revoked directly after a poll has read the version, and the next poll takes its
 // full time. Even then, the sum of the limits must be below Freshness.
-func TestPollsAreFrequentEnough(t *testing.T) {
+func TestPollLimitsKeepRevocationDelayBelowFreshness(t *testing.T) {
 	t.Parallel()
 	next := max(pollInterval, pollTimeout+pollPause) // the next poll begins this long after the poll at the latest
 	if worst := next + pollTimeout; worst > Freshness*9/10 {
@@ -115,7 +115,7 @@ func (w *watched) await(want error) {
 	w.t.Fatalf("no poll has the result %v", want)
 }
 
-func TestTimeLimitOfPollsAdapts(t *testing.T) {
+func TestPollTimeLimitFollowsDurationOfLastPoll(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ limit, took, want time.Duration }{
 		{pollTimeout, 0, pollTimeout},

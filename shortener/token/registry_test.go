@@ -143,7 +143,7 @@ func TestNewTokenIsValidAtOnce(t *testing.T) {
 }
 
 // Many requests with unknown ids share few polls, because the rate of polls is limited.
-func TestUnknownIDsSharePolls(t *testing.T) {
+func TestRequestsWithUnknownTokenIDsSharePolls(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		w := watch(t, s)
 		start, before := time.Now(), w.count.Load()
@@ -165,7 +165,7 @@ func TestUnknownIDsSharePolls(t *testing.T) {
 
 // A known token needs no query, so it stays valid during an outage. For an unknown token, the error
 // is ErrUnavailable and not ErrUnknown, because the token may be valid.
-func TestOutageKeepsTokens(t *testing.T) {
+func TestKnownTokensStayValidDuringDatabaseOutage(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
 		w := watch(t, s)
@@ -229,7 +229,7 @@ func TestUsesAreRecordedOncePerHour(t *testing.T) {
 }
 
 // If a use cannot be recorded, the recorder tries again later.
-func TestFailedRecordIsRepeated(t *testing.T) {
+func TestFailedRecordingOfTokenUseIsRetried(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
 	s := SQLite(db.Read, db.Write)

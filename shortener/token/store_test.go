@@ -173,7 +173,7 @@ func TestDatabaseRefusesBadRows(t *testing.T) {
 }
 
 // A call of Create or Revoke that fails does not increment the version.
-func TestVersionCountsChanges(t *testing.T) {
+func TestVersionCountsSuccessfulCreationsAndRevocations(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		want := func(want int64) {
 			t.Helper()
@@ -211,7 +211,7 @@ func TestRecordUseKeepsLatestHour(t *testing.T) {
 	})
 }
 
-func TestMomentRefusesOtherTypes(t *testing.T) {
+func TestScanOfMomentRefusesText(t *testing.T) {
 	t.Parallel()
 	var m sql.Scanner = new(moment)
 	if err := m.Scan("2026"); err == nil {

@@ -85,7 +85,7 @@ func TestFilesOfEveryFormatAreRead(t *testing.T) {
 	}
 }
 
-func TestWrongHeaderIsAnError(t *testing.T) {
+func TestReadFailsForFileWithWrongHeader(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		format     Format
@@ -156,7 +156,7 @@ func TestLongRecordsAreRefused(t *testing.T) {
 
 // Records that wait for their insert must need little memory, even if their lines are long. The test is not parallel,
 // because it measures the memory of the process.
-func TestCheckedRecordsAreSmall(t *testing.T) {
+func TestCheckedRecordsWithLongLinesNeedLittleMemory(t *testing.T) {
 	const lines = 200
 	long := strings.Repeat("x", 60<<10)
 	for name, line := range map[string]string{
@@ -187,7 +187,7 @@ func TestCheckedRecordsAreSmall(t *testing.T) {
 }
 
 // An unclosed quotation mark hides only the records in about the next 64 KiB. The later ones are read.
-func TestRecordsAfterAnUnclosedQuotationMark(t *testing.T) {
+func TestRecordsAreReadAgainAfterUnclosedQuotationMark(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder
 	file.WriteString("code,url\n\"a,https://example.com/\n")

@@ -198,7 +198,7 @@ func TestExportOfImportEqualsExport(t *testing.T) {
 	})
 }
 
-func TestRefusalsOfLinksThatDiffer(t *testing.T) {
+func TestImportRefusesLinkThatDiffersFromStoredLink(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		d := open()
 		storetest.Insert(t, d.links, storetest.Link("taken"), storetest.Link("deleted"))
@@ -283,7 +283,7 @@ func TestLinkIsImportedWithItsVisits(t *testing.T) {
 }
 
 // A link that is already in the database keeps its visits.
-func TestPresentLinksKeepTheirVisits(t *testing.T) {
+func TestImportKeepsVisitsOfExistingLinks(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		d := open()
 		const file = "keyword,url,timestamp,clicks\na,https://example.com/,2020-01-01 00:00:00,5\nb,https://example.com/,2020-01-01 00:00:00,0\nc.,https://example.com/,,7\n"
@@ -300,7 +300,7 @@ func TestPresentLinksKeepTheirVisits(t *testing.T) {
 	})
 }
 
-func TestOwnersOfReusedNames(t *testing.T) {
+func TestOwnersPreferValidAndThenNewestTokenOfName(t *testing.T) {
 	t.Parallel()
 	revoked := time.Unix(1, 0)
 	owners := NewOwners([]token.Token{
@@ -337,7 +337,7 @@ func (b *brokenLinks) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, b.fault
 }
 
-func TestImportEndsWithAnError(t *testing.T) {
+func TestImportEndsAtFirstErrorAndNamesLines(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the disk is full")
 	var file strings.Builder
@@ -380,7 +380,7 @@ func (s *slowLinks) InsertWith(_ context.Context, links []shortener.Link, _ func
 }
 
 // Between two parts, an import pauses, so that other processes that poll for the lock of the database can take it.
-func TestImportPauses(t *testing.T) {
+func TestImportPausesBetweenPartsForOtherWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, pauses := range []bool{false, true} {
 			var file strings.Builder

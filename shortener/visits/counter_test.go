@@ -122,7 +122,7 @@ func TestFlushIsRepeatedUnchanged(t *testing.T) {
 
 // The database may have stored a part and then forgotten the writer. The counter drops such a part, because a
 // repetition could count it twice.
-func TestForgottenRepetitionIsDropped(t *testing.T) {
+func TestCounterDropsPartIfDatabaseForgotItsWriter(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, Detail: true})
 	c.Count(Visit{Code: "a", Agent: browser, Country: "DE"})
@@ -142,7 +142,7 @@ func TestForgottenRepetitionIsDropped(t *testing.T) {
 	wantEqual(t, "dropped details", promvalue.Counter(c.Metrics.droppedDetails), 2)
 }
 
-func TestCounterDropsWhatDoesNotFit(t *testing.T) {
+func TestCounterDropsVisitsAndDetailsBeyondMaxRows(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, MaxRows: 10 * shardCount, Detail: true})
 	const visits = 100 * shardCount
@@ -187,7 +187,7 @@ func TestRunFlushesAtTheEnd(t *testing.T) {
 	})
 }
 
-func TestRunReportsLostVisits(t *testing.T) {
+func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Store: applierFunc(func(ctx context.Context, _ Part) error { <-ctx.Done(); return ctx.Err() })})
 		c.Count(Visit{Code: "a", Agent: browser})

@@ -91,7 +91,7 @@ func TestConcurrentWritersCountEachPartOfAFlushOnce(t *testing.T) {
 }
 
 // After a group is full, each of its stored values is still counted separately. The limit applies to each day.
-func TestFullGroupKeepsItsValues(t *testing.T) {
+func TestFullFacetGroupStillCountsStoredValues(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
 		p := Part{Writer: "w", Sequence: 1}
@@ -177,7 +177,7 @@ func TestTopSortsLinksOfTheRangeByVisits(t *testing.T) {
 	})
 }
 
-func TestPastStatementMayBeRepeated(t *testing.T) {
+func TestRepeatedImportOfPastVisitsCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		links := []Past{{"b", 0, Count{20, 2}}, {"a", 3, Count{10, 1}}}
 		for range 2 {
@@ -275,7 +275,7 @@ func TestExpireForgetsIdleWriters(t *testing.T) {
 
 // A counter repeats a part after the database has forgotten its writer. The visits of the part must count once,
 // even if the part is the first one of the writer. The next part must be stored.
-func TestRepetitionOfForgottenWriterCountsOnce(t *testing.T) {
+func TestRepeatedPartOfForgottenWriterCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		lose := false
 		c := New(Config{Now: noon, Store: lossy{s, &lose}})

@@ -139,7 +139,7 @@ func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
 }
 
 // An idle service has a runway without end. A runway that is unknown is absent.
-func TestRunwayMetrics(t *testing.T) {
+func TestRunwayMetricsAreInfiniteIfIdleAndAbsentIfUnknown(t *testing.T) {
 	t.Parallel()
 	idle := full()
 	idle.RunwaySeconds, idle.SpaceRunwaySeconds = nil, nil
@@ -196,7 +196,7 @@ func TestStatusMembersMatchContract(t *testing.T) {
 }
 
 // The page shows an unknown value as unknown and omits a part that the program lacks.
-func TestPageOmitsMissingParts(t *testing.T) {
+func TestPageOmitsPartsThatProgramLacks(t *testing.T) {
 	t.Parallel()
 	random := get(t, newTestAdmin(nil, Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}), "/").Body.String()
 	outage := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()

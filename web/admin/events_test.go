@@ -83,7 +83,7 @@ func TestEventIDsIncreaseWhenClockIsSetBack(t *testing.T) {
 	}
 }
 
-func TestStreamsBeyondLimitAreRefused(t *testing.T) {
+func TestEventStreamsBeyondLimitAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 1)
 	var open []*listener

@@ -9,7 +9,7 @@ import (
 )
 
 // A page of another site starts nothing on the listener, but may have links to its pages.
-func TestOtherSitesOnlyLinkToPages(t *testing.T) {
+func TestPagesOfOtherSitesMayOnlyLinkToAdminPages(t *testing.T) {
 	t.Parallel()
 	h := New(Config{
 		Gatherer: prometheus.NewRegistry(), Status: full,

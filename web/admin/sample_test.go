@@ -78,7 +78,7 @@ func TestSampleOfServerHasRates(t *testing.T) {
 }
 
 // A worker serves no links, and a server may have no worker.
-func TestSampleOmitsMissingParts(t *testing.T) {
+func TestSampleOmitsPartsThatProgramLacks(t *testing.T) {
 	t.Parallel()
 	refilled := 0.0
 	worker := Counters{Refilled: func() float64 { return refilled }}

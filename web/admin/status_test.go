@@ -24,7 +24,7 @@ func fallenBack() Status {
 	return s
 }
 
-func TestPageMarksBadValues(t *testing.T) {
+func TestStatusPageHighlightsBadValues(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*Status)

@@ -10,7 +10,7 @@ import (
 
 // If a body has a syntax error, the error reports it, even if the body has another fault before it. If a body has
 // several other faults, the error reports the first one.
-func TestParseJSONReportsTheFirstFault(t *testing.T) {
+func TestParseJSONReportsSyntaxErrorOrElseFirstFault(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ body, detail string }{
 		{`{"url":1,`, "not well-formed"},

@@ -24,7 +24,7 @@ func testMisses() *Misses {
 
 // After a burst of misses, the limiter refuses a client until some time has passed. It
 // admits other clients.
-func TestMissLimiterRefusesAfterBurst(t *testing.T) {
+func TestMissLimiterRefusesClientAfterBurst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := testMisses()
@@ -111,7 +111,7 @@ func TestAnonymousRateExemptsLoopbackByDefault(t *testing.T) {
 }
 
 // A client regains requests as time passes.
-func TestLimiterRegainsRequests(t *testing.T) {
+func TestRateLimiterGrantsNewRequestsAsTimePasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiters(Limits{}, refused()).tokens
@@ -140,7 +140,7 @@ func TestLimiterRegainsRequests(t *testing.T) {
 }
 
 // Retry-After is long enough that the next attempt succeeds.
-func TestRetryAfterSuffices(t *testing.T) {
+func TestRequestAfterRetryAfterSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &NewLimiters(Limits{MissRate: 1, MissBurst: 1}, refused()).Misses

@@ -124,7 +124,7 @@ func TestInvalidHostHasNoOrigin(t *testing.T) {
 }
 
 // Proxies keeps the latest origin. The origin of a request must still be that of its own scheme and host.
-func TestOriginFollowsEachRequest(t *testing.T) {
+func TestOriginMatchesSchemeAndHostOfEachRequest(t *testing.T) {
 	t.Parallel()
 	p := NewProxies("", []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.DiscardHandler))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)

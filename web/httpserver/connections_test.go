@@ -167,7 +167,7 @@ func TestConnectionsOfAListenerAreLimited(t *testing.T) {
 }
 
 // net/http uses more methods than those of net.Conn. A counted connection has them.
-func TestCountedConnectionKeepsTheMethodsOfTCP(t *testing.T) {
+func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 	t.Parallel()
 	conn := newLimited(t, 1, 1).wantAccepted(t, "127.0.0.1")
 	if _, ok := conn.(io.ReaderFrom); !ok {

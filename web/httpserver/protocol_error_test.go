@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestErrorsOfNetHTTPAreProblems sends requests that net/http answers before any handler.
-func TestErrorsOfNetHTTPAreProblems(t *testing.T) {
+// TestErrorAnswersOfPackageHTTPAreProblems sends requests that net/http answers before any handler.
+func TestErrorAnswersOfPackageHTTPAreProblems(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

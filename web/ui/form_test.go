@@ -58,7 +58,7 @@ func TestPatchHasOnlyChangedFields(t *testing.T) {
 }
 
 // A filter keeps its members in the address of a page.
-func TestAddressOfListContainsFilter(t *testing.T) {
+func TestAddressOfLinkListContainsFilter(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]filter{
 		"/links/":                       {State: service.StateActive, base: "/links"},
@@ -73,7 +73,7 @@ func TestAddressOfListContainsFilter(t *testing.T) {
 }
 
 // A page after the sign-in is a page of this service.
-func TestPageAfterSignInIsLocal(t *testing.T) {
+func TestPageAfterSignInBelongsToService(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",

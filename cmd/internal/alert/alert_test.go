@@ -92,7 +92,7 @@ func TestAlertBodyMatchesContract(t *testing.T) {
 	}
 }
 
-func TestOnlyAlarmsAndTheirEndsAreReported(t *testing.T) {
+func TestAlerterReportsOnlyAlarmsAndReturnsToOK(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		states []State
@@ -201,7 +201,7 @@ func (n *hungNetwork) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestFailingAlertsBackOffAndQueueIsLimited(t *testing.T) {
+func TestAlerterBacksOffAfterFailureAndLimitsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAlerter("http://webhook.example/", &logbuffer.Buffer{})
 		network := &hungNetwork{}

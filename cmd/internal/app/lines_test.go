@@ -17,7 +17,7 @@ import (
 
 // Standard error may be a pipe that is not read. This must not block the
 // program.
-func TestLogDoesNotWaitForItsReader(t *testing.T) {
+func TestLogDropsLinesWhileStandardErrorIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, writer := io.Pipe()
 		l := startLines(writer)
@@ -75,7 +75,7 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestLinesThatCannotBeWrittenAreCounted(t *testing.T) {
+func TestUnwritableLogLinesAreCountedAsDropped(t *testing.T) {
 	t.Parallel()
 	l := startLines(brokenWriter{})
 	write(t, l, "line\n")

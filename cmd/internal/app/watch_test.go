@@ -55,7 +55,7 @@ func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 
 // The database closes all connections, as it does when it restarts. Therefore the stop first gets a closed connection. The
 // test has its own server, because other tests would lose their connections too.
-func TestStopReleasesHolderAfterOutage(t *testing.T) {
+func TestStopAfterDatabaseRestartReleasesHolder(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
 	c, err := newCore(settings(t, testenv.StartPostgres(t).URL).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
@@ -116,7 +116,7 @@ func TestServingWatchReturnsTimeOfSourceChange(t *testing.T) {
 }
 
 // The rate is 0 a few seconds after the last creation.
-func TestTakenRateEndsWithCreations(t *testing.T) {
+func TestTakenKeyRateIsZeroAfterLastCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var taken atomic.Int64
 		w := &servingWatch{

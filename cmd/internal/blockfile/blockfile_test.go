@@ -128,7 +128,7 @@ func (w *world) wantLogged(text string, lines int) {
 	}
 }
 
-func TestChangedFileComesIntoUse(t *testing.T) {
+func TestChangedBlockFileIsReloaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
 		w.want(1, 1)
@@ -148,7 +148,7 @@ func TestChangedFileComesIntoUse(t *testing.T) {
 }
 
 // A rename may keep the size and the time of modification. Then only the number of the file differs.
-func TestReplacedFileOfSameSizeAndTimeComesIntoUse(t *testing.T) {
+func TestReplacedBlockFileOfSameSizeAndTimeIsReloaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
 		w.clock = w.clock.Add(-time.Second)
@@ -159,7 +159,7 @@ func TestReplacedFileOfSameSizeAndTimeComesIntoUse(t *testing.T) {
 }
 
 // A file that another program still writes does not come into use.
-func TestHalfWrittenFileDoesNotComeIntoUse(t *testing.T) {
+func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\nb.example\n", func(w *world) {
 		content := ""
@@ -176,7 +176,7 @@ func TestHalfWrittenFileDoesNotComeIntoUse(t *testing.T) {
 }
 
 // While the file cannot be used, the last list stays in use, and the log has one line per state.
-func TestUnusableFileLeavesTheBlockListAsItIs(t *testing.T) {
+func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world) error{
 		"removed":   func(w *world) error { return os.Remove(w.path) },
@@ -206,7 +206,7 @@ func TestUnusableFileLeavesTheBlockListAsItIs(t *testing.T) {
 }
 
 // An invalid version is read once, because it may be large.
-func TestInvalidVersionIsReadOnce(t *testing.T) {
+func TestInvalidBlockFileVersionIsReadOnce(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
 		for i := range 3 {
@@ -226,7 +226,7 @@ func TestInvalidVersionIsReadOnce(t *testing.T) {
 }
 
 // A version whose read failed is read again.
-func TestFailedReadIsRepeated(t *testing.T) {
+func TestFailedBlockFileReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
 		w.fail.Store(true)
@@ -252,7 +252,7 @@ func replaceByDirectory(path string) error {
 }
 
 // The return of a file is reported, although its list was in use all the time.
-func TestReturnOfSameFileIsReported(t *testing.T) {
+func TestReappearanceOfUnchangedBlockFileIsLogged(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
 		for i := range 2 {

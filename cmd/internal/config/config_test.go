@@ -342,7 +342,7 @@ func TestUnknownFlagIsRefused(t *testing.T) {
 	}
 }
 
-func TestErrorNamesTheFlag(t *testing.T) {
+func TestSettingErrorNamesVariableAndFlag(t *testing.T) {
 	t.Parallel()
 	err := error(&Error{Name: "CODE_LENGTH", Got: "2", Takes: "3 to 10"})
 	if diff := cmp.Diff(`CODE_LENGTH (--code-length): got "2", takes 3 to 10`, err.Error()); diff != "" {

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/explain"
 )
 
-func TestExplanationIsATableOfFacts(t *testing.T) {
+func TestExplanationIsPrintedAsTable(t *testing.T) {
 	t.Parallel()
 	x := explain.Explanation{
 		Code: "00000A", Status: explain.Linked, Reason: "A link has the code.", KeySource: "pool", Origin: "a number of the ledger",

@@ -70,7 +70,7 @@ func TestAuditReportCountsFaultsThatItDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestAuditReportOfEmptyDatabaseCloses(t *testing.T) {
+func TestAuditReportOfEmptyDatabaseSaysAccountsClose(t *testing.T) {
 	t.Parallel()
 	var got bytes.Buffer
 	if err := PrintAccounts(&got, audit.Accounts{}, false); err != nil {

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // A signal that follows the first one at once has no effect, and a later one ends the program.
-func TestOnlyLaterSignalEndsProgramAtOnce(t *testing.T) {
+func TestSecondSignalKillsProgramOnlyAfterPause(t *testing.T) {
 	t.Parallel()
 	for pauses, killed := range map[string]bool{"50ms,50ms": false, "1500ms": true} {
 		child := exec.CommandContext(t.Context(), os.Args[0])

@@ -141,7 +141,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 }
 
 // The audits run while a server with a SQLite file and a pool in memory creates links.
-func TestAccountsCloseWhileSQLiteServerCreatesLinks(t *testing.T) {
+func TestAuditAccountsCloseWhileSQLiteServerCreatesLinks(t *testing.T) {
 	t.Parallel()
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))

@@ -277,7 +277,7 @@ func TestAuditFindsChangedOrderOfLinks(t *testing.T) {
 	}
 }
 
-func TestAuditThatCannotRunExitsWith2(t *testing.T) {
+func TestAuditExitsWithStatus2IfItCannotRun(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")

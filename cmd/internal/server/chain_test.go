@@ -85,7 +85,7 @@ func (r *running) wantSpace(known bool) {
 }
 
 // Two creations for one URL make two links, even if the code is a hash of the URL.
-func TestHashMakesSeparateLinksForOneURL(t *testing.T) {
+func TestHashKeySourceMakesNewLinkForRepeatedURL(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		algorithm, first string
@@ -122,7 +122,7 @@ func TestHashMakesSeparateLinksForOneURL(t *testing.T) {
 
 // A Redis without persistence loses the counter when it restarts. The fallback serves while Redis is
 // down. After the restart, the counter skips ahead past the numbers of the existing links.
-func TestCounterRecoversFromRedisRestart(t *testing.T) {
+func TestRedisCounterSkipsExistingLinksAfterRestart(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendonly", "no")
 	s := settings(t, sqliteURL(t), redis.URL)

@@ -17,7 +17,7 @@ import (
 
 // The dashboard in a browser draws the activity of a server and does not delay the stop of the server.
 // Then the dashboard continues with the next server at the same address.
-func TestDashboardContinuesWithNextServer(t *testing.T) {
+func TestDashboardReconnectsToNextServerAtSameAddress(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
 	s := settings(t, sqliteURL(t), "")

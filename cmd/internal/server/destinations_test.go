@@ -50,7 +50,7 @@ func replaceFile(t *testing.T, path, content string) {
 	}
 }
 
-func TestServerFollowsBlockFile(t *testing.T) {
+func TestServerAppliesChangesOfBlockFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "hosts")
 	replaceFile(t, path, "first.example\n")
@@ -124,7 +124,7 @@ func TestServerRefusesURLsOfItsOwnHosts(t *testing.T) {
 	}
 }
 
-func TestServerRefersBrowsersToPages(t *testing.T) {
+func TestServerUsesHomeNotFoundAndReportURLs(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--home-url=https://bücher.example/about", "--not-found-url=https://example.com/404",
 		"--report-url=mailto:abuse@example.com"))

@@ -20,7 +20,7 @@ import (
 	"keypool/web/admin"
 )
 
-func TestRedisThatMayEvictIsRefused(t *testing.T) {
+func TestStartRefusesRedisThatMayEvictKeys(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
@@ -40,7 +40,7 @@ func TestRedisThatMayEvictIsRefused(t *testing.T) {
 	}
 }
 
-func TestMissingRedisDatabaseIsRefused(t *testing.T) {
+func TestStartRefusesUnknownRedisDatabaseNumber(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
 	_, err := Start(t.Context(), settings(t, sqliteURL(t), redis.URL+"/99"), slog.New(slog.DiscardHandler))
@@ -68,7 +68,7 @@ func TestReadOnlyReplicaOfRedisIsRefused(t *testing.T) {
 }
 
 // If Redis is unreachable or hangs, the start succeeds although the eviction policy is unknown.
-func TestUnreachableRedisIsNotRefused(t *testing.T) {
+func TestServerStartsWhileRedisIsUnreachable(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--maxmemory-policy", "allkeys-lru")
 	redis.Pause()
@@ -82,7 +82,7 @@ func TestUnreachableRedisIsNotRefused(t *testing.T) {
 	})
 }
 
-func TestChangeOfEvictionPolicyAfterStartSignalsPage(t *testing.T) {
+func TestEvictionPolicyChangeAfterStartRaisesPageAlert(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	options, err := redis.ParseURL(server.URL)

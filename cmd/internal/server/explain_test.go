@@ -78,7 +78,7 @@ func TestExplainDescribesCodesOutsideTheLedger(t *testing.T) {
 	}
 }
 
-func TestExplainRefusesWhatCannotBeACode(t *testing.T) {
+func TestExplainRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "a b", "a/b", strings.Repeat("x", 1000)} {
 		status, stdout, stderr := runShortener(t, "--database-url="+sqliteURL(t), "explain", code)

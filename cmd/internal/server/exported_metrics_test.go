@@ -124,7 +124,7 @@ func seriesIn(scrape string) (series []string) {
 
 var labelName = regexp.MustCompile(`([a-z_]+)="(?:[^"\\]|\\.)*"`)
 
-func TestMetricsInReturnsOnlyMetricNames(t *testing.T) {
+func TestMetricNamesAreExtractedFromExpression(t *testing.T) {
 	t.Parallel()
 	got := metricsIn(`sum by (le, job) (rate(a_bucket{x=~"y_z|w"}[5m])) / on (instance) group_left (v) b:c > bool 0 unless d offset 5m or 1e3 and e`)
 	if want := []string{"a_bucket", "b:c", "d", "e"}; !slices.Equal(got, want) {

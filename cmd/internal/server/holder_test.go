@@ -14,7 +14,7 @@ import (
 
 // Each process is a holder in the ledger while it runs, even a server whose codes do not come
 // from the ledger. After its stop it is not a holder.
-func TestProgramsAreHoldersWhileTheyRun(t *testing.T) {
+func TestRunningProgramsAreHoldersInLedger(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
 	s.KeySource = "random"

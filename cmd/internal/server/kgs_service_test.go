@@ -56,7 +56,7 @@ func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	}
 }
 
-func TestAccountsCloseIfServerAndKGSShareDatabase(t *testing.T) {
+func TestAuditAccountsCloseIfServerAndKGSShareDatabase(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
 		t.Run(name, func(t *testing.T) {

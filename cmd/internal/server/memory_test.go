@@ -13,7 +13,7 @@ import (
 var kept, garbage []byte
 
 // This test is not parallel, because the percentage of the collector applies to the whole process.
-func TestCollectorRunsAfterHeadroom(t *testing.T) {
+func TestGarbageCollectorRunsAfterHeadroomIsUsed(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer keepHeadroom()()
 	for _, tt := range []struct{ live, least, most int }{{0, 200, 400}, {8 << 20, 100, 400}, {64 << 20, 25, 50}} {

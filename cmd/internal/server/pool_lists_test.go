@@ -26,9 +26,9 @@ func listsIn(t *testing.T, redisURL, prefix string) []string {
 	return lists
 }
 
-// TestChangeOfNumberOfListsLosesNoKey starts a server with one list, then with three lists, and then with one list again. No key is lost,
+// TestChangingNumberOfPoolListsLosesNoKeys starts a server with one list, then with three lists, and then with one list again. No key is lost,
 // because the servers empty the lists that are not refilled.
-func TestChangeOfNumberOfListsLosesNoKey(t *testing.T) {
+func TestChangingNumberOfPoolListsLosesNoKeys(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.RedisURL(t)
 	// The list that had the whole pool keeps its keys, and each of the two new lists gets a third of the capacity.
@@ -52,7 +52,7 @@ func TestChangeOfNumberOfListsLosesNoKey(t *testing.T) {
 }
 
 // Two deployments with different prefixes share a Redis.
-func TestPrefixBeginsAllNamesInRedis(t *testing.T) {
+func TestDeploymentsWithDifferentPrefixesShareRedis(t *testing.T) {
 	t.Parallel()
 	redisURL := testenv.RedisURL(t)
 	for _, prefix := range []string{"keypool", "staging"} {

@@ -13,9 +13,9 @@ import (
 	"keypool/internal/testenv"
 )
 
-// TestRedisWithoutAccessIsRefused starts a server with a REDIS_URL that Redis or the client refuses. The error must say why,
+// TestStartErrorSaysWhyRedisAccessFails starts a server with a REDIS_URL that Redis or the client refuses. The error must say why,
 // without the password.
-func TestRedisWithoutAccessIsRefused(t *testing.T) {
+func TestStartErrorSaysWhyRedisAccessFails(t *testing.T) {
 	t.Parallel()
 	own, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
 	tlsAddr := testenv.StartRedisTLS(t, own)

@@ -35,7 +35,7 @@ func runRefused(t *testing.T, run runner, args ...string) (status int, stdout, s
 	return status, out.String(), errs.String()
 }
 
-func TestRefusedSettingsExitWithOneLineAndStatus2(t *testing.T) {
+func TestInvalidSettingsPrintOneLineAndExitWithStatus2(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		run         runner

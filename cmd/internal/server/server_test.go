@@ -239,7 +239,7 @@ func TestDeletedLinkAnswers410(t *testing.T) {
 	}
 }
 
-func TestAuditReportsForeignLink(t *testing.T) {
+func TestAuditReportsLinkWithUnreservedCode(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	start(t, settings(t, url, "")).stop()

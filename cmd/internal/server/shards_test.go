@@ -7,7 +7,7 @@ import (
 
 // Without Citus, the command exits with one line that names Citus, and creates no
 // tables.
-func TestShardsRequireCitus(t *testing.T) {
+func TestMigrateWithShardsRequiresCitus(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		status, out := command(t, url, "migrate", "--shards=4")
 		if status == 0 || !strings.Contains(out, "Citus") || strings.Count(out, "\n") != 1 {

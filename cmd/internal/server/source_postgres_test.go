@@ -26,7 +26,7 @@ func postgresPoolSettings(t *testing.T, database, take string) config.Server {
 
 // Two servers create links, and one of them refills the pool. During an orderly stop, each server
 // returns its unused keys. The audit accounts for every key.
-func TestPostgresPoolServersAccountForEveryKey(t *testing.T) {
+func TestAuditAccountsForEveryKeyOfPostgresPoolServers(t *testing.T) {
 	t.Parallel()
 	for _, take := range []string{"delete", "reserve"} {
 		t.Run(take, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAuditFindsLinkMissingFromUsedKeys(t *testing.T) {
 }
 
 // A server whose pool is never filled serves from the fallback.
-func TestEmptyPostgresPoolUsesFallback(t *testing.T) {
+func TestServerUsesFallbackIfPostgresPoolIsEmpty(t *testing.T) {
 	t.Parallel()
 	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")
 	s.Worker.On = false

@@ -115,7 +115,7 @@ func TestTicketDatabaseThatRejectsConnectionIsRefused(t *testing.T) {
 }
 
 // The fallback serves while both ticket databases are unreachable.
-func TestFallbackServesWithoutTicketDatabases(t *testing.T) {
+func TestFallbackServesWhileTicketDatabasesAreDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	r := start(t, ticketSettings(t, server.URL+","+server.URL))

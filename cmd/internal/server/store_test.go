@@ -160,7 +160,7 @@ func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
 }
 
 // A server that was suspended during a reindex stops, because it would look for links under their former ranks.
-func TestServerStopsWhenOrderOfLinksChanges(t *testing.T) {
+func TestServerStopsIfReindexChangesLinkOrder(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +196,7 @@ func openSQL(t *testing.T, url string) *sql.DB {
 
 // The codes of tickets are consecutive numbers, so their links have the plain order. The order stays if
 // another key source creates links later.
-func TestOrderOfLinksFollowsFirstKeySource(t *testing.T) {
+func TestFirstKeySourceDeterminesStoredLinkOrder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
 	for _, s := range []config.Server{
@@ -285,7 +285,7 @@ func TestReindexRefusesWhileServerRuns(t *testing.T) {
 }
 
 // The move of the links needs a connection beside the one that holds the lock.
-func TestOneConnectionForLinksSuffices(t *testing.T) {
+func TestMigrateAndServerWorkWithOneDatabaseConnection(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t) + "&pool_max_conns=1"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -299,7 +299,7 @@ func TestOneConnectionForLinksSuffices(t *testing.T) {
 }
 
 // A command that only uses links must not decide their order, because a server may have another key source.
-func TestOfflineCommandsRecordNoOrder(t *testing.T) {
+func TestOfflineCommandsDoNotRecordLinkOrder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
 	start(t, settings(t, "sqlite:"+path, "")).stop()

@@ -54,7 +54,7 @@ func (r *running) create(bearer string) answer {
 
 // Processes other than the servers create and revoke the tokens. A new token is valid at once. When the command
 // token revoke ends, no server accepts the token.
-func TestServersFollowTokenCommands(t *testing.T) {
+func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		var log logbuffer.Buffer
 		servers := []*running{
@@ -204,7 +204,7 @@ func TestInterruptedRevocationFails(t *testing.T) {
 }
 
 // The limits and the refusals are in /status and in the metrics.
-func TestStatusShowsLimits(t *testing.T) {
+func TestStatusAndMetricsShowRequestLimits(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	r := start(t, settings(t, url, "", "--anonymous-rate=1/s", "--anonymous-max-age=48h", "--miss-rate=7", "--miss-burst=8"))
@@ -232,7 +232,7 @@ func TestStatusShowsLimits(t *testing.T) {
 }
 
 // The server logs when the tokens cannot be read, and keeps serving with the tokens that it read last.
-func TestServerReportsOutageOfTokens(t *testing.T) {
+func TestServerKeepsLastTokensWhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	var log logbuffer.Buffer
 	server := testenv.StartPostgres(t)

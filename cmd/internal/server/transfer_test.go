@@ -223,7 +223,7 @@ func execute(t *testing.T, url, statement string) {
 }
 
 // An export reads the links and their visits at the same time, although the links have one connection.
-func TestOneConnectionForLinksSufficesForTransfers(t *testing.T) {
+func TestImportAndExportWorkWithOneDatabaseConnection(t *testing.T) {
 	t.Parallel()
 	url := migrated(t, testenv.PostgresURL(t)+"&pool_max_conns=1")
 	const links = "code,url,created_at,human_visits\na,https://go.dev/a,2020-01-02T03:04:05Z,5\nb,https://go.dev/b,2020-01-02T03:04:06Z,\n"

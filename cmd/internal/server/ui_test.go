@@ -30,7 +30,7 @@ func (r *running) get(target, name, value string) answer {
 
 // A server has pages for links on the admin listener, and on the public listener if UI is
 // not off.
-func TestServerServesPagesForLinks(t *testing.T) {
+func TestServerServesLinkManagementPages(t *testing.T) {
 	t.Parallel()
 	off := start(t, settings(t, sqliteURL(t), "", "--admin-hosts=keypool.internal"))
 	for _, tt := range []struct {

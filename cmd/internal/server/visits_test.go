@@ -60,7 +60,7 @@ func TestOrderlyStopStoresEveryVisit(t *testing.T) {
 }
 
 // A server flushes at each interval. The member as_of has the time up to which all visits are stored.
-func TestVisitsAreFlushed(t *testing.T) {
+func TestServerFlushesVisitCountsAtEachInterval(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		server := start(t, settings(t, url, "", "--visits-flush=100ms"))
 		bearer, _ := createdToken(t, url, "--name=docs", "--scope=create,read")

@@ -33,7 +33,7 @@ func keeper(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestRunPassesServersAndReturnsTheStatus(t *testing.T) {
+func TestRunPassesServerURLsAndReturnsCommandStatus(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `echo "$TEST_SERVERS $TEST_DATABASE_URL $TEST_REDIS_URL"; exit 7`)
 	out, err := cmd.Output()
@@ -137,9 +137,9 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// TestServeTriesTheNextWayWithoutImages names a registry of container images that does not answer. The
+// TestServeStartsLocalProgramIfContainerImageIsUnavailable names a registry of container images that does not answer. The
 // keeper must then start the server from the programs of the machine.
-func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
+func TestServeStartsLocalProgramIfContainerImageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
 	cmd.Env = append(cmd.Env, "TEST_SERVERS=", "TEST_REDIS_URL=", "TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX=127.0.0.1:1")
@@ -156,7 +156,7 @@ func TestServeTriesTheNextWayWithoutImages(t *testing.T) {
 	}
 }
 
-func TestNeedFailsOnlyForUnknownPrograms(t *testing.T) {
+func TestNeedCommandFailsOnlyIfProgramIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	if err := keeper(t, "need", "redis-server", "postgres").Run(); err != nil {
 		t.Errorf("need of installed programs: %v", err)

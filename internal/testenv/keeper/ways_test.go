@@ -36,9 +36,9 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestFindTriesTheWaysInOrder checks the order of the ways. The test makes the way docker, or docker
+// TestFindTriesEnvironmentThenDockerThenMachine checks the order of the ways. The test makes the way docker, or docker
 // and machine, fail.
-func TestFindTriesTheWaysInOrder(t *testing.T) {
+func TestFindTriesEnvironmentThenDockerThenMachine(t *testing.T) {
 	cannotPull := func(context.Context) (running, error) {
 		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")
 	}

@@ -98,7 +98,7 @@ func TestClosedPostgresLeavesNoSharedMemory(t *testing.T) {
 	}
 }
 
-func TestRedisDurabilityFollowsItsSettings(t *testing.T) {
+func TestRedisKeepsKeysAfterKillOnlyIfAppendOnly(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		args []string

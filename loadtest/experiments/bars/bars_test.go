@@ -9,7 +9,7 @@ import (
 )
 
 // Each ratio is computed from one round. In this test the machine is half as fast in the second round.
-func TestJudgeUsesTheRatiosOfRounds(t *testing.T) {
+func TestJudgeComputesOneRatioPerRound(t *testing.T) {
 	t.Parallel()
 	bare := measure.Series{100, 50, 100}
 	tests := []struct {
@@ -34,7 +34,7 @@ func TestJudgeUsesTheRatiosOfRounds(t *testing.T) {
 	}
 }
 
-func TestRowShowsTheAim(t *testing.T) {
+func TestBarRowShowsAim(t *testing.T) {
 	t.Parallel()
 	b := bar{name: "redirects", text: "Fast.", unit: measure.PerSecond, versus: "bare Echo", least: 0.9}
 	f := figure{measure.Series{80e3, 90e3}, measure.Series{100e3, 100e3}}

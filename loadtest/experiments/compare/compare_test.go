@@ -61,7 +61,7 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 }
 
 // Each spoiled observation fails its own claim and no other claim.
-func TestEachFlawFailsItsClaim(t *testing.T) {
+func TestEachWrongObservationFailsOnlyMatchingClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spoil func(*record)
@@ -147,7 +147,7 @@ func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 	}
 }
 
-func TestPropertiesFollowFromSettingsAndCodes(t *testing.T) {
+func TestKeySourcePropertiesFollowFromSettingsAndCodes(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	if err := r.countLines(t.Context()); err != nil {

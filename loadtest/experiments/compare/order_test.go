@@ -8,7 +8,7 @@ import (
 )
 
 // The claim compares the log bytes of the two tables. If a table is missing, the claim is not judged.
-func TestLinkOrderClaimComparesBytesOfTheLog(t *testing.T) {
+func TestLinkOrderClaimComparesBytesOfWriteAheadLog(t *testing.T) {
 	t.Parallel()
 	tables := func(code, rank measure.Series) *orderRecord {
 		return &orderRecord{tables: []*ordered{{name: "by code", log: code}, {name: "by rank", log: rank}}}

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // protection.
 var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
 
-func TestEveryRowHasAControlThatExists(t *testing.T) {
+func TestEveryFaultRowHasExistingControl(t *testing.T) {
 	for _, e := range Experiments() {
 		if len(e.Controls) == 0 && !slices.Contains(uncontrolled, e.Name) {
 			t.Errorf("row %s has no control", e.Name)
@@ -125,7 +125,7 @@ func TestWorstObservationDecidesClaim(t *testing.T) {
 }
 
 // A healthy server on a busy machine is so slow that the comparison with it proves nothing.
-func TestLatencyWithoutWorkerNeedsHealthyLatency(t *testing.T) {
+func TestClaimAboutLatencyWithoutWorkerNeedsFastBaseline(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		before, without time.Duration

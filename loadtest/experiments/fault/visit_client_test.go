@@ -40,7 +40,7 @@ func TestCompareVisitsFindsLostAndSurplusVisits(t *testing.T) {
 	}
 }
 
-func TestCommitAfterMatchesOneCommitForEachStatement(t *testing.T) {
+func TestCommitAfterMatchesFirstCommitAfterStatement(t *testing.T) {
 	matches := commitAfter(func(request []byte) bool { return string(request) == "insert" })
 	for i, step := range []struct {
 		request string

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestControlsExist(t *testing.T) {
+func TestControlsOfGuessExperimentsExist(t *testing.T) {
 	for _, e := range Experiments() {
 		for _, c := range e.Controls {
 			for _, name := range c.Without {
@@ -59,7 +59,7 @@ func scanned() *scanRecord {
 	return r
 }
 
-func TestEachFlawFailsItsClaim(t *testing.T) {
+func TestEachWrongObservationFailsMatchingClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*scanRecord)
@@ -146,7 +146,7 @@ func TestHitsCountsRepeatedGuessAtFirstPosition(t *testing.T) {
 	}
 }
 
-func TestEachFlawOfAKeySourceRefutesAClaim(t *testing.T) {
+func TestEachKeySourceFlawRefutesMatchingClaim(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEveryRuleHasAControl(t *testing.T) {
+func TestEveryKeySourceRuleHasControl(t *testing.T) {
 	controlled := make(map[string]bool)
 	for _, s := range sources.All() {
 		rules := rulesOf(&s)

@@ -8,7 +8,7 @@ import (
 )
 
 // The key source that CONTRIBUTING.md shows must compile.
-func TestShownKeySourceCompiles(t *testing.T) {
+func TestKeySourceInContributingGuideCompiles(t *testing.T) {
 	t.Parallel()
 	root, err := controls.ModuleRoot(t.Context())
 	if err != nil {

@@ -122,7 +122,7 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 
 // A fault of the service fails each claim that is about the fault, and no other claim. Claims about speed are an exception: they
 // may also fail because other programs use the processors.
-func TestEachFaultFailsItsClaims(t *testing.T) {
+func TestEachServiceFaultFailsMatchingClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string
@@ -158,7 +158,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 }
 
 // A redirect to a wrong URL is a wrong answer and a failed request, but the claim counts it only once.
-func TestWrongRedirectsCountOnce(t *testing.T) {
+func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	e := against(t, "mix", &broken{strays: true}, nil)
 	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == "every redirect right" })

@@ -77,7 +77,7 @@ func sound() *record {
 }
 
 // Each fault in a record fails exactly the claims that are about it.
-func TestEachFaultFailsItsClaims(t *testing.T) {
+func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
 	t.Parallel()
 	// each changes the creations of all servers between from and to, in seconds after the kill.
 	each := func(r *record, from, to float64, change func(*creation)) {
@@ -178,7 +178,7 @@ func TestEachFaultFailsItsClaims(t *testing.T) {
 
 // In the simulator, the local keys of a server last as long as its batches. Each server creates 50 links per second,
 // and Redis is killed after 3 s of load, when half of the second batch is used. So 150 keys are left.
-func TestSimulatedLocalKeysLastAsLongAsTheirBatches(t *testing.T) {
+func TestSimulatedLocalKeysLastUntilBatchesAreUsed(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	r := &record{plan: plan{servers: 20, batch: 100, rate: 1000}, killed: start.Add(3 * time.Second), started: start.Add(10 * time.Second)}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestControlsExist(t *testing.T) {
+func TestControlsOfSpaceExperimentsExist(t *testing.T) {
 	for _, e := range Experiments() {
 		for _, c := range e.Controls {
 			for _, name := range c.Without {
@@ -69,7 +69,7 @@ func drawn(share float64, digits string) *record {
 	return &record{plan: p, levels: []level{{share: share, random: m, ledger: ledger}}, links: &links}
 }
 
-func TestEachFlawFailsItsClaim(t *testing.T) {
+func TestEachWrongObservationFailsMatchingClaims(t *testing.T) {
 	const fair = alphabet
 	for _, tt := range []struct {
 		name, digits string
@@ -146,7 +146,7 @@ func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 	}
 }
 
-func TestWrongNumbersOfAttemptsFailTheirClaim(t *testing.T) {
+func TestWrongNumberOfAttemptsFailsMatchingClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		at    measurement
@@ -170,7 +170,7 @@ func TestWrongNumbersOfAttemptsFailTheirClaim(t *testing.T) {
 
 // If more links are made than there are fillers, the share of codes in use grows. The prediction then
 // grows too.
-func TestPredictedAttemptsFollowTheShareInUse(t *testing.T) {
+func TestPredictedAttemptsGrowWithShareOfCodesInUse(t *testing.T) {
 	for filled, want := range map[int64]float64{50: 2, 2: 100.0 / 98, 1: (100.0/99 + 100.0/98) / 2, 0: (100.0/99 + 100.0/98) / 2} {
 		m := measured{filled: filled, made: 2}
 		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", want) {

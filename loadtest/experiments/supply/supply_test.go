@@ -75,7 +75,7 @@ func failing(r *record) (names []string) {
 }
 
 // Each fault in a record fails exactly the claims that are about it.
-func TestEachFaultFailsItsClaims(t *testing.T) {
+func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -186,7 +186,7 @@ func TestSimulatedDrainLastsAsLongAsDrainWithoutFaults(t *testing.T) {
 	}
 }
 
-func TestShowLimitsPointsOfCharts(t *testing.T) {
+func TestChartsOfSupplyReportHaveLimitedPoints(t *testing.T) {
 	t.Parallel()
 	r, e := sound(), report.Experiment{}
 	for _, c := range claims() {
@@ -206,7 +206,7 @@ func TestShowLimitsPointsOfCharts(t *testing.T) {
 }
 
 // Each fault of a run with a large pool fails the claim that is about it. An incomplete run fails no claim.
-func TestEachFaultOfLargePoolFailsItsClaim(t *testing.T) {
+func TestEachFaultOfLargePoolFailsMatchingClaim(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	sound := filled{
@@ -234,7 +234,7 @@ func TestEachFaultOfLargePoolFailsItsClaim(t *testing.T) {
 	}
 }
 
-func TestAwaitRepeatsFailedLooks(t *testing.T) {
+func TestAwaitAsksForLevelAgainAfterError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failing := 3

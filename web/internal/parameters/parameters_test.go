@@ -9,7 +9,7 @@ import (
 )
 
 // A time has a date, a time of day and a zone (RFC 3339, section 5.6).
-func TestTimeMustBeRFC3339(t *testing.T) {
+func TestTimeParameterMustBeRFC3339(t *testing.T) {
 	t.Parallel()
 	want := time.Date(2030, time.December, 31, 23, 0, 0, 0, time.UTC)
 	for _, text := range []string{

@@ -93,7 +93,7 @@ func TestPNGModulesAreWholePixels(t *testing.T) {
 }
 
 // A code that does not fit reports the size that it needs. This size fits.
-func TestPNGReportsLeastSize(t *testing.T) {
+func TestPNGErrorReportsSmallestSizeThatFits(t *testing.T) {
 	t.Parallel()
 	c := encode(t, strings.Repeat("a", 250), H)
 	_, err := c.PNG(64, 4)
