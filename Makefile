@@ -144,7 +144,7 @@ compare: build keeper
 	$(experiments) compare $(STRICT) --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)
 
 # Runs the experiments of the suite change: creations, a pool that runs dry, an outage of Redis, and
-# six fault rows.
+# seven fault rows.
 smoke: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) --suite change --controls --scale 0.1 --report loadtest/report/smoke

@@ -40,7 +40,7 @@ func rollbackRows() []row {
 			Name: "fault/11b", Title: "Redis fails over to a lagging replica through a Sentinel",
 			Summary: "A replica of Redis is frozen. Two servers take 100,000 keys each. The master is killed with SIGKILL. " +
 				"A Sentinel detects that the master is down and promotes the replica.",
-			Run: inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
+			Suites: changeToo(), Run: inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
 	}
 }
