@@ -95,7 +95,7 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 		return err
 	}
 	if problem != "" {
-		w.log.Warn(problem, slog.String("path", path))
+		w.log.Warn("the witness may not have protected the database", slog.String("why", problem), slog.String("path", path))
 	}
 	return nil
 }
