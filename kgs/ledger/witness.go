@@ -201,7 +201,7 @@ func readWitness(path, ledger string) (HighWaterMark, error) {
 		return HighWaterMark{}, err
 	}
 	if !info.Mode().IsRegular() { // reading a named pipe would block
-		return HighWaterMark{}, errDamaged
+		return HighWaterMark{}, fmt.Errorf("%s is not a regular file", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -38,7 +38,7 @@ func outputRows() []row {
 	}
 }
 
-// unwritable starts a server whose standard error is a pipe that nobody reads, and checks that the server still works. The
+// unwritable starts a server whose standard error is a pipe that is not read, and checks that the server still works. The
 // function harm gets the reading end of the pipe.
 func unwritable(r *run, harm func(pipe *os.File)) {
 	dir := filepath.Join(r.TempDir(), "data")
