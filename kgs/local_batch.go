@@ -13,7 +13,7 @@ import (
 // For each code, the caller of Source.Next makes exactly one call of Used, Returned or Lost.
 // These methods do not block and are safe for concurrent use.
 type LocalBatch struct {
-	batch  *Batch
+	batch  Batch
 	source *Source
 	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
 	open   atomic.Int64 // number of codes whose outcome is unknown
@@ -25,7 +25,7 @@ type LocalBatch struct {
 }
 
 func newLocalBatch(s *Source, b *Batch) *LocalBatch {
-	l := &LocalBatch{batch: b, source: s}
+	l := &LocalBatch{batch: *b, source: s}
 	l.open.Store(int64(len(b.Codes)))
 	return l
 }

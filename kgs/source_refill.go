@@ -178,7 +178,7 @@ func (s *Source) settleFinished(ctx context.Context) error {
 func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	if err := s.cfg.Supply.Settle(ctx, l.batch, unused, l.lost); err != nil {
+	if err := s.cfg.Supply.Settle(ctx, &l.batch, unused, l.lost); err != nil {
 		return fmt.Errorf("settle batch %d: %w", l.batch.ID, err)
 	}
 	s.cfg.Metrics.CountAbandoned(ReasonLostReply, int64(len(l.lost)))

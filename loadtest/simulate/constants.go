@@ -6,7 +6,7 @@ import (
 	"keypool/loadtest/plan"
 )
 
-// The constants of the models. The function Constants states their sources.
+// The constants of the models. The function constants states their sources.
 const (
 	oneWay       = 15 * time.Microsecond
 	callBusy     = 20 * time.Microsecond
@@ -16,11 +16,24 @@ const (
 	ledgerTime   = 1500 * time.Microsecond
 	restartPause = 2 * time.Second
 	stopTime     = 10 * time.Second
-	step         = 100 * time.Millisecond
 )
 
-// Constants returns every constant of the models.
-func Constants() []plan.Constant {
+// steps are the lengths that a step can have. A multiple of a tenth of a second is never in the middle of one of these
+// steps.
+var steps = []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
+
+// step returns the longest step in which a server makes at most one creation on average, or the shortest step.
+func (in Input) step() time.Duration {
+	for _, step := range steps {
+		if float64(in.Keys)/in.Duration*step.Seconds() <= float64(in.Servers) {
+			return step
+		}
+	}
+	return steps[len(steps)-1]
+}
+
+// constants returns every constant of the models in a simulation with a given step.
+func constants(step time.Duration) []plan.Constant {
 	return []plan.Constant{
 		{Name: "network_one_way_seconds", Value: oneWay.Seconds(), Source: modelTimes},
 		{Name: "redis_call_seconds", Value: callBusy.Seconds(), Source: modelTimes},

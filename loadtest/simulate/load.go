@@ -24,19 +24,26 @@ func Steady(from, until time.Duration, rate float64, servers int) Load {
 }
 
 // daily returns a load whose rate follows a cosine. The rate is lowest at the start and at the end. In the middle it
-// is peak times the average. A random server gets each creation.
-func daily(keys int64, duration time.Duration, peak float64, servers int, seed uint64) Load {
+// is peak times the average. A random server gets each creation. The creations of a step come in the order of their
+// servers, so that memory is read in order.
+func daily(keys int64, duration, step time.Duration, peak float64, servers int, seed uint64) Load {
 	return func(yield func(time.Duration, int) bool) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a run must be repeatable
-		n, length := int64(0), duration.Seconds()
+		n, length, counts := int64(0), duration.Seconds(), make([]int, servers)
 		for at := step; ; at += step {
 			x := min(1, at.Seconds()/length)
 			// The integral of 1 - (peak-1) cos(2 pi x) from 0 to x.
 			due := int64(math.Round(float64(keys) * (x - (peak-1)*math.Sin(2*math.Pi*x)/(2*math.Pi))))
 			for ; n < due; n++ {
-				if !yield(at-step/2, random.IntN(servers)) {
-					return
+				counts[random.IntN(servers)]++
+			}
+			for server, count := range counts {
+				for range count {
+					if !yield(at-step/2, server) {
+						return
+					}
 				}
+				counts[server] = 0
 			}
 			if at >= duration {
 				return

@@ -110,9 +110,9 @@ type run struct {
 	parts   sync.WaitGroup // all goroutines of the run
 	workers context.CancelFunc
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards out, used and the field dry of each server
 	out  Outcome
-	seen []uint64 // one bit for each number that was used
+	used *usedNumbers
 
 	ended context.Context // result of the function ended
 
@@ -122,10 +122,11 @@ type run struct {
 // Run simulates the deployment of cfg. If ctx ends, Run returns early with the error of ctx.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	var out *Outcome
+	used := newUsedNumbers()
 	virtually(func() {
 		r := &run{
 			cfg: cfg, log: slog.New(slog.DiscardHandler), metrics: kgs.NewMetrics(prometheus.NewRegistry()), started: time.Now(), ended: ended(),
-			redis: &redis{}, ledger: &counter{next: cfg.Filled},
+			redis: &redis{}, ledger: &counter{next: cfg.Filled}, used: used,
 		}
 		r.redis.begin()
 		r.redis.add(span{0, cfg.Filled})
@@ -133,6 +134,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 		r.play(ctx)
 		out = r.end()
 	})
+	out.Tally.Twice = used.close()
 	return out, ctx.Err()
 }
 

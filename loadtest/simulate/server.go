@@ -123,9 +123,7 @@ func (r *run) settle(s *server, key kgs.Key, waited time.Duration) {
 		return
 	}
 	t.Used++
-	if r.mark(number(key.Code)) {
-		t.Twice++
-	}
+	r.used.add(key.Code)
 	key.Batch.Used()
 }
 
@@ -138,15 +136,4 @@ func (r *run) note(s *server) {
 	if since := now.Sub(r.back); !r.back.IsZero() && since < time.Minute {
 		r.out.Recovered = since
 	}
-}
-
-// mark records that a number is used, and reports whether it was used before. The caller holds mu.
-func (r *run) mark(n int64) (before bool) {
-	for int64(len(r.seen)) <= n/64 {
-		r.seen = append(r.seen, make([]uint64, 1<<14)...)
-	}
-	word, bit := &r.seen[n/64], uint64(1)<<(n%64)
-	before = *word&bit != 0
-	*word |= bit
-	return before
 }

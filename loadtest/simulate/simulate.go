@@ -1,10 +1,10 @@
 // Package simulate runs the supply of keys of a deployment on a virtual clock, so that a day of a thousand servers
-// takes about 50 s of processor time.
+// takes less than a minute.
 //
 // The following parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with
 // its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces it,
 // and the dead man's switch ([refill.DeadMan]). The following parts are models: Redis with the pool, the ledger, the
-// network, the processes and the clients. [Constants] names the source of each figure in the models.
+// network, the processes and the clients. [Simulation.Models] names the source of each figure in the models.
 //
 // Invariant: two runs with the same [Input] have the same result.
 package simulate
@@ -90,17 +90,18 @@ const (
 // Make runs the simulation. It returns an error only if ctx ends.
 func Make(ctx context.Context, in Input) (*Simulation, error) {
 	length := seconds(in.Duration)
+	step := in.step()
 	sample := max(step, (length / samples).Truncate(step))
 	events, deploy := in.events(length)
 	cfg := Config{
 		Servers: in.Servers, Workers: workers, Capacity: in.Capacity, Filled: in.Capacity, BatchMin: in.BatchMin, BatchMax: max(batchMax, in.BatchMin),
-		Duration: length, Step: step, Sample: sample, Events: events, Load: daily(in.Keys, length, in.Peak, in.Servers, in.Seed),
+		Duration: length, Step: step, Sample: sample, Events: events, Load: daily(in.Keys, length, step, in.Peak, in.Servers, in.Seed),
 	}
 	out, err := Run(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &Simulation{Input: in, Totals: out.Tally, Closes: out.Tally.Closes(), Signals: out.Signals, Samples: out.Samples, Models: Constants()}
+	s := &Simulation{Input: in, Totals: out.Tally, Closes: out.Tally.Closes(), Signals: out.Signals, Samples: out.Samples, Models: constants(step)}
 	if in.Outage > 0 {
 		s.Outage = out.outage(length/4, seconds(in.Outage))
 	}

@@ -119,7 +119,7 @@ func near(t *testing.T, what string, got, want float64) {
 func TestSimulatedDayHasPeakInMiddle(t *testing.T) {
 	t.Parallel()
 	perHour := make([]int, 24)
-	for at, server := range daily(240_000, 24*time.Hour, 1.8, 7, 1) {
+	for at, server := range daily(240_000, 24*time.Hour, time.Second, 1.8, 7, 1) {
 		if server < 0 || server > 6 {
 			t.Fatalf("server %d", server)
 		}
