@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"keypool/kgs"
 	"keypool/kgs/codespace"
@@ -38,6 +39,8 @@ type Evidence struct {
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
 	// Pool yields the codes that these lists have on record.
 	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
+	// Patience is how long Run waits for a shared pool that lost its data and has no new epoch yet.
+	Patience time.Duration
 }
 
 // Linked is a row of the link store.
@@ -97,7 +100,12 @@ var (
 	// ErrEpochChanged means that the shared pool was abandoned during the audit. The audit can be
 	// repeated at once.
 	ErrEpochChanged = errors.New("the shared pool began a new epoch during the audit")
+
+	errOtherEpoch = errors.New("the shared pool and the ledger are in different epochs")
 )
+
+// retryInterval is the time between two audits while the shared pool has no new epoch.
+const retryInterval = 500 * time.Millisecond
 
 // auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move
 // while the audit reads, so one pass may miss a key or see it twice. A key that every pass misses
@@ -119,14 +127,37 @@ const auditPasses = 3
 // as a key and has no number is a fault at once, and so is a misplaced row. Run compares all faults of the passes, although
 // Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
 //
-// An error means that Run could not complete the audit. If the shared pool waits for a new epoch, or
-// loses its data during the audit, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or
-// ErrEpochChanged.
+// An error means that Run could not complete the audit. If the shared pool loses its data during the
+// audit, or waits for a new epoch, Run begins again for as long as Patience. After that the error is
+// [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
 //
 // There is no list of the keys that a pool held before it lost its data. Therefore, if a
 // number of an earlier epoch is in no place, Run counts it as abandoned with the reason
 // [kgs.ReasonEpoch]. If a number of the present epoch is in no place, that is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
+	patience := time.After(e.Patience)
+	for {
+		accounts, err := e.run(ctx)
+		if !epochIsChanging(err) {
+			return accounts, err
+		}
+		select {
+		case <-ctx.Done():
+			return accounts, err
+		case <-patience:
+			return accounts, err
+		case <-time.After(retryInterval):
+		}
+	}
+}
+
+// epochIsChanging reports whether an audit failed because a pool lost its data and a worker has not opened the next
+// epoch yet, or has just opened it.
+func epochIsChanging(err error) bool {
+	return errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced) || errors.Is(err, ErrEpochChanged) || errors.Is(err, errOtherEpoch)
+}
+
+func (e Evidence) run(ctx context.Context) (Accounts, error) {
 	var candidates faultRanks // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {
 		p, err := e.pass(ctx, candidates)
@@ -186,7 +217,7 @@ func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	}
 	for list, epoch := range want {
 		if epochs[list] != epoch {
-			return fmt.Errorf("%w: list %d of the pool is in epoch %d, but the ledger is in epoch %d", ErrPoolUnknown, list, epochs[list], epoch)
+			return fmt.Errorf("%w: %w: list %d is in epoch %d, and the ledger in epoch %d", ErrPoolUnknown, errOtherEpoch, list, epochs[list], epoch)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -159,6 +160,30 @@ func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 	}
 	if a, err := s.audit(t); err != nil || len(a.Faults) > 0 {
 		t.Errorf("the next audit: %+v, error %v", a, err)
+	}
+}
+
+func TestAuditWaitsForNewEpoch(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t, kgstest.NewSQLiteLedger(t))
+	e, calls := s.evidence(), 0
+	epochs := e.Epochs
+	e.Epochs = func(ctx context.Context, want map[int]int64) (map[int]int64, error) {
+		if calls++; calls == 1 {
+			return nil, kgs.ErrNoEpoch
+		}
+		return epochs(ctx, want)
+	}
+	e.Patience = time.Minute
+	if a, err := Run(t.Context(), e); err != nil || len(a.Faults) > 0 || calls != 2 {
+		t.Errorf("accounts %+v, error %v, %d reads of the epoch; want 2 reads", a, err, calls)
+	}
+	e.Epochs = func(context.Context, map[int]int64) (map[int]int64, error) {
+		calls++
+		return nil, errors.New("connection refused")
+	}
+	if _, err := Run(t.Context(), e); !errors.Is(err, ErrPoolUnknown) || calls != 3 {
+		t.Errorf("without Redis: error %v, %d reads of the epoch; want ErrPoolUnknown without a retry", err, calls)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"time"
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
@@ -76,6 +77,10 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 	return c.OpenLedger(ctx)
 }
 
+// auditPatience is how long an audit waits for a new epoch after Redis lost the pool. A worker needs about two seconds
+// to begin it.
+const auditPatience = 5 * time.Second
+
 // CloseAccounts audits all keys: it compares the ledger and the pool with the links. links yields the rows of a store with the given
 // order. The caller gets the Core from OpenOffline and calls Identify first.
 func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
@@ -89,7 +94,7 @@ func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(
 		if err != nil {
 			return audit.Accounts{}, err
 		}
-		evidence.Pool, evidence.Epochs = pool.Snapshot, pool.Epochs
+		evidence.Pool, evidence.Epochs, evidence.Patience = pool.Snapshot, pool.Epochs, auditPatience
 	}
 	accounts, err := audit.Run(ctx, evidence)
 	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
