@@ -67,7 +67,8 @@ var ErrNotDatabase = errors.New("not a SQLite database")
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the
 // owner can read the file, because the key ledger keeps a secret in it. If another process creates
 // or recovers the same database, Open waits for it, at most until ctx ends. Its errors name the
-// path. If path leads to a directory or to another kind of file, Open fails with ErrNotDatabase.
+// path. If path leads to a directory or to another kind of file, or is a
+// symbolic link to a missing file, Open fails with ErrNotDatabase.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -180,10 +181,14 @@ func create(path string) (string, error) {
 	// could drop its locks.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		if path, err = filepath.EvalSymlinks(path); err != nil {
+		file, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) { // for example because a volume is not mounted
+			return "", fmt.Errorf("open the database %s: %w: the symbolic link leads to a missing file", path, ErrNotDatabase)
+		}
+		if err != nil {
 			return "", fmt.Errorf("follow the link to the database: %w", err)
 		}
-		return path, nil
+		return file, nil
 	}
 	if err == nil {
 		err = f.Close()

@@ -142,7 +142,7 @@ func (c *Core) openSQLite(ctx context.Context) error {
 func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
 	db, err := sqlite.Open(ctx, path)
 	if errors.Is(err, sqlite.ErrNotDatabase) {
-		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet"}
+		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
 	}
 	return db, err
 }
