@@ -39,6 +39,8 @@
  *   - Aliases and the fallback.
  *   - The memory pool. Therefore no ledger row is in the state reserved or batch.
  *   - A rollback of the ledger, after which the ledger skips ahead.
+ *   - The records of batches that servers took in an earlier epoch (kgs/redispool/held.go). The keys
+ *     of these batches never return to the pool. Controls on real servers test this.
  *
  * One search cannot visit all faults together. docs/model/check (`make model`) runs several
  * configurations, which differ in these macros:
