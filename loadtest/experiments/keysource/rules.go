@@ -230,12 +230,15 @@ func harness(st *stand) {
 	st.Must(err)
 	ctx, cancel := context.WithTimeout(st.Context(), 2*lab.Patience)
 	defer cancel()
+	st.helped.AwaitReady(lab.Patience) // readiness may lag behind the first creation after an outage
 	dir := st.TempDir()
 	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public, "--admin", st.helped.Admin,
 		"--only=load/create", fmt.Sprintf("--rate=%d", rate), "--duration=1s", "--report", dir)
 	out, failed := cmd.CombinedOutput()
-	result, err := os.Open(filepath.Join(dir, "report.json")) // without a report the program did not run
-	st.must(err)
+	result, err := os.Open(filepath.Join(dir, "report.json"))
+	if err != nil { // the program did not run
+		st.must(fmt.Errorf("loadtest run: %w; its output:\n%s", errors.Join(failed, ctx.Err(), err), out))
+	}
 	defer func() { _ = result.Close() }() // it was only read
 	r, err := report.Read(result)
 	st.must(err)
