@@ -62,10 +62,10 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 				t.Errorf("got %+v, want %s %q", got, tt.want, tt.code)
 			}
 			if named := got.RetryAfter != ""; named != (tt.name == "unavailable") {
-				t.Errorf("Retry-After is %q", got.RetryAfter)
+				t.Errorf("the outcome has the header Retry-After %q", got.RetryAfter)
 			}
 			if n := requests.Load(); n != 2 {
-				t.Errorf("the creation was sent %d times", n-1)
+				t.Errorf("the client sent the creation %d times, want once", n-1)
 			}
 		})
 	}

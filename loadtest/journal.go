@@ -27,7 +27,7 @@ type Outcome struct {
 	Code   string // the code of an acknowledged creation; "" if the answer contained no code
 	Detail string // why the creation is not acknowledged; "" if it is
 
-	RetryAfter string // header of a refused creation
+	RetryAfter string // the header Retry-After of a refusal
 }
 
 // Entry is the record of one creation.

@@ -122,7 +122,7 @@ func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	running.Wait()
 	got := recorder.Figures()
 	if got.Sent < 2 || got.Unsent < 3 || got.Sent+got.Unsent != int64(len(journal.Entries())) {
-		t.Errorf("%+v for %d entries; want 2 in flight and the others unsent", got, len(journal.Entries()))
+		t.Errorf("the figures are %+v for %d entries, want 2 requests in flight and the others unsent", got, len(journal.Entries()))
 	}
 }
 
@@ -141,7 +141,7 @@ func TestLoadAwaitsAnswersAfterItsContextEnds(t *testing.T) {
 	recorder := NewRecorder()
 	NewLoad(client, NewJournal(), 0).Run(ctx, Schedule{Rate: 1000}, recorder)
 	if got := recorder.Figures(); got.Sent == 0 || got.Refused != got.Sent {
-		t.Errorf("%+v; want every request that was sent to be refused", got)
+		t.Errorf("the figures are %+v, want a refusal for every request that was sent", got)
 	}
 }
 

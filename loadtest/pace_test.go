@@ -70,7 +70,7 @@ func TestVisitReturnsStateAndRecordsFinding(t *testing.T) {
 			t.Parallel()
 			client := tt.fault.start(t)
 			if o := client.Create(t.Context(), url); o.State != Acknowledged {
-				t.Fatalf("created: %+v", o)
+				t.Fatalf("the creation of the link has the outcome %+v", o)
 			}
 			visits := NewVisits(client)
 			if got := visits.Visit(t.Context(), Entry{URL: url, Outcome: Outcome{Code: tt.code}}); got != tt.state {
@@ -121,7 +121,7 @@ func TestLoadMakesOneLink(t *testing.T) {
 	load := NewLoad(client, NewJournal(), 0)
 	e := load.One(t.Context())
 	if e.State != Acknowledged || e.Code != "000000" {
-		t.Errorf("%+v, want one link", e)
+		t.Errorf("One returns the entry %+v, want an acknowledged link", e)
 	}
 	if got := load.journal.Entries(); len(got) != 1 || got[0].Outcome != e.Outcome {
 		t.Errorf("the journal holds %+v, want %+v", got, e)

@@ -54,8 +54,8 @@ func Table() []Edit {
 		{"list-epoch", "kgs/ledger/epoch.go",
 			" AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)",
 			"`)"},
-		// A process is dead if another process saw no heartbeat of it for some time, measured by the clock of the other
-		// process. The clock of the database has no influence.
+		// A process counts as dead if another process sees no heartbeat from it for some time. The other process measures
+		// this time by its own clock. The clock of the database has no influence.
 		{"heartbeats", "kgs/ledger/holders.go",
 			"dead, err := collect(ctx, t.Tx, scanRange,",
 			"if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE seen_at < clock_timestamp() - interval '30 seconds'`); err != nil {\n" +
@@ -64,15 +64,15 @@ func Table() []Edit {
 		{"fingerprint", "kgs/ledger/ledger.go",
 			"if space.Fingerprint() != fingerprint {",
 			"if false {"},
-		// A start takes over the ranges of a process that was killed.
+		// With SQLite, a program that starts declares killed processes dead. Their ranges can then be adopted at once.
 		{"presence", "kgs/ledger/presence.go",
 			"if !announced {",
 			"if true || !announced {"},
-		// A cut of a whole range gives the batch a new id, so that the witness shows it.
+		// If a batch consists of a whole range, the cut gives the batch a new id, so that the witness records the cut.
 		{"cut-id", "kgs/ledger/reserve.go",
 			"batch.ID = t.nextID()",
 			""},
-		// After a rollback of its database, the ledger skips every number that may have been issued since the older
+		// If its database returns to an older state, the ledger skips every number that may have been issued after that
 		// state.
 		{"skip-ahead", "kgs/ledger/rollback.go",
 			"if kept == present && !behind {",
@@ -83,11 +83,11 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/redispool/filler.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
-		// A witness that is damaged may be newer than the database.
+		// If the witness is damaged, the ledger skips ahead, because the database may be older than the witness.
 		{"damaged-witness", "kgs/ledger/witness.go",
 			"return t.skipDamaged(ctx, w)",
 			"return nil"},
-		// After a restore of an older SQLite file, the witness beside the file has the high-water mark.
+		// After a restore of an older SQLite file, the ledger reads the high-water mark from the witness beside the file.
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
 			""},
@@ -99,15 +99,16 @@ func Table() []Edit {
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(s.failing) < giveUpAfter:",
 			"case true:"},
-		// After a new epoch, servers record the batches that they took in the earlier epoch.
+		// After a new epoch begins, servers record again the batches that they took in earlier epochs.
 		{"held-batches", "kgs/redispool/held.go",
 			"range p.held.unrecorded(epoch) {",
 			"range p.held.unrecorded(epoch)[:0] {"},
-		// A batch is settled, and the script that records it again arrives later.
+		// If the script that records a batch again reaches Redis after the batch is settled, the late record is deleted.
 		{"late-record", "kgs/redispool/held.go",
 			"h.late = append(h.late, b)",
 			"_ = b"},
-		// PostgreSQL and Redis both come back from older states, and the next epoch has a lower number than an earlier one.
+		// A process records its batches again even if the new epoch has a lower number than an earlier epoch. This happens
+		// if PostgreSQL and Redis both return to older states.
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
@@ -131,7 +132,7 @@ func Table() []Edit {
 		{"guard", "kgs/redispool/scripts.go",
 			"if opened ~= run then isOpen = '' end\n",
 			""},
-		// Redis accepts a part of a range only if it follows the part that Redis accepted last.
+		// Redis accepts a part of a range only if this part directly follows the part that Redis accepted last.
 		{"mark", "kgs/redispool/scripts.go",
 			"if mark ~= from then return mark end\n",
 			""},
@@ -159,7 +160,7 @@ func Table() []Edit {
 		{"valid-codes", "kgs/redispool/status.go",
 			"if first < 0 {",
 			"if first < 0 || true {"},
-		// A Redis at its memory limit cannot record batches again. The keys of dead holders are abandoned all the same.
+		// The keys of dead holders are abandoned even if Redis is at its memory limit and cannot record batches again.
 		{"full-redis", "kgs/redispool/sweep.go",
 			"abandoned, err = p.writeOff(ctx, fields)\n",
 			"if err := p.recordAgain(ctx, epoch); err != nil {\n\t\treturn 0, err\n\t}\n\tabandoned, err = p.writeOff(ctx, fields)\n"},
@@ -252,7 +253,7 @@ func Table() []Edit {
 		{"replica-miss", "shortener/pgstore/replicas.go",
 			"if err == nil {\n\t\t\treturn link, nil",
 			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
-		// A link lives for at least a second.
+		// A link expires at the earliest one second after its creation.
 		{"least-life", "shortener/request.go",
 			"if t.Before(stamp(now.Add(minExpiry))) {",
 			"if false {"},
@@ -302,7 +303,7 @@ func Table() []Edit {
 		{"admin-hosts", "web/admin/hosts.go",
 			"if acceptsHost(r.Host, names) {",
 			"if true || acceptsHost(r.Host, names) {"},
-		// A body has a size limit.
+		// The body of a request has a size limit.
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
 			"const maxBody = 1 << 40"},
@@ -315,7 +316,7 @@ func Table() []Edit {
 		{"alias-miss", "web/api/create.go",
 			"if errors.Is(err, shortener.ErrAliasTaken) {",
 			"if false && errors.Is(err, shortener.ErrAliasTaken) {"},
-		// A forwarded address may have a port.
+		// A server accepts a forwarded address with a port.
 		{"forwarded-port", "web/client/proxies.go",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil {",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil && false {"},
@@ -323,7 +324,7 @@ func Table() []Edit {
 		{"accept-warning", "web/httpserver/error_log.go",
 			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
 			"case false:"},
-		// A request has a time limit.
+		// A client has a limited time to send its request.
 		{"slow-client", "web/httpserver/httpserver.go",
 			"ReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n",
 			""},

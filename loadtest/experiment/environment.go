@@ -65,7 +65,7 @@ func readProcessors() (processors, error) {
 	if err != nil {
 		return processors{}, err
 	}
-	// The time of ended children stays in the family, so that it does not count as foreign after their end.
+	// The time of descendants that have ended is included, so that it does not count as foreign.
 	p.ours = (proc.Family(stats, os.Getpid()) + proc.Orphaned()).Seconds()
 	return p, nil
 }
@@ -77,5 +77,5 @@ func (p processors) foreign(earlier processors) float64 {
 		return 0
 	}
 	foreign := (p.busy - earlier.busy) - (p.ours - earlier.ours)
-	return min(max(0, foreign/all), 1) // the sums of processor times are not exact
+	return min(max(0, foreign/all), 1) // the processor times are not exact, so the quotient may be outside 0 to 1
 }

@@ -17,10 +17,10 @@ func TestForeignProcessorShareExcludesOwnProcess(t *testing.T) {
 	}
 	p, err := readProcessors()
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
-		t.Errorf("%+v, error %v", p, err)
+		t.Errorf("readProcessors returns the times %+v and the error %v; no part may be greater than the whole", p, err)
 	}
 	if share := observe()(); share < 0 || share > 1 {
-		t.Errorf("share %v", share)
+		t.Errorf("the foreign share is %v, want 0 to 1", share)
 	}
 }
 

@@ -168,7 +168,7 @@ func Define[R any](d Definition[R]) *Experiment {
 			result.Error = "the run observed nothing for these claims: " + strings.Join(unobserved, ", ")
 		}
 		t.refute(result.Claims)
-		if t.sound && t.Target == "" { // the processor time of a deployment counts as foreign and would excuse every claim
+		if t.sound && t.Target == "" { // the processor time of a deployment counts as foreign, so it would excuse every claim that depends on time
 			excuse(result.Claims, certain, share)
 		}
 		if d.Show != nil {
@@ -204,8 +204,8 @@ func (e *Experiment) check() error {
 	return nil
 }
 
-// part returns the report of e in which no claim is judged. The error ended, if not nil, says why the run did not
-// reach its end.
+// part returns a report of e in which no claim is judged. If the run did not reach its end, ended says why.
+// Otherwise ended is nil.
 func (e *Experiment) part(ended error) report.Experiment {
 	p := report.Experiment{Name: e.Name, Title: e.Title, Summary: e.Summary, Claims: slices.Clone(e.Claims)}
 	if ended != nil {

@@ -119,7 +119,7 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 				t.Errorf("controls %+v, want one control with Caught = %v", got.Controls, tt.want)
 			}
 			if len(built) != 1 || !slices.Equal(built[0], []string{"commit"}) {
-				t.Errorf("the programs were built %+v, want one build without commit", built)
+				t.Errorf("programs were built without the protections %+v, want one build without commit", built)
 			}
 		})
 	}
@@ -217,7 +217,7 @@ func TestRunCleansUpInReverseOrder(t *testing.T) {
 		x.Fatalf("ends here")
 	}), nil)
 	if !slices.Equal(order, []int{2, 1}) {
-		t.Errorf("cleaned up in the order %v", order)
+		t.Errorf("the functions were called in the order %v, want the reverse order of their registration", order)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestInterruptedRunReportsNoError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	got := run(ctx, t, sample(func(x *T, _ *record) { cancel(); x.Must(x.Context().Err()) }), nil)
 	if got.Error != "" || !strings.Contains(got.Claims[0].Why, "interrupted") {
-		t.Errorf("got %+v", got)
+		t.Errorf("the report is %+v, want no error, and claims that name the interruption", got)
 	}
 }
 
@@ -284,6 +284,6 @@ func TestSelectByNameGroupAndSuite(t *testing.T) {
 		}
 	}
 	if _, err := Select(all, "", []string{"fault", "nothing"}); err == nil || !strings.Contains(err.Error(), "nothing") {
-		t.Errorf("error %v for an unknown name", err)
+		t.Errorf("Select returns the error %v, want an error that contains the unknown name", err)
 	}
 }

@@ -23,7 +23,7 @@ type Runner struct {
 	Controls bool // also run every control
 	Parallel int  // how many experiments run at a time, and how many controls of an experiment with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
-	// runner calls it concurrently, and for the same protections more than once.
+	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
 	// Done is called with the report of each experiment that has ended, one call at a time.
 	Done func(report.Experiment)

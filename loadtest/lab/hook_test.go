@@ -28,10 +28,10 @@ func TestWebhookReceivesAndRefusesAlerts(t *testing.T) {
 		statuses = append(statuses, post(`{"state":"`+state+`","pool_keys":5}`))
 	}
 	if !slices.Equal(statuses, []int{200, 503, 200, 503}) || !slices.Equal(h.States(), []string{"restart", "page"}) {
-		t.Errorf("statuses %v, states %v", statuses, h.States())
+		t.Errorf("the hook answered with %v and accepted the states %v, want every second alert to be refused", statuses, h.States())
 	}
 	if got, ok := FirstAlert(h.Alerts(), time.Time{}, "ok", "page"); !ok || got.State != "page" || *got.PoolKeys != 5 {
-		t.Errorf("first alert %+v, %t; want the page", got, ok)
+		t.Errorf("FirstAlert returns %+v and %t, want the alert with the state page", got, ok)
 	}
 	if _, ok := FirstAlert(h.Alerts(), time.Now(), "page"); ok {
 		t.Error("FirstAlert returned an alert from before the given time")

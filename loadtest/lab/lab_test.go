@@ -76,7 +76,7 @@ func TestWaitFailsAtLimitAndHappensReturnsFalse(t *testing.T) {
 				t.Error("Happens does not report whether its condition became true")
 			}
 			Wait(r, time.Second, "the impossible", never)
-			t.Error("Wait returned")
+			t.Error("Wait returned although its condition never became true")
 		})
 		if len(failures) != 1 || !strings.Contains(failures[0], "the impossible") {
 			t.Errorf("failures %q, want one that names the condition", failures)

@@ -27,7 +27,7 @@ func TestServerKeepsLinksAfterFreezeRestartAndKill(t *testing.T) {
 		}
 		createOne(t, load)
 		if taken := s.Counter("kgs_keys_taken_total", "source", "pool"); taken < 71 {
-			t.Errorf("%v keys taken", taken)
+			t.Errorf("the server took %v keys from the pool, want at least 71", taken)
 		}
 		s.Freeze()
 		if err := s.TryReady(t.Context()); err == nil {
@@ -42,16 +42,16 @@ func TestServerKeepsLinksAfterFreezeRestartAndKill(t *testing.T) {
 		s.Start()
 		v := Check(r, s, Census(database), load)
 		if v.Broken() > 0 || v.Checked != v.Acknowledged || v.Acknowledged < 71 {
-			t.Errorf("%+v", v)
+			t.Errorf("the verdict on the links is %+v, want at least 71 links and no fault", v)
 		}
 		if got, err := CountLinks(t.Context(), database); got < v.Acknowledged || err != nil {
 			t.Errorf("%d links stored, %d acknowledged, error %v", got, v.Acknowledged, err)
 		}
 		if m := s.Memory(); m.Resident < 1<<20 || m.Peak < m.Resident {
-			t.Errorf("memory %+v", m)
+			t.Errorf("the memory of the server is %+v, want at least 1 MiB and a peak that is not smaller", m)
 		}
 		if a := Audit(r, s.Settings...); !a.Closes || a.Linked < v.Acknowledged {
-			t.Errorf("%+v: %s", a, a.Problem())
+			t.Errorf("the accounts do not close or lack links: %+v: %s", a, a.Problem())
 		}
 		s.Stop()
 	})
@@ -77,7 +77,7 @@ func TestCheckFindsLostLinks(t *testing.T) {
 		other := Server(r, "KGS_POOL_CAPACITY=20000")
 		other.Start()
 		if v := Check(r, other, nil, load); v.Lost != 1 || v.Acknowledged != 1 {
-			t.Errorf("%+v, want one lost link", v)
+			t.Errorf("the verdict is %+v, want one lost link", v)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestTryCheckReadsLinksBackAfterInterruption(t *testing.T) {
 		createOne(t, load)
 		cancel()
 		if v, err := TryCheck(interrupted{r, ctx}, s, nil, load); v.Checked != 1 || err != nil {
-			t.Errorf("%+v, error %v", v, err)
+			t.Errorf("TryCheck returns %+v and the error %v, want one checked link and no error", v, err)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 const relayBuffer = 64 << 10
 
 // NetProxy passes bytes between programs and their database server. On request it loses replies, resets
-// connections or leads to another server. Its methods may be called concurrently.
+// connections, or connects new clients to another server. Its methods may be called concurrently.
 type NetProxy struct {
 	Addr string // host:port where it listens
 
@@ -71,7 +71,7 @@ func (p *NetProxy) Lose(n, maxBytes int, match func(request []byte) bool) {
 // Lost returns the number of lost replies.
 func (p *NetProxy) Lost() int { return int(p.lost.Load()) }
 
-// Away resets all connections, and each new connection until the next call of Lead.
+// Away resets all connections. It also makes the proxy reset each new connection until the next call of Lead.
 func (p *NetProxy) Away() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +102,7 @@ func (p *NetProxy) accept() {
 // serve passes bytes between a client and the server until one of them closes its connection.
 func (p *NetProxy) serve(client net.Conn) {
 	defer p.leave(client)
-	server, err := net.Dial("tcp", p.enter(client)) //nolint:noctx // to this machine
+	server, err := net.Dial("tcp", p.enter(client)) //nolint:noctx // a connection to this machine
 	if err != nil {
 		return
 	}
@@ -129,8 +129,8 @@ func (p *NetProxy) serve(client net.Conn) {
 	})
 }
 
-// enter records one end of a connection and returns the address of the server. It resets the end after
-// a call of Away.
+// enter records one end of a connection and returns the address of the server. After a call of Away, it
+// also resets this end.
 func (p *NetProxy) enter(conn net.Conn) (upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +205,7 @@ func ScriptWith(text string) func(request []byte) bool {
 		if !bytes.Contains(script, []byte(text)) {
 			return false
 		}
-		digest := sha1.Sum(script) //nolint:gosec // as above
+		digest := sha1.Sum(script) //nolint:gosec // the hash by which Redis names scripts
 		known[hex.EncodeToString(digest[:])] = struct{}{}
 		return true
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The proxy loses every second reply of the script, and the server runs the script each time.
-// The replies of the other script reach the client.
-func TestProxyLosesRepliesOfScripts(t *testing.T) {
+// The proxy loses every second reply to the script that contains INCR, and the server runs this script
+// each time. The replies to the script that contains GET reach the client.
+func TestProxyLosesEverySecondReplyToScript(t *testing.T) {
 	t.Parallel()
 	mustPass(t, func(r *run) {
 		server := Redis(r)
@@ -26,7 +26,7 @@ func TestProxyLosesRepliesOfScripts(t *testing.T) {
 				t.Errorf("run %d: error %v, but the proxy must lose the reply to each second run", n, err)
 			}
 			if got, err := read.Run(t.Context(), client, []string{"n"}).Int(); got != n || err != nil {
-				t.Errorf("run %d: counter %d, error %v", n, got, err)
+				t.Errorf("after run %d, the counter is %d and the error is %v, want the counter %d", n, got, err, n)
 			}
 		}
 		if p.Lost() != 3 {
@@ -42,12 +42,12 @@ func TestProxyLosesRepliesOfScripts(t *testing.T) {
 			t.Error(err)
 		}
 		if n := direct.Exists(t.Context(), "here").Val(); n != 0 {
-			t.Error("the proxy still leads to the first server")
+			t.Error("the proxy still connects clients to the first server")
 		}
 	})
 }
 
-func TestProxyLosesRepliesOfStatements(t *testing.T) {
+func TestProxyLosesEverySecondReplyToStatement(t *testing.T) {
 	t.Parallel()
 	mustPass(t, func(r *run) {
 		server := Postgres(r)

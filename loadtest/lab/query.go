@@ -44,8 +44,8 @@ func Execute(r T, url, statement string, args ...any) {
 }
 
 // CreateDatabase creates a database on the PostgreSQL at address and returns its URL. The database is a copy of
-// template, or empty if template is "". Both names must be plain SQL identifiers, because the statement does
-// not quote them.
+// template, or empty if template is "". name and template must be plain SQL identifiers, because the statement
+// does not quote them.
 func CreateDatabase(r T, address, name, template string) string {
 	statement := "CREATE DATABASE " + name
 	if template != "" {

@@ -38,7 +38,7 @@ func TestCounterSumsSeriesAndFailsWithoutMetric(t *testing.T) {
 			r, got := newRun(t), -1.0
 			failures := r.do(func() { got = Deployment(r, admin.URL, admin.URL).Counter(tt.metric[0], tt.metric[1:]...) })
 			if got != tt.want || (len(failures) > 0) != (tt.want < 0) {
-				t.Errorf("value %v, failures %q; want %v", got, failures, tt.want)
+				t.Errorf("Counter returns %v with the failures %q, want %v", got, failures, tt.want)
 			}
 		})
 	}
@@ -54,7 +54,7 @@ func TestHistogramReturnsSumAndCount(t *testing.T) {
 	var sum, observations float64
 	failures := r.do(func() { sum, observations = Deployment(r, admin.URL, admin.URL).Histogram("tries") })
 	if sum != 5 || observations != 2 || len(failures) > 0 {
-		t.Errorf("sum %v of %v observations, failures %q; want 5 of 2", sum, observations, failures)
+		t.Errorf("Histogram returns the sum %v of %v observations with the failures %q, want the sum 5 of 2", sum, observations, failures)
 	}
 }
 
@@ -66,6 +66,6 @@ func TestCounterFailsIfProgramDoesNotRun(t *testing.T) {
 	}
 	r := newRun(t)
 	if failures := r.do(func() { Deployment(r, "http://"+addr, "http://"+addr).Counter("kgs_keys_taken_total") }); len(failures) != 1 {
-		t.Errorf("failures %q, want one", failures)
+		t.Errorf("Counter has the failures %q, want one failure", failures)
 	}
 }

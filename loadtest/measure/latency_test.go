@@ -100,7 +100,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.want)
 		}
 		if sound := tt.name == "sound"; sound != (l.Rounds == LatencyRounds) {
-			t.Errorf("%s: %d rounds ran", tt.name, l.Rounds)
+			t.Errorf("%s: %d of %d rounds are complete", tt.name, l.Rounds, LatencyRounds)
 		}
 	}
 }
@@ -153,9 +153,9 @@ func TestLatencyMeasuresLoadOnBareServer(t *testing.T) {
 		Round: func(string, *loadtest.Recorder) { phases++ },
 	})
 	if err != nil || l.Rounds != LatencyRounds || len(l.P99) != LatencyRounds || len(l.Beside[0]) != LatencyRounds || phases != 2*LatencyRounds {
-		t.Fatalf("%+v, %d phases, error %v", l, phases, err)
+		t.Fatalf("the measurement has the result %+v, %d phases and the error %v, want %d rounds of two phases", l, phases, err, LatencyRounds)
 	}
 	if l.Total.Acknowledged != 100 || l.All().Acknowledged != 160 || l.Seconds < 0.4 {
-		t.Errorf("%d creations, %d with the warm-up, %.1f s", l.Total.Acknowledged, l.All().Acknowledged, l.Seconds)
+		t.Errorf("%d creations are acknowledged in %.1f s, and %d with the warm-up, want 100, at least 0.4 s, and 160", l.Total.Acknowledged, l.Seconds, l.All().Acknowledged)
 	}
 }

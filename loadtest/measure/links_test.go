@@ -66,6 +66,6 @@ func TestFailureNotesDescribeFirstFailuresOfEachState(t *testing.T) {
 		}
 	}
 	if notes := FailureNotes(entries); len(notes) != 2*shownFailures {
-		t.Errorf("%d notes: %q", len(notes), notes)
+		t.Errorf("there are %d notes, want %d: %q", len(notes), 2*shownFailures, notes)
 	}
 }

@@ -29,7 +29,7 @@ func TestAlternateLeavesOutFailedSubjects(t *testing.T) {
 		}}
 		figures, err := Alternate(t.Context(), 3, func(line string) { t.Log(line) }, wrong, right)
 		if !errors.Is(err, tt.want) || calls != 2 || len(figures[0]) != 0 || len(figures[1]) != 3 {
-			t.Errorf("%s: %v, %v after %d calls", tt.name, figures, err, calls)
+			t.Errorf("%s: Alternate returns %v and the error %v after %d calls of the failing subject", tt.name, figures, err, calls)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 	}}
 	figures, err := Alternate(ctx, 1, func(string) {}, ended)
 	if !errors.Is(err, context.Canceled) || len(figures) != 1 || figures[0] != nil {
-		t.Errorf("%v, %v", figures, err)
+		t.Errorf("Alternate returns %v and the error %v, want no figures and the end of the context", figures, err)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestSeriesMedianAndSpread(t *testing.T) {
 		t.Error("Median sorted the series, so ratios would compare different rounds")
 	}
 	if got := (Series{2, 9}).Over(Series{1, 3, 5}).Spread(Times); got != "2.50 (2.00 to 3.00)" {
-		t.Errorf("Spread: %q", got)
+		t.Errorf("Spread returns %q", got)
 	}
 }
 

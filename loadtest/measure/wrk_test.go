@@ -74,12 +74,12 @@ func TestRandomScriptRequestsEveryLinkAndNoOther(t *testing.T) {
 	for n := range 100 {
 		request := fmt.Sprintf("GET /code%02d", n)
 		if seen[request] == 0 {
-			t.Errorf("no request %s", request)
+			t.Errorf("wrk did not send the request %s", request)
 		}
 		delete(seen, request)
 	}
 	if len(seen) > 0 {
-		t.Errorf("requests for links that are not in the set: %v", seen)
+		t.Errorf("wrk requested links that are not in the file: %v", seen)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestWrkPostScriptRepeatsOneCreation(t *testing.T) {
 	const body = `{"url":"https://go.dev/"}`
 	seen := s.load(t, s.start(t)+"/shorten", "post", body)
 	if want := "POST /shorten application/json " + body; len(seen) != 1 || seen[want] == 0 {
-		t.Errorf("%v, want only %q", seen, want)
+		t.Errorf("the server received the requests %v, want only %q", seen, want)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestWrkPostsScriptSendsEachURLOnce(t *testing.T) {
 		delete(seen, request)
 	}
 	if posted < Connections || len(seen) > 0 {
-		t.Errorf("%d requests, among them unexpected requests: %v", posted, seen)
+		t.Errorf("wrk sent %d of the expected URLs, and the unexpected requests %v", posted, seen)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestParseTallyFailsIfARequestFailed(t *testing.T) {
 	t.Parallel()
 	got, err := parseTally([]byte("Running 2s test\n  4000 requests in 2.00s\n\n"+rightTally+"\n"), false)
 	if err != nil || got.PerSecond() != 2000 {
-		t.Errorf("%v per second, error %v; want 2000", got.PerSecond(), err)
+		t.Errorf("parseTally returns a tally of %v answers per second and the error %v, want 2000 per second", got.PerSecond(), err)
 	}
 	wrong := map[string]string{
 		"nothing":     "",
@@ -136,7 +136,7 @@ func TestParseTallyFailsIfARequestFailed(t *testing.T) {
 	}
 	refused := strings.Replace(rightTally, `"status":0`, `"status":1`, 1)
 	if got, err := parseTally([]byte(refused), true); err != nil || got.Status != 1 {
-		t.Errorf("%+v, %v; want a refusal to be counted", got, err)
+		t.Errorf("parseTally returns %+v and the error %v, want a tally with one refusal", got, err)
 	}
 }
 
@@ -147,7 +147,7 @@ func TestWrkGivesNoFigureForFaultyServer(t *testing.T) {
 	missing := errors.New("rows are missing")
 	w := Wrk{URL: bare.URL + "/any", Script: "get", Duration: time.Second}
 	if figure, err := w.Subject("bare").Measure(t.Context()); err != nil || figure <= 0 {
-		t.Errorf("%v, %v; want a figure", figure, err)
+		t.Errorf("Measure returns the figure %v and the error %v, want a figure above 0", figure, err)
 	}
 	w.Check = func(_ context.Context, answers int64) error {
 		if answers <= 0 {
@@ -156,7 +156,7 @@ func TestWrkGivesNoFigureForFaultyServer(t *testing.T) {
 		return missing
 	}
 	if figure, err := w.Subject("bare").Measure(t.Context()); !errors.Is(err, missing) {
-		t.Errorf("%v, %v; want the error of the check", figure, err)
+		t.Errorf("Measure returns the figure %v and the error %v, want the error of the check", figure, err)
 	}
 	w = Wrk{URL: bare.URL + "/shorten", Script: "post", Args: []string{"no JSON"}, Duration: time.Second}
 	if figure, err := w.Subject("bare").Measure(t.Context()); err == nil {

@@ -16,13 +16,13 @@ import (
 func TestPlanConstantsEqualProductConstants(t *testing.T) {
 	t.Parallel()
 	if len(codespace.Alphabet) != characters {
-		t.Errorf("the alphabet has %d characters", len(codespace.Alphabet))
+		t.Errorf("the alphabet of the product has %d characters, and that of the plan %d", len(codespace.Alphabet), characters)
 	}
 	if got := float64(refill.LowWater(1000)) / 1000; got != lowWaterRatio {
-		t.Errorf("the low-water mark is %v", got)
+		t.Errorf("the low-water mark of the product is %v, which differs from the constant of the plan", got)
 	}
 	if service.DefaultCacheSize != cachedLinks || service.Freshness.Seconds() != freshness {
-		t.Errorf("the cache has %d links, which are fresh for %v", service.DefaultCacheSize, service.Freshness)
+		t.Errorf("the cache of the product has %d links, which are fresh for %v; the constants of the plan differ", service.DefaultCacheSize, service.Freshness)
 	}
 	settings := read(t, "cmd/internal/config/config.go")
 	for _, want := range []string{
@@ -88,7 +88,7 @@ func TestSourceFilesContainIdentifiersOfPlanConstants(t *testing.T) {
 		}
 	}
 	if n < 5 {
-		t.Errorf("%d constants are from source files", n)
+		t.Errorf("only %d constants have a source file as their source, want at least 5", n)
 	}
 }
 

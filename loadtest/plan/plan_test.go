@@ -24,21 +24,21 @@ func TestSpaceSizesEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	spaces := Make(reference()).Spaces
 	if len(spaces) != 5 || spaces[0].Length != 6 || spaces[4].Length != 10 {
-		t.Fatalf("spaces %+v", spaces)
+		t.Fatalf("the plan has the spaces %+v, want the lengths 6 to 10", spaces)
 	}
 	// 62^2 = 3,844; 62^3 = 3,844 * 62 = 238,328; 62^6 = 238,328^2 = 56,800,235,584.
 	six := spaces[0]
 	if six.Keys != 56_800_235_584 || spaces[1].Keys != 56_800_235_584*62 {
-		t.Errorf("%d and %d keys", six.Keys, spaces[1].Keys)
+		t.Errorf("there are %d codes of 6 characters and %d of 7 characters", six.Keys, spaces[1].Keys)
 	}
 	// 6 * 56,800,235,584 = 340,801,413,504 bytes = 341 GB.
 	// For comparison, with the 64 characters of base64url: 64^6 = 2^36 = 68,719,476,736, and 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
 	if six.Bytes != 340_801_413_504 || six.Bytes64 != 412_316_860_416 {
-		t.Errorf("%d and %d bytes", six.Bytes, six.Bytes64)
+		t.Errorf("the key databases have %d bytes in base 62 and %d bytes in base64url", six.Bytes, six.Bytes64)
 	}
 	// 56,800,235,584 / 1,000 = 56,800,235.584 s. The space of 7 characters is full 62 * 56,800,235.584 s later.
 	if !near(six.FullAfter, 56_800_235.584, 1e-12) || !near(spaces[1].FullAfter, 63*56_800_235.584, 1e-12) {
-		t.Errorf("full after %v s and %v s", six.FullAfter, spaces[1].FullAfter)
+		t.Errorf("the space of 6 characters is full after %v s, and that of 7 characters after %v s", six.FullAfter, spaces[1].FullAfter)
 	}
 }
 
@@ -47,7 +47,7 @@ func TestLargestKeyDatabaseDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	ten := Make(reference()).Spaces[4]
 	if !near(float64(ten.Bytes), 10*math.Pow(62, 10), 1e-9) || !near(float64(ten.Bytes64), 10*math.Pow(64, 10), 1e-9) {
-		t.Errorf("%d and %d bytes", ten.Bytes, ten.Bytes64)
+		t.Errorf("the key databases have %d bytes in base 62 and %d bytes in base64url", ten.Bytes, ten.Bytes64)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestFallbackAttemptsEqualHandCalculation(t *testing.T) {
 		in.Creations = tt.links
 		y := in.at(1, 1)
 		if y.Length != 6 || !near(y.Used, tt.ratio, 1e-3) || !near(y.Attempts, tt.attempts, tt.relative) {
-			t.Errorf("%g links: %+v", tt.links, y)
+			t.Errorf("after %g links, the state is %+v", tt.links, y)
 		}
 	}
 }
@@ -80,13 +80,13 @@ func TestLongerCodesBeginWhenSpaceIsFull(t *testing.T) {
 	const all = 62 * 62 * 62
 	last, first := in.at(all-1, 1), in.at(all, 1)
 	if last.Length != 3 || last.Attempts != all {
-		t.Errorf("with one free code: %+v", last)
+		t.Errorf("the state with one free code is %+v", last)
 	}
 	if first.Length != 4 || first.Used != 0 || first.Attempts != 1 {
-		t.Errorf("with no free code: %+v", first)
+		t.Errorf("the state without a free code is %+v", first)
 	}
 	if full := in.spaces()[0].FullAfter; full != all {
-		t.Errorf("full after %v s", full)
+		t.Errorf("the space is full after %v s, want %d s", full, all)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPlanHasShardForEachCitusNode(t *testing.T) {
 	in := reference()
 	in.Creations = 200 * creationsPerMachine
 	if d := in.database(); d.Nodes <= shardCount || d.Shards != d.Nodes {
-		t.Errorf("%+v", d)
+		t.Errorf("the database is %+v, want more nodes than the default number of shards, and a shard for each node", d)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestPlanPageHasChartsAndConstants(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(b.String(), "<svg"); n != 5 || !strings.Contains(b.String(), "codes of 7 characters begin") {
-		t.Errorf("%d charts", n)
+		t.Errorf("the page has %d charts, want 5, or lacks the mark at which codes of 7 characters begin", n)
 	}
 	for _, c := range Constants() {
 		if !strings.Contains(b.String(), c.Name) || !strings.Contains(b.String(), report.Number(c.Value)) {

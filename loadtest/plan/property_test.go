@@ -70,7 +70,7 @@ func TestLinksAndCodeLengthNeverDecreaseOverYears(t *testing.T) {
 		years, spaces := in.years(), in.spaces()
 		for i, y := range years {
 			if y.Year != i+1 || y.Used < 0 || y.Used > 1 || y.Attempts < 1 {
-				t.Fatalf("%+v", y)
+				t.Fatalf("the state at the end of year %d is %+v", i+1, y)
 			}
 			if i > 0 && (y.Links < years[i-1].Links || y.Length < years[i-1].Length) {
 				t.Fatalf("year %d has fewer links or shorter codes than the year before", y.Year)
@@ -128,7 +128,7 @@ func TestCacheHitsNeverDecreaseWithCacheSizeOrRate(t *testing.T) {
 		hit, fresh := hitRatio(cached, links, s), freshRatio(cached, links, s, rate)
 		const rounding = 1 + 1e-9
 		if hit < 0 || hit > rounding || fresh < 0 || fresh > hit*rounding {
-			t.Fatalf("the hit rate is %v, %v without a look-up", hit, fresh)
+			t.Fatalf("the share of cache hits is %v, and the share of requests without a look-up is %v", hit, fresh)
 		}
 		more := rapid.Float64Range(1, 10).Draw(t, "factor")
 		if hitRatio(cached*more, links, s)*rounding < hit || freshRatio(cached, links, s, rate*more)*rounding < fresh {

@@ -8,11 +8,11 @@ type Space struct {
 	Keys      int64   `json:"keys"`
 	Bytes     int64   `json:"key_database_bytes"`        // of a table that holds each code once, without an index
 	Bytes64   uint64  `json:"key_database_bytes_base64"` // the same for codes of the 64 characters of base64url
-	FullAfter float64 `json:"full_after_seconds"`        // since the start of the plan; from then on, new codes are longer
+	FullAfter float64 `json:"full_after_seconds"`        // from the start of the plan until all codes are in use and new codes are longer
 }
 
 func (in Input) spaces() (all []Space) {
-	keys := 0.0 // of this length and of all shorter lengths in the plan
+	keys := 0.0 // codes of this length and of all shorter lengths in the plan
 	for length := in.CodeLength; length <= codespace.MaxLength; length++ {
 		size := codespace.Size(length)
 		keys += float64(size)

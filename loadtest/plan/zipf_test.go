@@ -38,18 +38,18 @@ func TestFreshRatioEqualsHandCalculation(t *testing.T) {
 	// One link, 10 requests per second: in the 0.9 s after a look-up, 9 requests need no look-up. The tenth
 	// request looks the link up. The share is 9/10.
 	if got := freshRatio(100, 1, 1, 10); !near(got, 0.9, 1e-12) {
-		t.Errorf("one link: %v", got)
+		t.Errorf("with one link, the share is %v, want 0.9", got)
 	}
 	// Two equally popular links, 10 requests per second: each link gets 5, and 4.5/5.5 of them need no
 	// look-up.
 	if got := freshRatio(100, 2, 0, 10); !near(got, 4.5/5.5, 1e-12) {
-		t.Errorf("two links: %v", got)
+		t.Errorf("with two links, the share is %v, want 4.5/5.5", got)
 	}
 	// A cache of one of these two links can answer half of the requests.
 	if got := freshRatio(1, 2, 0, 10); !near(got, 4.5/5.5/2, 1e-12) {
-		t.Errorf("two links, one in the cache: %v", got)
+		t.Errorf("with two links and a cache of one, the share is %v, want 4.5/5.5/2", got)
 	}
 	if got := freshRatio(100, 10, 1, 0); got != 0 {
-		t.Errorf("no requests: %v", got)
+		t.Errorf("without requests, the share is %v", got)
 	}
 }

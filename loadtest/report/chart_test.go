@@ -91,10 +91,10 @@ func TestChartShowsAxesSeriesMarksAndLevels(t *testing.T) {
 		t.Errorf("the observation is not a full line: %q", l)
 	}
 	if l := p.lines("--series-2"); len(l) != 3 {
-		t.Errorf("%d points, want 3", len(l))
+		t.Errorf("the chart has %d points, want 3", len(l))
 	}
 	if l := p.lines("--mark"); len(l) != 2 {
-		t.Errorf("%d lines for a mark and a level, want 2", len(l))
+		t.Errorf("the chart has %d lines for its mark and its level, want 2", len(l))
 	}
 }
 
@@ -115,10 +115,10 @@ func TestChartUsesColoursOfStyleSheet(t *testing.T) {
 	}
 	for i := range inks {
 		if !strings.Contains(svg, "var("+i.variable()+")") {
-			t.Errorf("%s is not used", i.variable())
+			t.Errorf("the chart does not use the colour %s", i.variable())
 		}
 		if !strings.Contains(string(css), i.variable()+":") {
-			t.Errorf("%s is not in the style sheet", i.variable())
+			t.Errorf("the style sheet does not define the colour %s", i.variable())
 		}
 	}
 }
@@ -182,12 +182,12 @@ func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
 		box := g.Add(vg.Point{X: vg.Length(g.X) * 0.85 * chartWidth})
 		for i, o := range boxes {
 			if box.Min.X < o.Max.X && o.Min.X < box.Max.X && box.Min.Y < o.Max.Y && o.Min.Y < box.Max.Y {
-				t.Errorf("%s overlaps %d", l.Labels, i+1)
+				t.Errorf("the number %s overlaps the number %d", l.Labels, i+1)
 			}
 		}
 		boxes = append(boxes, box)
 	}
 	if len(boxes) != len(c.Marks) {
-		t.Errorf("%d numbers for %d marks", len(boxes), len(c.Marks))
+		t.Errorf("the chart has %d numbers for %d marks", len(boxes), len(c.Marks))
 	}
 }

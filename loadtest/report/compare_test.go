@@ -51,7 +51,7 @@ B: 2026-11-24, 'bin/loadtest run --rate 1000 --duration 30s create drain outage 
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(words(want), words(strings.ReplaceAll(b.String(), "`", "'"))); d != "" {
-		t.Errorf("%s\n%s", d, b.String())
+		t.Errorf("the comparison differs (-want +got):\n%s\nthe whole comparison:\n%s", d, b.String())
 	}
 	// A cell of the column "observed B" starts below the header of the column.
 	lines := strings.Split(b.String(), "\n")
@@ -76,6 +76,6 @@ func TestCompareWithItselfMarksNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "\n0 of 11 claims") || strings.Contains(b.String(), "!") {
-		t.Error(b.String())
+		t.Errorf("the comparison of a report with itself has changes:\n%s", b.String())
 	}
 }

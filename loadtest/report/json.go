@@ -32,7 +32,7 @@ func Read(r io.Reader) (*Report, error) {
 	return report, nil
 }
 
-// Write writes the report as one line of JSON that conforms to schema.json. The schema number is always Schema.
+// Write writes the report as one line of JSON that conforms to schema.json. The member schema is always [Schema].
 func Write(w io.Writer, r *Report) error {
 	current := *r
 	current.Schema = Schema

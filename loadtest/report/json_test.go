@@ -32,7 +32,7 @@ func TestReadReturnsWhatWriteWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(sample(), got, cmpopts.EquateEmpty()); d != "" {
-		t.Error(d)
+		t.Errorf("the report that was read differs (-written +read):\n%s", d)
 	}
 }
 
@@ -70,11 +70,11 @@ func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	}
 	s := got.Experiments[0]
 	if c := s.Claims[0]; c.Observed != nil || *c.Predicted != 10 {
-		t.Errorf("claim: %+v", c)
+		t.Errorf("the claim is %+v, want no observed figure and the prediction 10", c)
 	}
 	want := Chart{Series: []Series{{XY: [][2]float64{{0, 1}, {3, 4}}}}, Marks: []Mark{{2, "once"}}}
 	if d := cmp.Diff(want, s.Charts[0]); d != "" {
-		t.Error(d)
+		t.Errorf("the chart differs (-want +got):\n%s", d)
 	}
 	if r.Experiments[0].Claims[0].Observed != &nan {
 		t.Error("writing changed the report")
@@ -142,7 +142,7 @@ func TestSchemaHasEveryMember(t *testing.T) {
 		}
 		slices.Sort(members)
 		if d := cmp.Diff(members, slices.Sorted(maps.Keys(described))); d != "" {
-			t.Errorf("%T: %s", v, d)
+			t.Errorf("the members of %T differ (-type +schema):\n%s", v, d)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestQuantityHasFourSignificantDigits(t *testing.T) {
 		}
 	}
 	if got := quantity(nil, "s"); got != "–" {
-		t.Errorf("nothing: %q", got)
+		t.Errorf("a missing figure is formatted as %q, want a dash", got)
 	}
 }
 

@@ -96,14 +96,14 @@ func TestPageEscapesEveryText(t *testing.T) {
 	html := rendered(t, r)
 	for _, markup := range []string{"<script", "<img", "</style></svg>"} {
 		if strings.Contains(html, markup) {
-			t.Errorf("%s is in the page", markup)
+			t.Errorf("the page contains the markup %s from a text of the report", markup)
 		}
 	}
 	if got := strings.Count(html, "</style>"); got != 1 {
-		t.Errorf("%d style sheets", got)
+		t.Errorf("the page has %d style sheets, want 1", got)
 	}
 	if !strings.Contains(html, "&lt;script&gt;alert(1)") {
-		t.Error("the text itself is not in the page")
+		t.Error("the page does not contain the escaped text")
 	}
 }
 

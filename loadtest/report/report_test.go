@@ -89,18 +89,18 @@ func TestFindingsAreSortedBySeverity(t *testing.T) {
 		"MISSES bars/create sqlite", "NOT JUDGED create durable",
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
+		t.Errorf("the findings differ (-want +got):\n%s", d)
 	}
 	if slices.ContainsFunc(sample().Findings(), func(f Finding) bool { return f.Why == "" || f.Text == "" }) {
 		t.Error("a finding has no text or no reason")
 	}
 }
 
-func TestThisMachineIsDescribed(t *testing.T) {
+func TestReportDescribesThisMachine(t *testing.T) {
 	t.Parallel()
 	m := ThisMachine(t.Context())
 	if m.OS == "unknown" || m.OS == "" || m.CPU == "" || m.Cores < 1 || m.MemGiB < 1 || m.Go == "" {
-		t.Errorf("%+v", m)
+		t.Errorf("the description of this machine is not complete: %+v", m)
 	}
 	t.Logf("%+v", m)
 }

@@ -36,11 +36,11 @@ func TestSummaryExplainsFailedSpeedClaims(t *testing.T) {
 	const advice = "Without --strict, a speed claim that fails does not make the run fail."
 	r := &Report{Experiments: []Experiment{experiment(claim(Speed, Failed))}}
 	if got := r.Summary(); !strings.Contains(got, advice) {
-		t.Errorf("no advice in %q", got)
+		t.Errorf("the summary %q does not contain the advice %q", got, advice)
 	}
 	r.Strict = true
 	if got := r.Summary(); strings.Contains(got, advice) {
-		t.Errorf("advice in %q", got)
+		t.Errorf("the summary of a strict run contains the advice: %q", got)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestMarkdownHasVerdictClaimsTablesAndNotes(t *testing.T) {
 	}
 }
 
-func TestTableIsMarkdown(t *testing.T) {
+func TestTableIsWrittenAsMarkdown(t *testing.T) {
 	t.Parallel()
 	table := Table{Title: "Two of them", Columns: []string{"what", "how many"}, Rows: [][]string{{"a|b*c", "1"}, {"d", "100"}}}
 	if got, want := table.markdown(), "Two of them:\n\n| what | how many |\n|---|---|\n| a\\|b\\*c | 1 |\n| d | 100 |\n"; got != want {

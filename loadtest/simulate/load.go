@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Load yields creations in the order of time: the time since the start, and the index of the server.
+// Load yields creations in the order of time. It yields two values for each creation: the time since the start of the
+// run, and the index of the server.
 type Load = iter.Seq2[time.Duration, int]
 
 // Steady returns a load of rate creations per second from the time from to the time until. The creations go to the
@@ -24,8 +25,8 @@ func Steady(from, until time.Duration, rate float64, servers int) Load {
 }
 
 // daily returns a load whose rate follows a cosine. The rate is lowest at the start and at the end. In the middle it
-// is peak times the average. A random server gets each creation. The creations of a step come in the order of their
-// servers, so that memory is read in order.
+// is peak times the average. Each creation goes to a random server. The creations of a step are sorted by server, so
+// that memory is read in order.
 func daily(keys int64, duration, step time.Duration, peak float64, servers int, seed uint64) Load {
 	return func(yield func(time.Duration, int) bool) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a run must be repeatable

@@ -23,20 +23,20 @@ func (s span) len() int64 { return s.hi - s.lo }
 type redis struct {
 	mu    sync.Mutex
 	queue []*request
-	busy  time.Time // until when Redis is busy with requests
+	busy  time.Time // time until which Redis is busy with requests
 	down  bool
 
 	open      bool // false if Redis lost its data and no worker has begun a new epoch yet
 	epoch     int64
-	keys      []span // in the order in which they are taken
+	keys      []span // keys in the pool, in the order in which they are taken
 	size      int64
-	taken     int64 // counts from here to batches: since the start of the run
+	taken     int64 // the fields from taken to batches count from the start of the run
 	pushed    int64
 	returned  int64
 	lost      int64 // keys in the pool when Redis lost its data
 	abandoned int64 // unused keys that a server returned after their epoch had ended
 	batches   int64
-	inEpoch   kgs.PoolStatus // Taken and Pushed since the epoch began
+	inEpoch   kgs.PoolStatus // its fields Taken and Pushed count from the start of the epoch
 	empty     time.Time      // when the pool became empty for the first time
 }
 
@@ -49,7 +49,7 @@ type request struct {
 	done    time.Time
 }
 
-// call sends a request and waits for the reply, which takes oneWay in each direction.
+// call sends a request and waits for the reply. The request and the reply take the time oneWay each.
 func (r *redis) call(ctx context.Context, caller int, work func() time.Duration) error {
 	q := &request{arrives: time.Now().Add(oneWay), caller: caller, work: work}
 	r.mu.Lock()
@@ -156,8 +156,8 @@ func (r *redis) restart() {
 	r.down = false
 }
 
-// status returns the state of the pool. The model spends no time on this call, because the size of a pool
-// changes slowly in comparison.
+// status returns the state of the pool. The call takes no time in the model, because the size of the pool hardly
+// changes during such a call.
 func (r *redis) status(context.Context) (kgs.PoolStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ type Config struct {
 	Step               time.Duration // all creations of a step happen at the same time, in its middle
 	Sample             time.Duration // interval of Outcome.Samples
 	Load               Load
-	Events             []Event // in the order of time
+	Events             []Event // sorted by time
 }
 
 // Kind is what happens in an event.
@@ -40,16 +40,16 @@ const (
 type Event struct {
 	At     time.Duration
 	Kind   Kind
-	Server int // of ServerStarts
+	Server int // index of the server that ServerStarts replaces
 }
 
 // Sample is the state at one time.
 type Sample struct {
 	At        float64 `json:"at_seconds"`
 	Pool      int64   `json:"pool_keys"`
-	Local     int64   `json:"local_keys"`         // in the memory of all servers
-	Creations int64   `json:"creations"`          // since the start
-	Fallback  int64   `json:"fallback_creations"` // since the start
+	Local     int64   `json:"local_keys"`         // keys in the memory of all servers
+	Creations int64   `json:"creations"`          // creations since the start
+	Fallback  int64   `json:"fallback_creations"` // creations by the fallback since the start
 	Open      int     `json:"open_breakers"`      // servers whose breaker is not closed
 }
 
@@ -86,9 +86,9 @@ type Tally struct {
 	Taken     int64   `json:"keys_taken"`
 	Returned  int64   `json:"keys_returned"`
 	Lost      int64   `json:"keys_lost"`       // keys in a pool that Redis lost
-	Abandoned int64   `json:"keys_abandoned"`  // because a server could not return them
-	Pool      int64   `json:"keys_in_pool"`    // at the end
-	Held      int64   `json:"keys_on_servers"` // at the end
+	Abandoned int64   `json:"keys_abandoned"`  // unused keys that a server could not return
+	Pool      int64   `json:"keys_in_pool"`    // keys in the pool at the end
+	Held      int64   `json:"keys_on_servers"` // keys in the memory of all servers at the end
 	Twice     int64   `json:"keys_used_twice"`
 }
 
@@ -114,7 +114,7 @@ type run struct {
 	out  Outcome
 	used *usedNumbers
 
-	ended context.Context // result of the function ended
+	ended context.Context // a context that has ended; see the function ended
 
 	stopped, back time.Time // when Redis stopped, and when it started again
 }
@@ -155,7 +155,7 @@ func (r *run) play(ctx context.Context) {
 	c.advance(ctx, r.cfg.Duration)
 }
 
-// conductor moves the virtual clock and lets the events happen at their times.
+// conductor moves the virtual clock and makes each event happen at its time.
 type conductor struct {
 	run     *run
 	now     time.Duration
@@ -235,7 +235,8 @@ func (r *run) sample(at time.Duration) {
 	r.mu.Unlock()
 }
 
-// end stops everything and returns what the run observed. It counts the keys before the servers return them.
+// end stops all goroutines of the run and returns what the run observed. It counts the local keys of the servers
+// before the servers return them.
 func (r *run) end() *Outcome {
 	r.workers()
 	pause(time.Second) // until the calls in progress have returned

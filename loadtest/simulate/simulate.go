@@ -45,7 +45,7 @@ type Simulation struct {
 	Outage  *Outage         `json:"outage,omitempty"`
 	Worker  *WorkerOutage   `json:"worker_outage,omitempty"`
 	Deploy  *Deploy         `json:"deploy,omitempty"`
-	Signals []Signal        `json:"signals"` // of the dead man's switch of the first server
+	Signals []Signal        `json:"signals"` // signals of the dead man's switch of the first server
 	Samples []Sample        `json:"samples"`
 	Models  []plan.Constant `json:"constants"`
 }
@@ -57,7 +57,7 @@ type Outage struct {
 	Seconds   float64 `json:"seconds"`
 	Shortest  float64 `json:"local_keys_last_seconds_at_least"`
 	Mean      float64 `json:"local_keys_last_seconds_mean"`
-	Longest   float64 `json:"local_keys_last_seconds_at_most"` // Seconds if a server had keys until the end
+	Longest   float64 `json:"local_keys_last_seconds_at_most"` // equals Seconds if a server had keys until the end of the outage
 	Creations int64   `json:"creations"`
 	Fallback  int64   `json:"fallback_creations"` // creations with a code of the fallback during the outage
 	Open      int     `json:"open_breakers_at_most"`
@@ -165,13 +165,15 @@ func (o *Outcome) workerOutage(at, lasts time.Duration) *WorkerOutage {
 	return w
 }
 
-// fallback returns the number of creations by the fallback from the time at on, for the duration lasts.
+// fallback returns the number of creations by the fallback in an interval. The interval begins at the time at and has
+// the length lasts.
 func (o *Outcome) fallback(at, lasts time.Duration) int64 {
 	during := o.between(at, at+lasts)
 	return during[len(during)-1].Fallback - during[0].Fallback
 }
 
-// between returns the samples from the time from on, up to the first sample at or after the time to.
+// between returns the samples of an interval. The first of them is the first sample at or after the time from, and the
+// last is the first sample at or after the time to.
 func (o *Outcome) between(from, to time.Duration) []Sample {
 	i := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= from.Seconds() })
 	j := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= to.Seconds() })

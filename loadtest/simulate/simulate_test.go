@@ -61,7 +61,7 @@ func TestEveryKeyIsAccountedFor(t *testing.T) {
 		t.Errorf("the workers were down for %v s, but the run observed %+v", s.Worker.Seconds, s.Worker)
 	}
 	if s.Totals.Returned == 0 || s.Deploy.Fallback > int64(s.Input.Servers) {
-		t.Errorf("a deploy returned %d keys and needed the fallback %d times", s.Totals.Returned, s.Deploy.Fallback)
+		t.Errorf("during the deploy, servers returned %d keys and used the fallback %d times", s.Totals.Returned, s.Deploy.Fallback)
 	}
 	// The accounts of an altered tally do not close.
 	for i, alter := range []func(*Tally){
@@ -121,7 +121,7 @@ func TestSimulatedDayHasPeakInMiddle(t *testing.T) {
 	perHour := make([]int, 24)
 	for at, server := range daily(240_000, 24*time.Hour, time.Second, 1.8, 7, 1) {
 		if server < 0 || server > 6 {
-			t.Fatalf("server %d", server)
+			t.Fatalf("the load has a creation for server %d, but there are only servers 0 to 6", server)
 		}
 		perHour[int(at.Hours())]++
 	}
@@ -132,7 +132,7 @@ func TestSimulatedDayHasPeakInMiddle(t *testing.T) {
 	// The average is 10,000 creations an hour. In the middle, the rate is 1.8 times the average, and at the edges
 	// 0.2 times the average.
 	if total != 240_000 || perHour[0] < 2000 || perHour[0] > 2300 || perHour[12] < 17_700 || perHour[12] > 18_000 {
-		t.Errorf("%d creations, by hour %v", total, perHour)
+		t.Errorf("the load has %d creations, and by hour %v", total, perHour)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestInterruptionEndsSimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s, err := Make(ctx, hourWithEveryFault()); s != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("simulation %v, error %v", s, err)
+		t.Errorf("Make returns the simulation %v and the error %v, want no simulation and the end of the context", s, err)
 	}
 }
 

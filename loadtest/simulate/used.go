@@ -6,7 +6,7 @@ const usedChunk = 8192
 // usedNumbers counts the numbers that are used more than once. It examines the codes in a goroutine of its own, outside
 // the virtual clock, so that this work runs beside the simulation.
 type usedNumbers struct {
-	chunk  []string      // codes that are not sent yet
+	chunk  []string      // codes that were not sent to the goroutine yet
 	full   chan []string // chunks to examine
 	closed chan struct{} // closed when all chunks are examined
 	seen   []uint64      // one bit for each number

@@ -16,6 +16,6 @@ func TestUsedNumbersCountsEveryRepeat(t *testing.T) {
 		t.Errorf("%d numbers were used twice, want %d", got, usedChunk+2)
 	}
 	if got := newUsedNumbers().close(); got != 0 {
-		t.Errorf("no number was used, and %d were used twice", got)
+		t.Errorf("close returns %d numbers that were used twice, but no number was used", got)
 	}
 }

@@ -48,7 +48,7 @@ func (f *filler) Prepare(ctx context.Context) error {
 	}
 	pause(ledgerTime)
 	return f.redis.call(ctx, f.caller, func() time.Duration {
-		if !f.redis.open { // otherwise another worker was faster
+		if !f.redis.open { // otherwise another worker has begun the epoch
 			f.redis.begin()
 		}
 		return callBusy

@@ -183,7 +183,7 @@ func alternateIn(t *experiment.T, count int, subjects ...measure.Subject) []meas
 	return figures
 }
 
-// Bodies of creations, with an alias and with a key.
+// Bodies of requests that create a link with the code "alias", and a link whose code is a key.
 const (
 	aliasBody = `{"url":"` + measure.Target + `","alias":"alias"}`
 	keyBody   = `{"url":"` + measure.Target + `"}`
@@ -201,7 +201,7 @@ func withAlias(t *experiment.T, settings ...string) *lab.Program {
 }
 
 // counted returns a check. The check fails if count grew by less than the number of answers since
-// the last check. It is needed because wrk itself cannot detect what a server did.
+// the last check. Such a check is needed because wrk sees only the answers, not what the server did.
 func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
 	before, err := count(t.Context())
 	t.Must(err)

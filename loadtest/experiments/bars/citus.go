@@ -18,12 +18,12 @@ import (
 const (
 	// citusRate is the number of creations per second.
 	citusRate = 1000
-	// citusRounds is the number of rounds. It is greater than that of other bars, because the size of a group commit, and thus the cost
-	// of a creation, depends on what else the machine does.
+	// citusRounds is the number of rounds. There are more rounds than for other bars, because the cost of a creation varies more: it
+	// depends on the size of a group commit, which depends on what else the machine does.
 	citusRounds = 5
 	// citusRound is the duration of the load on one deployment in one round.
 	citusRound = 3 * time.Second
-	// citusWarmUp is the duration of the load before the rounds. Connections are opened meanwhile.
+	// citusWarmUp is the duration of the load before the rounds. During this load, the server opens its connections.
 	citusWarmUp = 2 * time.Second
 
 	plainPostgres    = "plain PostgreSQL"
@@ -36,7 +36,7 @@ const (
 // spread says over how many nodes and shards the links of a deployment are spread.
 type spread struct {
 	nodes, shards int
-	judged        bool // it has an aim; otherwise it is a yardstick
+	judged        bool // the figures of the deployment have an aim; otherwise they are yardsticks
 }
 
 // spreads are the deployments on Citus, in the order of the table.
@@ -128,8 +128,8 @@ const micros = "µs"
 // sum returns the cost that is judged. Redis is the same for all deployments and is not part of it.
 func (c cost) sum() float64 { return c.server + c.coordinator + c.workers }
 
-// since returns the processor time that each part used after the earlier time before. It returns an error if a part used less than
-// nothing: one of its processes has started again.
+// since returns the processor time that each part has used since the measurement before. It returns an error if the processor time of
+// a part decreased, because then one of its processes has started again.
 func (c cost) since(before cost) (cost, error) {
 	used := cost{c.server - before.server, c.coordinator - before.coordinator, c.workers - before.workers, c.redis - before.redis}
 	if min(used.server, used.coordinator, used.workers, used.redis) < 0 {

@@ -28,7 +28,7 @@ func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
 	for _, s := range spreads {
 		for _, b := range s.bars() {
 			if judged := b.text != "" && b.most > 0; judged != (s.nodes == 2) {
-				t.Errorf("%s: it is judged: %t", b.name, judged)
+				t.Errorf("the bar %q of %d nodes has an aim: %t", b.name, s.nodes, judged)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestCostOfRestartedProcessIsAnError(t *testing.T) {
 	before := cost{server: 10, coordinator: 20, workers: 30, redis: 40}
 	used, err := cost{server: 30, coordinator: 60, workers: 30, redis: 50}.since(before)
 	if err != nil || used.per(10) != (cost{server: 2, coordinator: 4, redis: 1}) {
-		t.Errorf("cost of one of 10 creations = %+v, %v", used.per(10), err)
+		t.Errorf("the cost of one of 10 creations is %+v, and the error is %v", used.per(10), err)
 	}
 	if used, err := (cost{server: 30, coordinator: 60, workers: 29, redis: 50}).since(before); err == nil {
 		t.Errorf("cost after a worker started again = %+v, want an error", used)

@@ -24,7 +24,7 @@ import (
 
 // durableLog starts a server that consists of the HTTP handler and the group commit of Keypool, but has
 // no database: each commit appends its links to a file with one write and one fdatasync. No database
-// makes links durable with less work, so this is the upper limit for every store.
+// makes links durable with less work, so no store reaches a higher rate than this server.
 func durableLog(t *experiment.T) (url string) {
 	path, err := os.Executable()
 	t.Must(err)
@@ -60,7 +60,7 @@ func (n *numbered) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: space.Code(codeLength, n.next.Add(1)), Source: "pool"}, nil
 }
 
-// logStore appends links to a file and finds none. Only one Insert runs at a time.
+// logStore appends links to a file, and never finds a link. Only one Insert runs at a time.
 type logStore struct {
 	file *os.File
 	rows []byte

@@ -75,7 +75,7 @@ func sqliteEngine() engine {
 func postgresEngine() engine {
 	return engine{
 		name: "PostgreSQL", short: "postgres", open: openPostgres,
-		// Otherwise PostgreSQL would vacuum and write a checkpoint in the background during a measurement.
+		// Without these statements, PostgreSQL would vacuum and write a checkpoint during a measurement.
 		after: []string{`VACUUM (ANALYZE) ranked_links`, `CHECKPOINT`},
 	}
 }
@@ -159,7 +159,7 @@ func loadSQLite(ctx context.Context, db *sql.DB, links []shortener.Link) (err er
 			return err
 		}
 	}
-	for part := range slices.Chunk(links, measure.Connections) { // as many as a group commit of a busy server has
+	for part := range slices.Chunk(links, measure.Connections) { // as many links as a group commit of a busy server has
 		codes := make([]string, len(part))
 		for i := range part {
 			codes[i] = part[i].Code

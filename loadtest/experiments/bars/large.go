@@ -165,7 +165,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 
 const (
 	listRequests = 50 // requests of which list takes the median in each round
-	nextPage     = 11 // number of the page that is not the first one
+	nextPage     = 11 // number of the page that list measures besides the first page
 )
 
 // list measures pages of the list of all links.

@@ -36,15 +36,15 @@ const (
 	// takes at most ten minutes.
 	limit = 9 * time.Minute
 
-	mostAhead   = 0.05 // greatest number of calls per creation, if a key source takes keys ahead
-	perKeyOff   = 0.05 // allowed difference from one call per creation, if a key source calls for each key
-	mostWithout = 0.01 // greatest number of calls per creation, if a key source has no supply
-	// mostSkipped is how many numbers a crash may skip if the key source holds two batches.
+	mostAhead   = 0.05 // greatest number of calls per creation for a key source that takes keys ahead
+	perKeyOff   = 0.05 // allowed difference from one call per creation for a key source that makes a call for each key
+	mostWithout = 0.01 // greatest number of calls per creation for a key source without a supply
+	// mostSkipped is how many numbers a crash may skip if the server holds two batches.
 	mostSkipped = 250
-	// fewSkipped is how many numbers a crash may skip if the key source calls for each key. These
-	// are the numbers of the creations in progress.
+	// fewSkipped is how many numbers a crash may skip if the key source makes a call for each key.
+	// These are the numbers of the creations in progress.
 	fewSkipped  = 40
-	mostSmaller = 0.9 // greatest ratio of an index of codes in order to an index of codes without order
+	mostSmaller = 0.9 // greatest ratio of the size of an index of codes in order to that of codes without order
 )
 
 // The two key sources of the table "INCR against KGS", and the key source that is also the fallback.
@@ -63,7 +63,7 @@ func Experiments() []*experiment.Experiment {
 			"the components that a key source needs are killed for some seconds. At the end, the experiment inserts 300,000 links with each kind of code and measures the index.",
 			measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
-		// Without the store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
+		// Without the protection store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
 		Controls: []experiment.Control{{Without: []string{"store"}, Refutes: measure.NoLostLink, AlsoRefutes: []string{"every key source measured"}}},
 	}), order()}
 }
@@ -77,7 +77,7 @@ type record struct {
 	each            time.Duration // duration of one load
 	links           int64         // links in the index, for each kind of code
 
-	usual bool          // the run has its usual size, so limit applies
+	usual bool          // the run has its usual size, so the time limit of the comparison applies
 	took  time.Duration // duration of the run; 0 until it ends
 }
 
@@ -144,7 +144,7 @@ const (
 	ahead   supplied = "ahead"   // one call to the supply gets many keys for later use
 	perKey  supplied = "per key" // each key needs a call to the supply
 	without supplied = "without" // the key source has no supply
-	rival   supplied = "rival"   // a rival, which only the loads measure; no claim concerns it
+	rival   supplied = "rival"   // the key source is a rival; its calls and crashes are not judged
 )
 
 func (f *found) supplied() supplied {

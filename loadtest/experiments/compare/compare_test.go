@@ -175,7 +175,7 @@ func TestKeySourcePropertiesFollowFromSettingsAndCodes(t *testing.T) {
 		}
 	}
 	if one, other := r.of(random).lines, r.of(pool).lines; one < 10 || one > 100 || other < 10*one {
-		t.Errorf("%d lines for %s and %d for %s", one, random, other, pool)
+		t.Errorf("the key source %s has %d lines of code and %s has %d, want 10 to 100 lines and at least ten times as many", random, one, pool, other)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestObserveAssignsCreationsToOutage(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		if n := got.wrongRefusals(); (n == 0) != tt.retryable {
-			t.Errorf("%s: wrongRefusals returns %v", tt.name, n)
+			t.Errorf("%s: wrongRefusals returns %v; every refusal says when to retry: %t", tt.name, n, tt.retryable)
 		}
 	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)
@@ -293,7 +293,7 @@ func TestKeysSkippedExcludesLinkedAndFreeKeys(t *testing.T) {
 }
 
 // Each kind of code has the length and the order that the comparison of indexes assumes.
-func TestKindsHaveExpectedLengthAndOrder(t *testing.T) {
+func TestKindsOfCodesHaveExpectedLengthAndOrder(t *testing.T) {
 	t.Parallel()
 	lengths := map[sources.Class]int{sources.Counter: 6, sources.Time: 11, sources.Random: 6, sources.Hash: 6, sources.UUID: 22}
 	for class, code := range kinds() {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	leastLocal = 0.4 // seconds that local keys must last at least; at outageRate, creations use 80 keys in this time
-	mostStop   = 0.3 // seconds that a counter may serve at most without its supply
-	mostBack   = 3   // seconds from the first answer of the restarted component until a key source must serve again
+	leastLocal = 0.4 // shortest time in seconds that local keys must last; at outageRate, creations use 80 keys in it
+	mostStop   = 0.3 // longest time in seconds for which a counter may serve creations without its supply
+	mostBack   = 3   // longest time in seconds from the first answer of the restarted component to the recovery
 )
 
 // noAnswer is the answer to a creation of unknown outcome.
@@ -124,8 +124,8 @@ func (o *outage) String() string {
 // answered returns the different answers to failed creations, or "none" if no creation failed.
 func (o *outage) answered() string { return cmp.Or(strings.Join(o.answers, "; "), "none") }
 
-// again describes how long after the first answer of the restarted component the key source serves every creation again. For an
-// outage of only the ticket database with even numbers, this is not measured.
+// again describes the time from the first answer of the restarted component until the key source serves every creation again.
+// This time is not measured for an outage of only the ticket database with even numbers.
 func (o *outage) again() string {
 	switch {
 	case o.victim == evenTickets:
@@ -137,7 +137,7 @@ func (o *outage) again() string {
 }
 
 // recovery returns the seconds from the first answer of the restarted component until the key source serves every creation again. If
-// that does not happen, it returns at least the duration of the load after the restart.
+// the key source does not recover, recovery returns at least the duration of the load after the restart.
 func (o *outage) recovery() float64 {
 	if !o.returned {
 		return max(o.back, loadAfter).Seconds()

@@ -96,7 +96,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 	r.act(t, stage, actors, outageRate, func(w windows) { w.ofSupplies(t, stage.Redis, tickets, actors) })
 
 	t.Phase(0.8, "starting another PostgreSQL")
-	other := sources.NewStage(t) // a new PostgreSQL recovers without the data of earlier measurements
+	other := sources.NewStage(t) // so that the recovery does not depend on the data of earlier measurements
 	actors = nil
 	for _, one := range launch(other, func(f *found) bool { return !isRival(&f.Source) }, r.found) {
 		actors = append(actors, actor{one, "none", []string{thePostgres}})
@@ -136,8 +136,8 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	})
 }
 
-// awaitAnswers waits until every creation with tickets that is already due has its answer. A creation without an answer
-// could fail because the other ticket database is killed next.
+// awaitAnswers waits until every creation with tickets that is already due has its answer. A creation that has no answer
+// yet could fail, because the other ticket database is killed next.
 func awaitAnswers(t *experiment.T, actors []actor) {
 	due := time.Now()
 	for _, a := range actors {

@@ -95,9 +95,9 @@ func (r *run) citus() *lab.Cluster {
 	return c
 }
 
-// create waits until a load has created n links, which the claim about creations demands also before the fault. Without placement, each
-// commit opens connections between the nodes. If this takes longer than the time limit of the commit, the server closes them, and the
-// next commit opens new ones.
+// create waits until a load has created n links. The claim about creations demands this also before the fault. In the control without
+// placement, each commit opens connections between the nodes. If this takes longer than the time limit of the commit, the server closes
+// these connections, and the next commit opens new connections.
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
@@ -148,7 +148,7 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 		return err == nil && status == http.StatusFound && location == link.URL
 	})
 	r.took("recovery time", 10*time.Second, time.Since(back))
-	lab.Pause(r, 5*time.Second) // with keys that were set aside
+	lab.Pause(r, 5*time.Second) // meanwhile the server uses the keys that were set aside
 	r.end(server, other)
 }
 

@@ -21,8 +21,8 @@ type editing struct {
 
 	mu      sync.Mutex
 	links   []*history
-	figures loadtest.Figures    // of the changes
-	wrong   map[string][]string // observations against each claim
+	figures loadtest.Figures    // figures of the changes
+	wrong   map[string][]string // observations that contradict a claim, by the claim
 	latest  time.Duration       // the longest time for which a server redirected to an old state
 }
 

@@ -36,8 +36,8 @@ func (h *history) request(url string) (acknowledge func()) {
 }
 
 // late judges a read that began at the moment began and got the given URL. It returns how long before the read an
-// acknowledged later state had replaced this state, or 0 if no such state had. The result known is false if no client
-// requested the URL for this link.
+// acknowledged later state had replaced the state with this URL, or 0 if none had. The result known is false if no
+// client requested the URL for this link.
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -75,7 +75,8 @@ func partitioned(r *run) {
 	r.end(servers...)
 }
 
-// connections returns the ids of the processes of PostgreSQL that serve clients on the far address.
+// connections returns the ids of the processes of PostgreSQL that serve clients, except the process that serves this
+// query.
 func connections(r *run) map[int]bool {
 	ids := make(map[int]bool)
 	lab.Query(r, r.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {

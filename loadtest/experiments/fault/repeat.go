@@ -57,7 +57,7 @@ type repeated struct {
 	key, url string
 
 	mu      sync.Mutex
-	code    string // in the first answer
+	code    string // the code in the first answer
 	answers int
 }
 
@@ -78,10 +78,10 @@ type repeating struct {
 	sent atomic.Int64 // number of requests, including repetitions
 
 	mu        sync.Mutex
-	different []string // answers that contradict the first one
+	different []string // descriptions of answers that contradict the first answer to the same creation
 }
 
-// differs records an answer that contradicts the first one.
+// differs records an answer that contradicts the first answer to the same creation.
 func (p *repeating) differs(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -59,7 +59,7 @@ const manyConnections = "max_connections=400"
 // noWorker is the setting of a server that does not run a worker.
 const noWorker = "KGS_WORKER=false"
 
-// server prepares a server. It runs a worker unless the settings contain noWorker.
+// server prepares a server. The server also runs a worker, unless the settings contain noWorker.
 func (r *run) server(settings ...string) *lab.Program {
 	return lab.Server(r, slices.Concat(r.settings, settings)...)
 }

@@ -129,7 +129,7 @@ type comparison struct {
 	oldest time.Time // the time of the oldest redirect whose visit may be missing; zero if no visit is missing
 }
 
-// missing returns how old the oldest visit that may be missing is at the moment now. It returns 0 if no visit is missing.
+// missing returns the age, at the moment now, of the oldest visit that may be missing. It returns 0 if no visit is missing.
 func (c *comparison) missing(now time.Time) time.Duration {
 	if c.oldest.IsZero() {
 		return 0

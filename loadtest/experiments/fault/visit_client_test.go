@@ -35,7 +35,7 @@ func TestCompareVisitsFindsLostAndSurplusVisits(t *testing.T) {
 	} {
 		c := compareVisits(tt.links, tt.stored, due)
 		if missing := c.missing(due); c.visitTotals != tt.want || missing != tt.missing {
-			t.Errorf("%s: %+v, missing from %v before, want %+v and %v", tt.name, c.visitTotals, missing, tt.want, tt.missing)
+			t.Errorf("%s: the totals are %+v, and the oldest missing visit is %v old, want %+v and %v", tt.name, c.visitTotals, missing, tt.want, tt.missing)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestCommitAfterMatchesFirstCommitAfterStatement(t *testing.T) {
 		{"commit\x00", false}, {"insert", false}, {"begin\x00", false}, {"commit\x00", true}, {"commit\x00", false}, {"insert", false}, {"commit\x00", true},
 	} {
 		if got := matches([]byte(step.request)); got != step.want {
-			t.Errorf("request %d, %q: %v, want %v", i, step.request, got, step.want)
+			t.Errorf("request %d, %q, matches: %v, want %v", i, step.request, got, step.want)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestEachWrongObservationFailsMatchingClaims(t *testing.T) {
 	}
 }
 
-func TestLikelyMatchesPoissonTables(t *testing.T) {
+func TestLikelyBoundsMatchPoissonTables(t *testing.T) {
 	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and P(X > hi) <= 0.0005 < P(X >= hi).
 	for mean, want := range map[float64][2]int64{0.0005: {0, 0}, 1: {0, 6}, 10: {2, 22}} {
 		if lo, hi := likely(mean); lo != want[0] || hi != want[1] {
@@ -181,10 +181,10 @@ func TestLookInspectsOrderAndFormOfCodes(t *testing.T) {
 	}
 	f := look(&sources.Source{Class: sources.Counter}, entries)
 	if !f.fitsClass() || f.longest != 6 || f.byURL != 0 || f.guessed.few != 100 {
-		t.Errorf("look at the codes of a counter = %+v", f)
+		t.Errorf("look returns %+v for the codes of a counter", f)
 	}
 	entries[0].Code = "foreign"
 	if f := look(&sources.Source{Class: sources.Counter}, entries); f.strange != 1 {
-		t.Errorf("look at a foreign code = %+v, want one strange code", f)
+		t.Errorf("look returns %+v for a code of another form, want one strange code", f)
 	}
 }

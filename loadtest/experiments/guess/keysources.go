@@ -23,12 +23,13 @@ const (
 	codeCount = windows * (seenCodes + nextCodes)
 	poolKeys  = 20_000 // more keys than the run takes
 
-	// Codes are in order if the share of codes that are greater than the code before is at least
-	// inOrder. They have no order if this share is from 1-noOrder to noOrder.
+	// A code ascends if it is greater than the code that was made before it. Codes are in order if
+	// the share of ascending codes is at least inOrder. They have no order if this share is from
+	// 1-noOrder to noOrder.
 	inOrder = 0.98
 	noOrder = 0.60
 
-	enoughGuessed = 95 // how many of nextCodes codes must be guessed at least
+	enoughGuessed = 95 // least number of codes, of the nextCodes next codes, that must be guessed
 )
 
 // Names of claims that must fail in a control.
@@ -48,7 +49,7 @@ type found struct {
 	name      string
 	class     sources.Class
 	longest   int     // characters of the longest code
-	ascending float64 // share of codes that are greater than the code before
+	ascending float64 // share of codes that are greater than the code before them
 	strange   int     // number of codes that do not have the form of the class
 	guessed   guessed
 	byURL     float64 // % of codes that follow from the URL alone

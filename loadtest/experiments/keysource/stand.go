@@ -25,7 +25,7 @@ const (
 
 	patience  = 30 * time.Second      // limit for steps that take a second or two on an idle machine
 	stopLimit = 10 * time.Second      // limit from SIGTERM to the exit
-	recovered = 15 * time.Second      // limit until a key source serves again by itself
+	recovered = 15 * time.Second      // longest time until a key source serves again by itself
 	look      = 20 * time.Millisecond // pause between two checks
 )
 
@@ -72,7 +72,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	st := &stand{T: t, source: s, record: rec, code: regexp.MustCompile("^(?:" + s.Code + ")$"), postgres: lab.Postgres(t)}
 	at := &sources.Supply{Links: st.postgres.URL}
 	if s.Redis {
-		redis := lab.Redis(t) // it loses all data when it is killed
+		redis := lab.Redis(t) // this Redis loses all data when it is killed
 		at.Redis = redis.URL
 		st.draws = append(st.draws, drawOn(redis))
 	}
@@ -86,7 +86,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	if s.Service {
 		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
 	}
-	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // small sizes, because no rule depends on them
+	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // small, because no rule depends on the sizes
 	if at.Service != nil {
 		st.workers = []*lab.Program{at.Service}
 		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})

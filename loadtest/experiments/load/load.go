@@ -128,7 +128,7 @@ func accounts() []claim {
 	return append([]claim{served}, measure.Links(func(r *record) *loadtest.Verdict { return r.links })...)
 }
 
-// judgeP99 judges the latency at the steady rate.
+// judgeP99 judges the p99 at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
 // show adds the settings, chart, table and notes of a run to its report. It takes the text of each claim from the

@@ -23,7 +23,7 @@ func (c creation) random(l ledger) bool { return c.created && c.number >= l.rese
 
 // server describes what one server did, as derived from its creations.
 type server struct {
-	held   int64         // local keys when Redis was killed: the keys that the server reported right after the kill, plus those that it used in between
+	held   int64         // local keys when Redis was killed: those that the server reported right after the kill, plus those that it used between the kill and the report
 	lasted time.Duration // from the kill to the first random code; if there is no random code, to the restart of Redis
 	random int           // number of random codes in the whole run
 
@@ -89,8 +89,8 @@ func (r *record) afterKeys(s *server, creations []creation) {
 	}
 }
 
-// localKeys returns how many seconds the local keys of each server should last after the kill, and how many
-// seconds they did last.
+// localKeys returns, for each server, how many seconds its local keys should last after the kill, and how many
+// seconds they lasted.
 func (r *record) localKeys() (predicted, observed measure.Series) {
 	for _, s := range r.each() {
 		predicted = append(predicted, float64(s.held)*float64(r.servers)/r.rate)

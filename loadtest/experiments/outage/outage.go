@@ -7,8 +7,8 @@
 //
 // Invariant: the source of a code is derived from the code itself, not from the reports of a server.
 // The package knows the secret of the permutation, so it can compute the number that a code stands for.
-// The number of a key from a batch was reserved from the ledger. The number of a random code was not,
-// except by a chance of less than 1 in 100,000.
+// The number of a key from a batch is reserved in the ledger. A random code stands for a reserved
+// number with a probability of less than 1 in 100,000.
 package outage
 
 import (

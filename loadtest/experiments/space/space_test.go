@@ -179,7 +179,7 @@ func TestPredictedAttemptsGrowWithShareOfCodesInUse(t *testing.T) {
 	}
 }
 
-func TestUnlikelyMatchesChiSquaredTables(t *testing.T) {
+func TestUnlikelyValuesMatchChiSquaredTables(t *testing.T) {
 	// These are 0.9999 quantiles of chi-squared, from tables.
 	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
 		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {

@@ -48,7 +48,7 @@ func claims() []claim {
 		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity. "+
 			"It may signal `page` instead if the pool falls below both thresholds between two checks of the dead man's switch.",
 			func(r *record) experiment.Verdict {
-				if r.between() < checkEvery { // perhaps the switch did not check the pool between the two thresholds
+				if r.between() < checkEvery { // the switch may not have checked the pool while the level was between the thresholds
 					return r.judgeAlarm(restartBelow, "restart", "page")
 				}
 				return r.judgeAlarm(restartBelow, "restart")

@@ -13,7 +13,7 @@ import (
 )
 
 // lookEvery is the interval between two looks at the level. The server takes batches at much longer
-// intervals, so no step is missed.
+// intervals, so each take of a batch is visible in the levels.
 const lookEvery = 5 * time.Millisecond
 
 // errLate reports that an event did not happen in the time allowed.

@@ -150,7 +150,7 @@ func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
 
 // The last batch of a drain may hold few keys. The tolerance of the prediction covers this at the slowest rate, but
 // not at half of the slowest rate.
-func TestSlowestRateToleratesPartialBatch(t *testing.T) {
+func TestPredictionAtSlowestRateToleratesPartialBatch(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]report.Outcome{slowest(): report.Held, slowest() / 2: report.Failed} {
 		r := &record{plan: plan{rate: rate, capacity: int64(rate * usualSeconds)}, started: time.Unix(1_000_000_000, 0)}
@@ -258,7 +258,7 @@ func TestAwaitAsksForLevelAgainAfterError(t *testing.T) {
 	})
 }
 
-func TestPredictToleratesShortPause(t *testing.T) {
+func TestPredictionToleratesShortPauseOfDrain(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	seen := slices.Clone(r.seen[:201])

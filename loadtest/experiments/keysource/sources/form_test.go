@@ -31,7 +31,7 @@ func TestFormConvertsCodesAndNumbers(t *testing.T) {
 	}
 }
 
-func TestFormRejectsForeignCodesAndNumbers(t *testing.T) {
+func TestFormRejectsCodesAndNumbersOfOtherForms(t *testing.T) {
 	for _, s := range Compared() {
 		f := FormOf(s.Class)
 		last := f.Code(new(big.Int).Sub(f.Size, big.NewInt(1)))

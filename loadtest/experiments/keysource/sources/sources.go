@@ -40,9 +40,9 @@ type Source struct {
 
 	Programs string // directory of programs that have the key source; "" for those of the run
 
-	Redis   bool // whether it needs a Redis
-	Tickets bool // whether it needs two ticket databases
-	Service bool // whether it needs a key service with its own database
+	Redis   bool // whether the key source needs a Redis
+	Tickets bool // whether the key source needs two ticket databases
+	Service bool // whether the key source needs a key service with its own database
 }
 
 // sixDigits matches the codes of counters, and random codes, with the default CODE_LENGTH.

@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/report"
 )
 
-func TestSourcesAreCompleteAndUnique(t *testing.T) {
+func TestEveryKeySourceIsCompleteAndListedOnce(t *testing.T) {
 	var names []string
 	for _, s := range All() {
 		if slices.Contains(names, s.Name) || s.Class == "" || s.Label == "" {
@@ -36,7 +36,7 @@ func TestObservedCollectsFailuresAndLinks(t *testing.T) {
 		return nil
 	})
 	if len(well) != 1 || well[0] != all[1] || !slices.Equal(o.Failed, []string{"a: refused"}) {
-		t.Errorf("succeeded: %v, failed: %q", well, o.Failed)
+		t.Errorf("Each returns the servers %v and records the failures %q, want one server and one failure", well, o.Failed)
 	}
 	judge := EachMeasured(func(o *Observed) *Observed { return o }).Judge
 	if got := judge(&Observed{}).Outcome; got != "" {
@@ -55,6 +55,6 @@ func TestObservedCollectsFailuresAndLinks(t *testing.T) {
 		})
 	}
 	if sum.Sent != 6 || sum.Checked != 3 || sum.Lost != 3 || sum.Wrong != 3 || sum.Twice != 3 || sum.Unread != 3 {
-		t.Errorf("the sum is %+v", sum)
+		t.Errorf("the sum of three verdicts is %+v", sum)
 	}
 }
