@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	patience   = 10 * time.Second       // time during which one link is requested again
-	readers    = 32                     // links that are read back at a time
+	patience   = 10 * time.Second       // time for which the request for a link is repeated
+	readers    = 32                     // number of links that are read back at the same time
 	readPause  = 100 * time.Millisecond // pause between two requests for one link
 	maxReports = 20                     // findings that are described in words; further findings are only counted
 )
@@ -150,7 +150,7 @@ func (f *finder) codes(entries []Entry) {
 
 // census finds creations that were stored as more than one link. It checks the creations of all outcomes.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
-	links := make(map[string]string, len(entries)) // the first code of each URL in entries
+	links := make(map[string]string, len(entries)) // the first stored code of each URL in entries; "" before it is found
 	for _, e := range entries {
 		links[e.URL] = ""
 	}

@@ -102,7 +102,7 @@ func (c *Client) Healthy(ctx context.Context) error {
 type Answer struct {
 	Status int
 	Header http.Header
-	Body   []byte // at most 64 KiB of the body
+	Body   []byte // the body, or its first 64 KiB
 }
 
 // Send sends one request and reads the answer. It adds the fields of header to the request. The Content-Type

@@ -49,7 +49,7 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 					tt.answer(w, r)
 					return
 				}
-				status(http.StatusOK, "")(w, r) // opens the connection that the creation reuses
+				status(http.StatusOK, "")(w, r) // this answer opens the connection that the creation reuses
 			}))
 			t.Cleanup(server.Close)
 			client := NewClient(server.URL, 0)
@@ -90,7 +90,7 @@ func TestCreateReturnsUnsentWithoutConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Close(); err != nil { // nothing listens there now
+	if err := l.Close(); err != nil { // after this, no server listens at the address
 		t.Fatal(err)
 	}
 	client := NewClient("http://"+l.Addr().String(), 0)

@@ -70,9 +70,9 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // The range and the precision of the histogram. A latency above longest counts as longest.
 const (
-	shortest = 1                                          // in microseconds
-	longest  = int64(10 * time.Minute / time.Microsecond) // in microseconds
-	digits   = 3                                          // significant decimal digits
+	shortest = 1                                          // least latency, in microseconds
+	longest  = int64(10 * time.Minute / time.Microsecond) // greatest latency, in microseconds
+	digits   = 3                                          // number of significant decimal digits
 )
 
 // Recorder collects figures while a load runs. One recorder may serve several runs. It may be

@@ -16,16 +16,16 @@ type State string
 const (
 	Intended     State = "intended"
 	Acknowledged State = "acknowledged" // status 201: the service promised the link
-	Refused      State = "refused"      // 4xx or 5xx
-	Unknown      State = "unknown"      // sent at least in part, without a valid answer; the link may exist
-	Unsent       State = "unsent"       // nothing was sent: no connection, or too many requests in flight
+	Refused      State = "refused"      // status 4xx or 5xx
+	Unknown      State = "unknown"      // the request was sent at least in part and got no valid answer; the link may exist
+	Unsent       State = "unsent"       // no part of the request was sent: no connection, or too many requests in flight
 )
 
 // Outcome is the result of one creation as its client observed it.
 type Outcome struct {
 	State  State
 	Code   string // the code of an acknowledged creation; "" if the answer contained no code
-	Detail string // why the creation is not acknowledged; "" if it is
+	Detail string // why the creation is not acknowledged; "" for an acknowledged creation
 
 	RetryAfter string // the header Retry-After of a refusal
 }
@@ -33,7 +33,7 @@ type Outcome struct {
 // Entry is the record of one creation.
 type Entry struct {
 	N   int       // number of the creation, from 0
-	URL string    // no other creation uses it
+	URL string    // the target of the link; no other creation uses this URL
 	At  time.Time // when the intent was recorded
 	Outcome
 }

@@ -59,7 +59,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 	tests := []struct {
 		name    string
 		service *service
-		figures Figures // of fifty creations
+		figures Figures // figures of fifty creations
 		found   Findings
 	}{
 		{"no fault", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},

@@ -50,7 +50,7 @@ type Builder struct {
 	dir string
 
 	mu    sync.Mutex
-	built map[string]bool // the directories with built programs
+	built map[string]bool // the directories whose programs are built
 }
 
 // NewBuilder returns a Builder that keeps the programs in the directory dir, which belongs

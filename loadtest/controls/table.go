@@ -3,7 +3,7 @@ package controls
 // Table lists the edits of every control, ordered by the first file that a control edits. The comment before a control
 // describes the protection that the control removes.
 //
-//nolint:funlen // it is one table
+//nolint:funlen // the function is one table
 func Table() []Edit {
 	return []Edit{
 		// A write to a closed standard error does not end the process.

@@ -54,7 +54,7 @@ type processors struct {
 
 // readProcessors reads the times from /proc: one file of the system, and one file of each process.
 func readProcessors() (processors, error) {
-	times, err := cpu.TimesWithContext(context.Background(), false) // it only reads one file
+	times, err := cpu.TimesWithContext(context.Background(), false) // the call only reads one file
 	if err != nil || len(times) == 0 {
 		return processors{}, fmt.Errorf("read the times of the processors: %w", err)
 	}

@@ -129,7 +129,7 @@ type Experiment struct {
 	Alone, Anywhere      bool
 	Failpoints           bool
 	Controls             []Control
-	Claims               []report.Claim // not judged yet
+	Claims               []report.Claim // the claims before the run, which are not judged yet
 
 	run func(t *T) report.Experiment
 }
@@ -151,7 +151,7 @@ func Define[R any](d Definition[R]) *Experiment {
 		var share float64
 		ended := t.do(func() {
 			foreign := t.observe()
-			defer func() { share = foreign() }() // before the clean-up, because the processor time of a killed program cannot be read
+			defer func() { share = foreign() }() // called before the clean-up, because the processor time of a killed program cannot be read
 			d.Run(t, record)
 		})
 		result, certain := e.part(ended), make([]bool, len(d.Claims))

@@ -52,7 +52,7 @@ func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []
 		Build:    func(_ context.Context, without ...string) (string, error) { return build(without), nil },
 		Done:     func(e report.Experiment) { result = e },
 		Parallel: 2,
-		observe:  func() func() float64 { return func() float64 { return 0 } }, // a quiet machine
+		observe:  func() func() float64 { return func() float64 { return 0 } }, // no other program keeps the machine busy
 	}
 	r.Run(ctx, []*Experiment{e})
 	return result
@@ -164,7 +164,7 @@ func TestExperimentRunsAgainIfOnlySpeedClaimsFail(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		records []record // of the first and the second run
+		records []record // records of the first and the second run
 		runs    int
 		want    []report.Outcome
 	}{

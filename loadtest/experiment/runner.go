@@ -20,7 +20,7 @@ const controlScale = 0.1
 // control may need failpoints or remove a protection.
 type Runner struct {
 	Options
-	Controls bool // also run every control
+	Controls bool // the runner also runs every control
 	Parallel int  // how many experiments run at a time, and how many controls of an experiment with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
@@ -41,7 +41,7 @@ func (r *Runner) Run(ctx context.Context, all []*Experiment) {
 	for _, e := range all {
 		if !e.Alone && ctx.Err() == nil {
 			beside.Go(func() error {
-				if ctx.Err() == nil { // it may have waited for its turn
+				if ctx.Err() == nil { // ctx may have ended while this function waited for its turn
 					r.one(ctx, e)
 				}
 				return nil
@@ -81,7 +81,7 @@ func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Co
 	all := make([]report.Control, len(e.Controls))
 	for i, c := range e.Controls {
 		beside.Go(func() error {
-			if ctx.Err() == nil { // it may have waited for its turn
+			if ctx.Err() == nil { // ctx may have ended while this function waited for its turn
 				if control := r.control(ctx, e, c); ctx.Err() == nil {
 					all[i] = control
 				}

@@ -17,24 +17,24 @@ import (
 type Options struct {
 	Programs string  // the directory of the built programs
 	Scale    float64 // scale of numbers and durations; for a fault row, 1 means 200 kills and a minute of load
-	Full     bool    // at full size, such as 100,000,000 keys; takes minutes to hours
+	Full     bool    // the experiments run at full size, such as 100,000,000 keys; this takes minutes to hours
 
 	// A deployment that is already running. Only an experiment with Definition.Anywhere can use it.
 	Target string // the public URL; if "", the experiment starts its own servers
 	Admin  string // the URL of one server's admin listener; "" when there is none
-	Climb  bool   // also raise the rate above the steady rate, as an experiment on its own servers does
+	Climb  bool   // the experiment also raises the rate above the steady rate, as it does on its own servers
 
 	Rate     float64       // creations per second; 0 means the default of the experiment
 	Duration time.Duration // duration of a steady load; 0 means the default of the experiment
 
-	Log  func(line string) // gets one line for each step; is called concurrently
-	Live func(Live)        // gets the progress about once a second; is called concurrently
+	Log  func(line string) // called concurrently, with one line for each step
+	Live func(Live)        // called concurrently, with the progress of an experiment about once a second
 }
 
 // Live is the progress of an experiment.
 type Live struct {
 	Experiment, Phase string
-	Done              float64 // 0 to 1
+	Done              float64 // share of the experiment that is done, from 0 to 1
 	Rate              float64 // requests per second
 	P99               time.Duration
 	PoolKeys          *int64 // nil if it is unknown or there is no pool
@@ -47,7 +47,7 @@ type Live struct {
 type T struct {
 	Options
 	name     string
-	settings []string // settings of a control
+	settings []string // settings of the control; nil in a run that is not a control
 	sound    bool     // true if this run is not a control, so neither the programs nor the settings are changed
 	observe  func() (foreign func() float64)
 	ctx      context.Context

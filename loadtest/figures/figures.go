@@ -21,9 +21,9 @@ type Figure struct {
 
 // Reference is a place in this project that measures or tests a figure: a claim, a test or a section of a document.
 type Reference struct {
-	Experiment, Claim string // of a claim
-	File, Test        string // of a test; File is relative to the root of the module
-	Document, Section string // of a section; Document is in the directory docs
+	Experiment, Claim string // names of a claim and of its experiment
+	File, Test        string // name of a test and its file, which is relative to the root of the module
+	Document, Section string // heading of a section and its document, which is in the directory docs
 }
 
 func claim(experiment, name string) Reference { return Reference{Experiment: experiment, Claim: name} }

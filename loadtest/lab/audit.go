@@ -24,7 +24,7 @@ type Accounts struct {
 	Shipping  int64            `json:"shipping"`
 	Linked    int64            `json:"linked"`
 	Abandoned map[string]int64 `json:"abandoned"`    // number of abandoned keys by reason
-	Faults    []Fault          `json:"faults"`       // at most 1,000 of each kind
+	Faults    []Fault          `json:"faults"`       // at most 1,000 faults of each kind
 	Counts    map[string]int64 `json:"fault_counts"` // number of faults by kind
 
 	// PostgresPool is zero if PostgreSQL keeps no pool.

@@ -28,7 +28,7 @@ func MemoryCgroup(r T, limit int) *Cgroup {
 	g := &Cgroup{r: r}
 	parent, limits := cgroupRoot, []string{"memory.max", "memory.swap.max"}
 	g.events = "memory.events"
-	if _, err := os.Stat(filepath.Join(cgroupRoot, "memory")); err == nil { // version 1
+	if _, err := os.Stat(filepath.Join(cgroupRoot, "memory")); err == nil { // the control groups are of version 1
 		parent, limits = filepath.Join(cgroupRoot, "memory"), []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
 		g.events = "memory.oom_control"
 	}

@@ -15,7 +15,7 @@ func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		look func(n int) (done bool, err error) // of look n
+		look func(n int) (done bool, err error) // the result of call n of look
 		want []error
 		took time.Duration
 	}{

@@ -29,7 +29,7 @@ type Program struct {
 	Client   *loadtest.Client
 	Dir      string   // the working directory
 	Settings []string // "NAME=value"; the last value of a name counts
-	Prefix   []string // a command with arguments that runs the program; nil for none
+	Prefix   []string // a command with arguments that runs the program; nil if the program runs directly
 	Errors   *os.File // standard error of the program; nil means a log file in Dir
 
 	r       Run

@@ -17,7 +17,7 @@ const relayBuffer = 64 << 10
 // NetProxy passes bytes between programs and their database server. On request it loses replies, resets
 // connections, or connects new clients to another server. Its methods may be called concurrently.
 type NetProxy struct {
-	Addr string // host:port where it listens
+	Addr string // host:port where the proxy listens
 
 	listener net.Listener
 	running  sync.WaitGroup
@@ -110,7 +110,7 @@ func (p *NetProxy) serve(client net.Conn) {
 	p.enter(server)
 	var losing atomic.Pointer[int] // if not nil, the next reply is lost, and at most this number of its bytes reach the client
 	p.running.Go(func() {
-		defer reset(server) // the other direction then ends too
+		defer reset(server) // this also ends the other direction
 		relay(server, client, func(request []byte) []byte {
 			if maxBytes, ok := p.picks(request); ok {
 				losing.Store(&maxBytes)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite" // the driver sqlite
+	_ "modernc.org/sqlite" // registers the driver sqlite
 
 	"keypool/loadtest"
 )

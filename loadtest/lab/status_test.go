@@ -16,7 +16,7 @@ func TestCounterSumsSeriesAndFailsWithoutMetric(t *testing.T) {
 		metric []string
 		status int
 		answer string
-		want   float64 // -1: an error
+		want   float64 // -1 if Counter must fail
 	}{
 		{"one child", []string{"kgs_keys_taken_total", "source", "pool", "to", "a"}, http.StatusOK, seven, 7},
 		{"several children", taken, http.StatusOK, seven, 8},

@@ -25,8 +25,8 @@ const (
 	// Target is the URL that the links of baselines and bars lead to.
 	Target = "https://go.dev/doc/effective_go"
 
-	headerTimeout = 10 * time.Second // limit for reading the header of a request
-	insertConns   = 16               // connections of [LoneInsert]
+	headerTimeout = 10 * time.Second // time limit for reading the header of a request
+	insertConns   = 16               // number of connections of [LoneInsert]
 	insertPath    = "/baseline/insert"
 	insertTable   = `CREATE TABLE IF NOT EXISTS baseline_links (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
 	insertRow     = `INSERT INTO baseline_links (code, url, created_at) VALUES ($1, $2, $3)`
@@ -43,7 +43,7 @@ type Baseline struct {
 type Observed struct {
 	Acknowledged int64
 	Failed       int64
-	P99          time.Duration // measured from the time at which each request was due
+	P99          time.Duration // p99 of the latency, which begins when the request is due
 	Reason       string        // reason of one failure
 }
 

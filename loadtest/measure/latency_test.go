@@ -83,7 +83,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0
 		b := Baseline{Name: "one thing", Run: func(context.Context, float64, time.Duration) (Observed, error) {
-			if calls++; calls == 1 { // the warm-up
+			if calls++; calls == 1 { // the first call is the warm-up
 				return Observed{}, nil
 			}
 			if tt.ends {

@@ -89,7 +89,7 @@ func LinkControls() []experiment.Control {
 // experiment did not start. After an interruption of the run, ReadBack does not wait until the server is ready,
 // because the check repeats its requests. The notes describe wrong links and failed creations.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {
-	if p.Dir != "" { // it is not a deployment
+	if p.Dir != "" { // the program is not a deployment
 		p.Stop()
 		p.Launch()
 		if t.Context().Err() == nil {

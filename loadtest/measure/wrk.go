@@ -37,7 +37,7 @@ type Wrk struct {
 	URL      string
 	Script   string // the name of a file in lua, without .lua: get, named, post, posts or random
 	Args     []string
-	Duration time.Duration // in whole seconds
+	Duration time.Duration // a whole number of seconds
 	Refusals bool          // answers with a status of 400 or above are counted and are not an error
 	// Check is called with the number of answers after the run. If it fails, the run fails. May be nil.
 	Check func(ctx context.Context, answers int64) error

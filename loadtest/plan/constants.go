@@ -5,9 +5,9 @@ const (
 	redisBytesPerKey = 8.07
 	capacityLimit    = 10_000_000_000
 	refillRate       = 2.94e6 // keys per second
-	restartRatio     = 0.2    // of the capacity
-	pageRatio        = 0.1    // of the capacity
-	lowWaterRatio    = 0.9    // of the capacity
+	restartRatio     = 0.2    // level of the signal restart, as a share of the capacity
+	pageRatio        = 0.1    // level of the signal page, as a share of the capacity
+	lowWaterRatio    = 0.9    // low-water mark, as a share of the capacity
 
 	batchSeconds = 2
 	batchMin     = 100
@@ -19,8 +19,8 @@ const (
 	indexBytesPerLink   = 54.0
 	sqliteBytesPerLink  = 110.6
 	logBytesPerLink     = 189
-	creationsPerMachine = 10_486 // per second
-	redirectsPerMachine = 20_972 // per second
+	creationsPerMachine = 10_486 // creations per second
+	redirectsPerMachine = 20_972 // redirects per second
 	answerBytes         = 191
 
 	cachedLinks    = 1 << 16

@@ -39,7 +39,7 @@ func (in Input) links(seconds float64) float64 { return in.Creations * seconds }
 // Plan is what an Input needs.
 type Plan struct {
 	Input     Input      `json:"input"`
-	Spaces    []Space    `json:"spaces"` // from the first length of codes to the longest
+	Spaces    []Space    `json:"spaces"` // in the order of their lengths, from the length of the first codes to the longest
 	Years     []Year     `json:"years"`  // the end of each year
 	Pool      Pool       `json:"pool"`
 	Local     Local      `json:"local"`

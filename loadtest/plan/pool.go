@@ -15,7 +15,7 @@ type Pool struct {
 	PageRunway     float64 `json:"page_runway_seconds"`
 	NightCapacity  int64   `json:"night_capacity_keys"` // smallest capacity with which the signal page comes Input.Night before the pool is empty
 	NightRedis     float64 `json:"night_redis_bytes"`
-	RefillDuration float64 `json:"refill_seconds"` // from empty to full
+	RefillDuration float64 `json:"refill_seconds"` // time until an empty pool is full
 }
 
 func (in Input) pool() Pool {

@@ -6,7 +6,7 @@ import "keypool/kgs/codespace"
 type Space struct {
 	Length    int     `json:"length"`
 	Keys      int64   `json:"keys"`
-	Bytes     int64   `json:"key_database_bytes"`        // of a table that holds each code once, without an index
+	Bytes     int64   `json:"key_database_bytes"`        // size of a table that holds each code once, without an index
 	Bytes64   uint64  `json:"key_database_bytes_base64"` // the same for codes of the 64 characters of base64url
 	FullAfter float64 `json:"full_after_seconds"`        // from the start of the plan until all codes are in use and new codes are longer
 }

@@ -7,7 +7,7 @@ import "math"
 type Redirects struct {
 	HitRatio  float64 `json:"cache_hit_ratio"`               // share of the redirects whose link is in the cache of their server
 	Lookups   float64 `json:"database_lookups_per_second"`   // includes look-ups of links that are in a cache and older than the constant freshness
-	Bandwidth float64 `json:"answer_bits_per_second"`        // of the HTTP answers, without TLS, TCP and IP
+	Bandwidth float64 `json:"answer_bits_per_second"`        // bandwidth of the HTTP answers, without TLS, TCP and IP
 	OneServer float64 `json:"server_answer_bits_per_second"` // the share of one server
 }
 

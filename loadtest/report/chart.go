@@ -129,7 +129,7 @@ func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 		}
 	}
 	style.XAlign, style.YAlign = draw.XCenter, draw.YBottom
-	var numbers []vg.Point // positions of the numbers so far; a number close to another is drawn above it
+	var numbers []vg.Point // positions of the numbers so far; a number that would overlap another is drawn above it
 	for i, m := range c.moments() {
 		n := vg.Point{X: vg.Length(p.X.Norm(m.At)) * chartWidth, Y: gap}
 		for _, o := range numbers {

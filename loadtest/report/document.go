@@ -58,7 +58,7 @@ func (t Table) aligned() string {
 	for _, row := range t.Rows {
 		line(row)
 	}
-	_ = out.Flush() // as above
+	_ = out.Flush() // a strings.Builder returns no error
 	return b.String()
 }
 

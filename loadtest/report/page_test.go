@@ -180,7 +180,7 @@ type looks struct {
 	Over  int      // pixels by which the page is too wide
 	Small float64  // the smallest text in a chart, in pixels
 	Out   []string // texts that are partly outside their chart
-	Shown int      // visible charts
+	Shown int      // number of visible charts
 	Least float64  // the lowest contrast of a text with its background; WCAG 2.2, 1.4.3 requires 4.5
 	Text  string   // the text with that contrast
 }

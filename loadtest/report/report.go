@@ -137,7 +137,7 @@ type Series struct {
 
 // Mark is a moment or a level with its name.
 type Mark struct {
-	At   float64 `json:"at"` // in the unit of the axis
+	At   float64 `json:"at"` // value on the axis, in the unit of the axis
 	Name string  `json:"name"`
 }
 

@@ -160,7 +160,7 @@ func tally(all []Outcome, noun, failed string) string {
 // Finding is a claim that does not hold or was not judged, a control that was not caught, or an
 // error of an experiment.
 type Finding struct {
-	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES, NOT JUDGED
+	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES or NOT JUDGED
 	Experiment string
 	Name, Text string // name and text of the claim or the control
 	Why        string

@@ -10,9 +10,9 @@ import (
 const (
 	oneWay       = 15 * time.Microsecond
 	callBusy     = 20 * time.Microsecond
-	takeBusy     = 100 * time.Nanosecond // for each key
-	pushBusy     = 130 * time.Nanosecond // for each key
-	keyTime      = 340 * time.Nanosecond // of a worker for each key, with the push
+	takeBusy     = 100 * time.Nanosecond // time of Redis for each key that is taken
+	pushBusy     = 130 * time.Nanosecond // time of Redis for each key that is pushed
+	keyTime      = 340 * time.Nanosecond // time of a worker for each key, including the push
 	ledgerTime   = 1500 * time.Microsecond
 	restartPause = 2 * time.Second
 	stopTime     = 10 * time.Second

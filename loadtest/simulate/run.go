@@ -239,7 +239,7 @@ func (r *run) sample(at time.Duration) {
 // before the servers return them.
 func (r *run) end() *Outcome {
 	r.workers()
-	pause(time.Second) // until the calls in progress have returned
+	pause(time.Second) // meanwhile the calls in progress return
 	t := &r.out.Tally
 	for _, s := range r.servers {
 		t.Held += s.source.Local()

@@ -34,7 +34,7 @@ func (r *run) newServer(i int) *server {
 			status.Taken -= s.source.Local()
 			return status, err
 		}, refill.DeadManConfig{Changed: r.signal})
-		r.parts.Go(func() { _ = deadman.Run(ctx) }) // always nil
+		r.parts.Go(func() { _ = deadman.Run(ctx) }) // Run always returns nil
 	}
 	return s
 }

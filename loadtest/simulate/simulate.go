@@ -26,7 +26,7 @@ import (
 // Seed may be 0. Peak is from 1 to 2. Outage, WorkerOutage and Deploy are at most a quarter of Duration each.
 type Input struct {
 	Servers      int     `json:"servers"`
-	Keys         int64   `json:"creations"` // in the whole Duration
+	Keys         int64   `json:"creations"` // number of creations in the whole Duration
 	Duration     float64 `json:"duration_seconds"`
 	Peak         float64 `json:"peak_ratio"` // greatest rate of creations, relative to the average
 	Capacity     int64   `json:"capacity_keys"`
@@ -61,7 +61,7 @@ type Outage struct {
 	Creations int64   `json:"creations"`
 	Fallback  int64   `json:"fallback_creations"` // creations with a code of the fallback during the outage
 	Open      int     `json:"open_breakers_at_most"`
-	Recovered float64 `json:"recovery_seconds"` // from the end of the outage to the last creation by the fallback
+	Recovered float64 `json:"recovery_seconds"` // time from the end of the outage to the last creation by the fallback
 }
 
 // WorkerOutage is what happened while no worker ran.
@@ -82,9 +82,9 @@ type Deploy struct {
 }
 
 const (
-	workers  = 2 // the number that the files in deploy/ start
+	workers  = 2 // as many as the files in deploy/ start
 	batchMax = 100_000
-	samples  = 1440 // one for each minute of a day
+	samples  = 1440 // number of samples of a simulation: one for each minute of a day
 )
 
 // Make runs the simulation. It returns an error only if ctx ends.

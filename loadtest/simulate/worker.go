@@ -80,7 +80,7 @@ func (f *filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 		}
 		f.rest.lo, pushed = chunk.hi, pushed+chunk.len()
 	}
-	pause(ledgerTime) // to record the delivery
+	pause(ledgerTime) // the ledger records the delivery
 	return pushed, nil
 }
 
@@ -113,8 +113,8 @@ func (r *run) program(ctx context.Context, caller int) {
 			GiveUp:  func(error) { end() },
 		})
 		var parts sync.WaitGroup
-		parts.Go(func() { _ = supervisor.Run(program) }) // the error is that of Release, which cannot fail
-		parts.Go(func() { _ = deadman.Run(program) })    // always nil
+		parts.Go(func() { _ = supervisor.Run(program) }) // Run returns the error of Release, which cannot fail
+		parts.Go(func() { _ = deadman.Run(program) })    // Run always returns nil
 		parts.Wait()
 		end()
 		select {

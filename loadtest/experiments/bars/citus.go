@@ -40,7 +40,7 @@ type spread struct {
 }
 
 // spreads are the deployments on Citus, in the order of the table.
-var spreads = []spread{{nodes: 1, shards: 32}, {nodes: 2, shards: 8, judged: true}, {nodes: 2, shards: 32, judged: true}, {nodes: 4, shards: 32}} //nolint:gochecknoglobals // it is constant
+var spreads = []spread{{nodes: 1, shards: 32}, {nodes: 2, shards: 8, judged: true}, {nodes: 2, shards: 32, judged: true}, {nodes: 4, shards: 32}} //nolint:gochecknoglobals // the value never changes
 
 func (s spread) String() string {
 	if s.nodes == 1 {
@@ -83,7 +83,7 @@ func citus() *experiment.Experiment {
 // measureCitus measures all deployments in turn, and then reads all links back.
 func measureCitus(t *experiment.T, r *record) {
 	length := cmp.Or(t.Duration, citusRound)
-	if t.Scale < 1 { // a control, for example
+	if t.Scale < 1 { // the run is small, such as that of a control
 		length /= 2
 	}
 	all := []*deployment{deploy(t, plainPostgres, 0, lab.Postgres(t), nil)}
@@ -120,7 +120,7 @@ type deployment struct {
 }
 
 // cost is the processor time of each part of a deployment: in total, or of one creation.
-type cost struct{ server, coordinator, workers, redis float64 } // in microseconds
+type cost struct{ server, coordinator, workers, redis float64 } // times in microseconds
 
 // micros is the unit of a cost.
 const micros = "µs"

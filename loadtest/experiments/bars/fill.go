@@ -32,7 +32,7 @@ import (
 
 const (
 	codeLength = 6
-	storeConns = 8         // connections to PostgreSQL, as many as a server opens
+	storeConns = 8         // number of connections to PostgreSQL; a server opens as many
 	fillRows   = 1_000_000 // links that one transaction of fill makes
 
 	// urlPrefix is the beginning of the URL of every link.
@@ -44,7 +44,7 @@ const (
 
 // space permutes the codes of the databases under the secret.
 //
-//nolint:gochecknoglobals // immutable
+//nolint:gochecknoglobals // the value never changes
 var space = func() *codespace.Space {
 	key, err := hex.DecodeString(secret)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *filled) settings() []string {
 
 // anyCode returns the code of a random link.
 func (f *filled) anyCode() string {
-	return space.Code(codeLength, rand.Int64N(f.links)) //nolint:gosec // not a secret
+	return space.Code(codeLength, rand.Int64N(f.links)) //nolint:gosec // the random number need not be secret
 }
 
 // urlOf returns the URL of the link with the code.

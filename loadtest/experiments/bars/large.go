@@ -72,7 +72,7 @@ func large(e engine) *experiment.Experiment {
 			if t.Full {
 				most = fill(t, e, mostLinks)
 			}
-			list(t, r, many) // before growth, which removes links
+			list(t, r, many) // list runs before growth, because growth removes links
 			growth(t, r, few, most)
 			audit(t, r, most)
 			randomRedirects(t, r, many)
@@ -103,7 +103,7 @@ func growth(t *experiment.T, r *record, few, many *filled) {
 
 // audit measures the time and the memory of an audit. The accounts must close.
 func audit(t *experiment.T, r *record, f *filled) {
-	server := lab.Server(t, f.settings()...) // makes the ledger
+	server := lab.Server(t, f.settings()...) // this server creates the ledger
 	server.Start()
 	server.Stop()
 	f.readAhead(t)
@@ -144,7 +144,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 		redirects := measure.Wrk{URL: s.Public, Script: "random", Duration: each, Check: redirectsCounted(t, s)}
 		return measure.Subject{Name: name + ", " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			// The script draws links with this seed. The same seed would draw the same links in each round.
-			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // not a secret
+			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // the random number need not be secret
 			redirects.Args = []string{f.codes, strconv.Itoa(codeLength), seed}
 			tally, err := redirects.Run(ctx)
 			return tally.PerSecond(), err

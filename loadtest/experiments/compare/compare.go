@@ -85,8 +85,8 @@ type record struct {
 // measured.
 type found struct {
 	sources.Source
-	broken     bool           // a speed load failed
-	rate, p99  measure.Series // creations per second; ms
+	broken     bool           // a load of the speed measurement failed
+	rate, p99  measure.Series // creations per second, and the p99 of a creation in ms
 	best       measure.Series // the rate as a share of the best rate of the same round
 	calls      measure.Series // calls per creation
 	refused    measure.Series // refused creations in %, in the load with the highest share of refusals

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	crashLinks   = 15 // links that each server acknowledges before each crash, at least
+	crashLinks   = 15 // least number of links that each server acknowledges before each crash
 	crashClients = 4  // clients that make links on each server when it is killed
 
 	// crashBatch is the fixed size of a batch. Without a fixed size, a batch would grow with the rate, and the

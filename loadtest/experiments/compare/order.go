@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	mostLog = 0.7 // greatest ratio of the log bytes of links by rank to those of links by code
+	mostLog = 0.7 // greatest ratio of the log bytes of links by rank to the log bytes of links by code
 
 	orderLinks     = 1_000_000
 	fullOrderLinks = 10_000_000
@@ -71,7 +71,7 @@ func runOrder(t *experiment.T, r *orderRecord) {
 	}
 	exec(`CREATE TABLE by_code (LIKE unranked_links INCLUDING ALL)`)
 	exec(`CREATE TABLE by_rank (LIKE ranked_links INCLUDING ALL)`)
-	exec(`SET synchronous_commit = off`) // the measurement is about the work of an insert, and not about the disk
+	exec(`SET synchronous_commit = off`) // the experiment measures the work of an insert, and not the disk
 	code := func(int64) string { return drawn(sources.Base62, 8) }
 	for i, o := range r.tables {
 		t.Phase(float64(i)/4, "inserting %s links %s", report.Number(float64(r.links)), o.name)

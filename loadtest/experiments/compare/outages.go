@@ -110,7 +110,7 @@ func (r *record) outages(t *experiment.T, stage *sources.Stage) {
 }
 
 // ofSupplies kills Redis, the key services and one ticket database. Then it kills the other ticket
-// database, and restarts everything.
+// database, and restarts all these components.
 func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*lab.Database, actors []actor) {
 	services := func(do func(*lab.Program)) func() {
 		return func() {
@@ -125,12 +125,12 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // ends the window without a restart
+	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // the window of one database ends without a restart
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)
 	w.restart(theService, services((*lab.Program).Launch))
-	w.restart(bothTickets, func() { // last, because PostgreSQL takes time to recover
+	w.restart(bothTickets, func() { // this restart is the last, because PostgreSQL takes time to recover
 		tickets[0].Restart()
 		tickets[1].Restart()
 	})

@@ -16,9 +16,9 @@ const unknown = "–" // shown where nothing was measured
 type column struct {
 	title  string
 	unit   string
-	series func(*found) measure.Series // nil for text
-	text   func(*found) string         // returns "" if nothing was measured
-	duel   bool                        // only in the table "INCR against KGS"
+	series func(*found) measure.Series // the figures of the column; nil if the column contains text
+	text   func(*found) string         // the text of the column; returns "" if nothing was measured
+	duel   bool                        // the property is only in the table "INCR against KGS"
 	chart  string                      // title of its chart; "" for no chart
 }
 

@@ -210,7 +210,7 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 // data in this Redis meanwhile.
 func memoryOf(t *experiment.T, address string) (string, error) {
 	client := lab.RedisClient(t, address)
-	names, err := client.Keys(t.Context(), "*").Result() // there are only a few
+	names, err := client.Keys(t.Context(), "*").Result() // the Redis contains only a few keys
 	bytes := int64(0)
 	for _, name := range names {
 		size, failed := client.MemoryUsage(t.Context(), name, 0).Result() // 0 measures every element

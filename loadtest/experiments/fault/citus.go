@@ -110,7 +110,7 @@ func (r *run) create(load *lab.Load, n int64) {
 func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()
-	other := r.started(noWorker) // has no link in its cache
+	other := r.started(noWorker) // this server has no link in its cache
 	load := r.start(server, rate)
 	r.create(load, int64(r.Times(2000)))
 	r.stop(load)
@@ -139,7 +139,7 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	}
 	r.serve(later)
 	r.record.Worker.Without = later.Figures().Latency.P999
-	r.start(server, rate) // not part of the figures, because the worker is available again
+	r.start(server, rate) // this load is not part of the figures, because the worker is available again
 	mend(lost)
 	back := time.Now()
 	link := on[len(on)-1]

@@ -50,7 +50,7 @@ func poolMasterKilled(r *run) {
 	server.Start()
 	epoch := r.awaitEpoch(server)
 	load := r.start(server, 300)
-	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
+	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // meanwhile the batches grow with the load
 
 	holder := masterOfPool(r, nodes)
 	nodes[holder].Kill()
@@ -78,7 +78,7 @@ func listKilled(r *run) {
 	server.Start()
 	epoch := r.awaitEpoch(server)
 	load := r.start(server, 300)
-	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
+	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // meanwhile the batches grow with the load
 
 	holder := masterOfPool(r, nodes)
 	before := random(server)

@@ -158,7 +158,7 @@ func openCrowd(r *run, server *lab.Program, size int) *crowd {
 					misuse(ctx, conn, n%3)
 					c.open.Add(-1)
 				}
-				if time.Since(opened) < time.Second { // the server refused it
+				if time.Since(opened) < time.Second { // the server refused the connection
 					pause(ctx, retryCrowd)
 				}
 			}
@@ -186,11 +186,11 @@ func misuse(ctx context.Context, conn net.Conn, way int) {
 	wait := time.Duration(0)
 	switch way {
 	case 1:
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 14<<10)) // Read fails too
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: "+strings.Repeat("x", 14<<10)) // if it fails, Read fails too
 	case 2:
 		wait = time.Second
 		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)                                               // if it fails, Read fails too
-		_, _ = io.WriteString(conn, strings.Repeat("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 50)) // Read fails too
+		_, _ = io.WriteString(conn, strings.Repeat("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", 50)) // if it fails, Read fails too
 	}
 	one := make([]byte, 1)
 	for {

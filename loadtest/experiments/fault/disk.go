@@ -114,7 +114,7 @@ func smallDisk(r *run, dir string) string {
 func fill(r *run, disk string) (remove func()) {
 	ballast, err := os.Create(filepath.Join(disk, "ballast"))
 	r.Must(err)
-	for size := 64 << 10; size > 0; { // down to the last byte
+	for size := 64 << 10; size > 0; { // the parts become smaller until the disk has no byte left
 		_, err = ballast.Write(make([]byte, size))
 		if err != nil {
 			size /= 2
@@ -130,7 +130,7 @@ func fill(r *run, disk string) (remove func()) {
 func busyEmbedded(r *run) {
 	r.embedded()
 	servers := []*lab.Program{r.started(), r.started()}
-	for range 16 { // 16 writers on each server
+	for range 16 { // each server gets 16 writers
 		r.start(servers[0], 5)
 		r.start(servers[1], 5)
 	}

@@ -65,7 +65,7 @@ func editLinks(r *run) {
 	for n := range max(6, r.Times(60)) {
 		before := e.changes()
 		lab.Wait(r, patient, "links are changed", func() bool { return e.changes() > before })
-		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // nothing secret
+		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // the random number need not be secret
 		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
 	}
 	lab.Pause(r, generous+freshness) // only after this time does an old state in a cache count as an error

@@ -17,7 +17,7 @@ import (
 // editing is the work of all clients of a row. Its methods may be called concurrently.
 type editing struct {
 	*owner
-	calm atomic.Pointer[time.Time] // when the database became available; nil while the database is down
+	calm atomic.Pointer[time.Time] // time at which the database became available; nil while it is down
 
 	mu      sync.Mutex
 	links   []*history
@@ -77,7 +77,7 @@ func (e *editing) run(ctx context.Context) {
 
 // create creates a link. If the creation is not acknowledged, create returns an error, and the row ignores the link.
 func (e *editing) create(ctx context.Context) (*history, error) {
-	h := &history{fixed: mathrand.IntN(fixedPart) == 0} //nolint:gosec // nothing secret
+	h := &history{fixed: mathrand.IntN(fixedPart) == 0} //nolint:gosec // the random number need not be secret
 	url := "https://example.com/" + rand.Text()
 	acknowledge := h.request(url)
 	answer, err := e.send(ctx, e.any(), http.MethodPost, "/shorten", object(map[string]any{"url": url, "editable": !h.fixed}))

@@ -41,7 +41,7 @@ func (h *history) request(url string) (acknowledge func()) {
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range slices.Backward(h.states) { // backward, because a client repeats a deletion that got no answer
+	for _, s := range slices.Backward(h.states) { // the latest state with the URL counts, because a client repeats a deletion that got no answer
 		if s.url == url {
 			return late, true
 		}

@@ -79,7 +79,7 @@ func postgresRestored(r *run) {
 	}
 	postgres.Restart()
 	forget(r, server, func() {
-		server.Stop() // so that no process has the high-water mark in memory
+		server.Stop() // no process may have the high-water mark in memory
 		postgres.Stop()
 		r.Must(os.RemoveAll(data))
 		r.Must(os.Rename(copied, data))
@@ -101,7 +101,7 @@ func sqliteRestored(r *run) {
 	forget(r, server, func() {
 		server.Kill()
 		r.Must(errors.Join(os.Remove(file+"-wal"), os.Remove(file+"-shm")))
-		r.Must(os.WriteFile(file, text, 0o600)) //nolint:gosec // the experiment names the path
+		r.Must(os.WriteFile(file, text, 0o600)) //nolint:gosec // the path comes from the experiment, not from a user
 		server.Start()
 	})
 }

@@ -24,7 +24,7 @@ const (
 	scanRate    = 10_000                 // requests for random codes per second
 	scanClients = 64                     // requests in progress at the same time
 	followRate  = 200                    // redirects of the other client per second
-	scanSlack   = 2 * time.Millisecond   // a p99 counts as equal if it is greater by at most this
+	scanSlack   = 2 * time.Millisecond   // a p99 counts as equal to another if it is greater by at most this time
 	scannerAt   = "198.51.100.1"         // the address of the scanner
 	followerAt  = "192.0.2.1"            // the address of the other client
 	scanWord    = "abcdefghijkmnpqrstuv" // the characters of the random codes
@@ -66,7 +66,7 @@ func scanned(r *run) {
 		}
 	}
 	length := time.Second + r.Lasting(4*time.Second)
-	var beside, under []time.Duration // the p99 of each round
+	var beside, under []time.Duration // the p99 of each round in which the other server or this server is scanned
 	var found answersOf
 	began := time.Now()
 	for range 5 {
@@ -119,7 +119,7 @@ func (r *run) round(scanned, followed *lab.Program, codes []string, length time.
 	visits := loadtest.NewRecorder()
 	from := http.Header{"X-Forwarded-For": {followerAt}}
 	loadtest.Pace(r.Context(), loadtest.Schedule{Rate: followRate, Duration: length}, scanClients, visits, func(ctx context.Context) loadtest.State {
-		answer, err := followed.Client.Send(ctx, http.MethodGet, "/"+codes[rand.IntN(len(codes))], from, nil) //nolint:gosec // nothing secret
+		answer, err := followed.Client.Send(ctx, http.MethodGet, "/"+codes[rand.IntN(len(codes))], from, nil) //nolint:gosec // the random number need not be secret
 		if err != nil || answer.Status != http.StatusFound {
 			return loadtest.Refused
 		}
@@ -136,7 +136,7 @@ func (r *run) round(scanned, followed *lab.Program, codes []string, length time.
 func randomCode() string {
 	code := make([]byte, 6)
 	for i := range code {
-		code[i] = scanWord[rand.IntN(len(scanWord))] //nolint:gosec // nothing secret
+		code[i] = scanWord[rand.IntN(len(scanWord))] //nolint:gosec // the random number need not be secret
 	}
 	return string(code)
 }

@@ -90,7 +90,7 @@ func costOf(r *run, server *lab.Program, n, status int, url string) time.Duratio
 
 const (
 	missRate, missBurst = 5, 30
-	creationRate        = 20 // per second; ten times as many may arrive at once
+	creationRate        = 20 // creations per second; ten times as many may arrive at once
 )
 
 func abuse(r *run) {

@@ -93,11 +93,11 @@ func slowRequests(r *run, address string) (open int64) {
 
 // trickle sends start and then a byte per second. It reports whether the connection is still open after slowLimit.
 func trickle(address, start string) (open bool) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
 		return false
 	}
-	defer func() { _ = conn.Close() }() // nothing is lost
+	defer func() { _ = conn.Close() }() // an error of Close has no effect on the row
 	_, err = io.WriteString(conn, start)
 	for end := time.Now().Add(slowLimit); err == nil && time.Now().Before(end); {
 		if _, err = io.WriteString(conn, "x"); err != nil {
@@ -132,11 +132,11 @@ func hugeRequests(address string) (accepted int64) {
 
 // upload sends a body of 1 GB until the server refuses it. It reports whether the server read hugeSent bytes.
 func upload(address string, withLength bool) (accepted bool) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
 		return false
 	}
-	defer func() { _ = conn.Close() }()                 // nothing is lost
+	defer func() { _ = conn.Close() }()                 // an error of Close has no effect on the row
 	_ = conn.SetDeadline(time.Now().Add(2 * slowLimit)) // if it fails, Write fails too
 	framing, part := fmt.Sprintf("Content-Length: %d", hugeBody), strings.Repeat("x", 64<<10)
 	body := part
@@ -173,7 +173,7 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 			first = fmt.Sprintf("request %d is answered with %d", n, status)
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // nothing secret
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the random number need not be secret
 	for range r.Times(2000) {
 		request := []byte(valid) // the request may stay valid, so only status 500 is wrong
 		for range 1 + random.IntN(8) {
@@ -194,11 +194,11 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 
 // exchange sends a request and ends its side of the connection. It returns the status of the answer, or 0 without one.
 func exchange(address, request string) (status int) {
-	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // it has a timeout
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = conn.Close() }()                 // nothing is lost
+	defer func() { _ = conn.Close() }()                 // an error of Close has no effect on the row
 	_ = conn.SetDeadline(time.Now().Add(2 * slowLimit)) // if it fails, ReadResponse fails too
 	_, _ = io.WriteString(conn, request)                // the server may have answered before it read everything
 	_ = conn.(*net.TCPConn).CloseWrite()

@@ -101,5 +101,5 @@ func deleteFile(path, kept string) error { return errors.Join(os.Link(path, kept
 // replaceFile replaces a file by a copy.
 func replaceFile(path, kept string) error {
 	text, err := os.ReadFile(path)
-	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600)) //nolint:gosec // the experiment names the path
+	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600)) //nolint:gosec // the path comes from the experiment, not from a user
 }

@@ -58,7 +58,7 @@ func (o *owner) sendWith(ctx context.Context, server int, method, path string, h
 }
 
 // any returns the number of a random server.
-func (o *owner) any() int { return rand.IntN(len(o.clients)) } //nolint:gosec // nothing secret
+func (o *owner) any() int { return rand.IntN(len(o.clients)) } //nolint:gosec // the random number need not be secret
 
 // ownedLink contains members of a link as the API answers it.
 type ownedLink struct {
@@ -78,7 +78,7 @@ func linkIn(a loadtest.Answer, want int) (l ownedLink, err error) {
 
 // object returns a JSON object with the given members. The values are strings and booleans, so the encoding cannot fail.
 func object(members map[string]any) string {
-	b, _ := json.Marshal(members) //nolint:errchkjson // see above
+	b, _ := json.Marshal(members) //nolint:errchkjson // the encoding cannot fail
 	return string(b)
 }
 
@@ -109,7 +109,7 @@ func briefly(ctx context.Context, limit time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(rand.N(limit)): //nolint:gosec // nothing secret
+	case <-time.After(rand.N(limit)): //nolint:gosec // the random number need not be secret
 		return true
 	}
 }

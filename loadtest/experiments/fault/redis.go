@@ -104,13 +104,13 @@ func redisKilled(r *run) {
 	server := r.started()
 	epoch := r.awaitEpoch(server)
 	load := r.start(server, 300)
-	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // so that the batches have grown with the load
+	lab.Pause(r, max(r.Lasting(20*time.Second), 4*time.Second)) // meanwhile the batches grow with the load
 
 	killed := time.Now()
 	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
-		made, left := random(server), local(r, server) // in this order, because the number of local keys only falls
+		made, left := random(server), local(r, server) // read in this order, because the number of local keys only falls
 		r.saw("local keys before fallback", left == 0 || made == 0, "%.1f s after the kill, the server had %d local keys, and the fallback had made %v codes",
 			time.Since(killed).Seconds(), left, made)
 		return left == 0
@@ -125,10 +125,10 @@ func redisKilled(r *run) {
 
 // The bounds of row 7.
 const (
-	waitForRedis = 300 * time.Millisecond // the most by which a hung Redis may slow a creation
-	noise        = 25 * time.Millisecond  // the p99.9 that pauses of the machine alone may cause
+	waitForRedis = 300 * time.Millisecond // longest time by which a hung Redis may delay a creation
+	noise        = 25 * time.Millisecond  // greatest p99.9 that pauses of the machine alone may cause
 	hungTries    = 3                      // greatest number of tries, because a pause of the machine can spoil a try
-	noHiccup     = 3 * time.Second        // pauses of the machine do not explain a longer latency
+	noHiccup     = 3 * time.Second        // greatest latency that pauses of the machine may explain
 )
 
 // redisHung compares the latencies of creations with a hung Redis and with a healthy Redis. If a try fails, redisHung
@@ -163,7 +163,7 @@ func takeReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
 	server := r.server("REDIS_URL=redis://"+proxy.Addr, noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", batch), fmt.Sprintf("KGS_BATCH_MAX=%d", batch))
-	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // pass on half of a reply, in which each key takes six characters and a space
+	proxy.Lose(2, batch*7/2, lab.ScriptWith("'LPOP'")) // half of a reply is passed on; each key in it takes six characters and a space
 	r.worker().Start()
 	server.Start()
 	r.awaitFull(server)

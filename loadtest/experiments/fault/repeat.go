@@ -183,7 +183,7 @@ func (p *repeating) perform(ctx context.Context, requests []request, replay bool
 			return nil
 		})
 	}
-	_ = clients.Wait() // its functions return no error
+	_ = clients.Wait() // the functions in the group return no error
 }
 
 // repeatCreations kills the servers and the database while clients repeat creations. Then the clients send every

@@ -91,7 +91,7 @@ func (b *rollback) renewed(epoch int64) {
 	back := time.Now()
 	b.strike(1)
 	for _, p := range append(b.servers, b.worker) {
-		now := int64(-1) // while the process reports no epoch
+		now := int64(-1) // the epoch that the process reports; -1 while it reports none
 		newer := lab.Happens(b, giveUp, func() bool { now = lab.Known(p.Status().Epoch, -1); return now > epoch })
 		b.must("new epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
 			epoch, time.Since(back), now)

@@ -65,17 +65,17 @@ func killRepeatedly(r *run, atFullScale int) {
 		// Each kill happens after a random time. Every fourth kill happens while the server starts.
 		if n%4 == 3 {
 			server.Launch()
-			lab.Pause(r, rand.N(100*time.Millisecond)) //nolint:gosec // nothing secret
+			lab.Pause(r, rand.N(100*time.Millisecond)) //nolint:gosec // the random number need not be secret
 		} else {
 			server.Start()
-			load.AwaitMore(1 + rand.Int64N(200)) //nolint:gosec // nothing secret
+			load.AwaitMore(1 + rand.Int64N(200)) //nolint:gosec // the random number need not be secret
 		}
 		server.Kill()
 		r.strike(1)
 	}
 	server.Start()
 	load.AwaitMore(1)
-	r.audit(server) // under load
+	r.audit(server) // this audit runs under load
 	a := r.end(server)
 	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs the
 	// two batches of a server, and the keys that creations had taken from a batch but not yet stored.
@@ -167,7 +167,7 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 
 // dial opens a connection to a server.
 func dial(s *lab.Program) (net.Conn, error) {
-	return net.DialTimeout("tcp", strings.TrimPrefix(s.Public, "http://"), time.Second) //nolint:noctx // it has a timeout
+	return net.DialTimeout("tcp", strings.TrimPrefix(s.Public, "http://"), time.Second) //nolint:noctx // DialTimeout has a time limit
 }
 
 // sendHalf sends the header of a creation, waits until the server requests the body (RFC 9110, section
@@ -187,13 +187,13 @@ func sendHalf(r *run, s *lab.Program) (rest func() string) {
 	if line != "HTTP/1.1 100 Continue" {
 		r.Fatalf("the server answers the header of a creation with %q, want 100 Continue", line)
 	}
-	_, err = answer.ReadLine() // an empty line
+	_, err = answer.ReadLine() // the empty line after the status line
 	r.Must(err)
 	_, err = io.WriteString(conn, body[:len(body)/2])
 	r.Must(err)
 	return func() string {
 		_, _ = io.WriteString(conn, body[len(body)/2:]) // if this fails, ReadLine fails too
-		line, _ := answer.ReadLine()                    // "" if it fails
+		line, _ := answer.ReadLine()                    // line is "" if ReadLine fails
 		return line
 	}
 }

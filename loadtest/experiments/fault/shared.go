@@ -167,7 +167,7 @@ func poolAltered(r *run) {
 		r.Must(client.Do(r.Context(), change...).Err())
 		r.strike(1)
 		if n == 0 {
-			r.pagesSoon(server, time.Now()) // only after the first change, because the alarm then lasts for a minute
+			r.pagesSoon(server, time.Now()) // later changes are not timed, because the alarm lasts for a minute after the first change
 		}
 		clean := lab.Happens(r, patient, func() bool {
 			s := server.Status()
@@ -180,7 +180,7 @@ func poolAltered(r *run) {
 		}
 		r.saw(cleanPool, clean, "after %v: a new epoch, a full pool, and no altered value: %v", change, clean)
 		if !clean {
-			break // with this value left, the further changes prove nothing
+			break // while this value is in Redis, further changes prove nothing
 		}
 	}
 	r.stop(load)

@@ -112,8 +112,8 @@ func followElsewhere(r *run, a, b *lab.Program, n int) {
 
 // twoByTwo kills one of two servers and one of two workers, and starts them again.
 func twoByTwo(r *run) {
-	const rate = 250                      // per server
-	r.databases("KGS_POOL_CAPACITY=5000") // small, so that the workers refill the pool all the time
+	const rate = 250                      // creations per second on each server
+	r.databases("KGS_POOL_CAPACITY=5000") // the pool is small, so that the workers refill it all the time
 	servers, workers := pairs(r)
 	r.awaitFull(servers[0])
 	survivor, victim := r.start(servers[0], rate), r.start(servers[1], rate)
@@ -134,7 +134,7 @@ func twoByTwo(r *run) {
 	f := r.stop(victim)
 	r.figure("no refusal by the killed server", 0, float64(f.Refused), "%d creations were refused and %d were acknowledged", f.Refused, f.Acknowledged)
 	r.refills(servers[0])
-	r.audit(servers[0]) // while the workers run
+	r.audit(servers[0]) // this audit runs while the workers run
 	each(workers, (*lab.Program).Stop)
 	r.end(servers...)
 }

@@ -100,7 +100,7 @@ func visitsKilled(r *run) {
 		v.start()
 		// The pause is long enough that some visits are older than those that the kill may lose. The kill happens at a
 		// random moment between two flushes.
-		lab.Pause(r, visitsFlush+flushLimit+500*time.Millisecond+rand.N(visitsFlush)) //nolint:gosec // nothing secret
+		lab.Pause(r, visitsFlush+flushLimit+500*time.Millisecond+rand.N(visitsFlush)) //nolint:gosec // the random number need not be secret
 		killed := time.Now()
 		server.Kill()
 		r.strike(1)
@@ -117,10 +117,10 @@ func visitsStopped(r *run) {
 		server.Start()
 		v := r.visitors(server, 20)
 		v.start()
-		lab.Pause(r, 300*time.Millisecond+rand.N(2*visitsFlush)) //nolint:gosec // nothing secret
+		lab.Pause(r, 300*time.Millisecond+rand.N(2*visitsFlush)) //nolint:gosec // the random number need not be secret
 		server.Signal(syscall.SIGTERM)
 		r.strike(1)
-		lab.Pause(r, 100*time.Millisecond) // clients still send requests
+		lab.Pause(r, 100*time.Millisecond) // meanwhile the clients still send requests
 		v.stop()
 		status := server.Exit(patient)
 		r.saw("exit status", status == 0, "the server ended with status %d", status)
@@ -176,7 +176,7 @@ func visitsWait(r *run) {
 	v := r.visitors(server, 200)
 	for _, fault := range []struct{ begin, end func() }{{postgres.Kill, postgres.Restart}, {postgres.Freeze, postgres.Thaw}} {
 		v.start()
-		lab.Pause(r, 2*time.Second) // all links are in the cache
+		lab.Pause(r, 2*time.Second) // after this pause, all links are in the cache
 		fault.begin()
 		lab.Pause(r, flushLimit+visitsFlush+time.Second+r.Lasting(50*time.Second))
 		if answer, _, right := refused(r, server); !right {

@@ -19,7 +19,7 @@ func TestCompareVisitsFindsLostAndSurplusVisits(t *testing.T) {
 		links   []visited
 		stored  map[string]int64
 		want    visitTotals
-		missing time.Duration // before due
+		missing time.Duration // age of the oldest missing visit at the time due
 	}{
 		{"all visits stored", []visited{{"a", at(1, 2), 0}}, map[string]int64{"a": 2}, visitTotals{answered: 2, stored: 2}, 0},
 		{"visits of an unknown link", []visited{{"a", at(1), 0}}, map[string]int64{"a": 1, "b": 9}, visitTotals{answered: 1, stored: 1}, 0},

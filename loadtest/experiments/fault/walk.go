@@ -38,8 +38,8 @@ func walkToTheEnd(r *run) {
 	workers := launch(8, func() *lab.Program { return r.worker() })
 	r.start(server, 100)
 	for range max(16, r.Times(60)) {
-		lab.Pause(r, rand.N(300*time.Millisecond)) //nolint:gosec // nothing secret
-		victim := workers[rand.N(len(workers))]    //nolint:gosec // nothing secret
+		lab.Pause(r, rand.N(300*time.Millisecond)) //nolint:gosec // the random number need not be secret
+		victim := workers[rand.N(len(workers))]    //nolint:gosec // the random number need not be secret
 		victim.Kill()
 		r.strike(1)
 		victim.Launch()

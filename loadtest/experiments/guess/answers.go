@@ -71,7 +71,7 @@ func (a *answers) try(ctx context.Context, target string, codes []string, addres
 			return nil
 		})
 	}
-	_ = guesses.Wait() // the functions return no error
+	_ = guesses.Wait() // the functions in the group return no error
 }
 
 // guess requests a URL and returns the status of the answer. The header X-Forwarded-For names the address.
@@ -87,7 +87,7 @@ func guess(ctx context.Context, transport http.RoundTripper, url, address string
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = res.Body.Close() }() // the body was read, or err says why not
+	defer func() { _ = res.Body.Close() }() // the body was read, or err gives the reason
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

@@ -110,7 +110,7 @@ func TestPredictorsGuessOrderedCodes(t *testing.T) {
 		name      string
 		class     sources.Class
 		number    func(i int64) int64
-		few, many float64 // guessed codes, at least
+		few, many float64 // least number of guessed codes
 		by        string  // name of the best predictor, "" if no code can be guessed
 	}{
 		{"a counter", sources.Counter, func(i int64) int64 { return 1000 + i }, 100, 100, "the next numbers"},

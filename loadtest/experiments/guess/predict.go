@@ -15,7 +15,7 @@ const (
 	fewGuesses  = nextCodes       // one guess for each code to predict
 	manyGuesses = 100 * nextCodes // a hundred guesses for each code to predict
 	maxLag      = 4               // greatest distance between two codes, in positions, at which their difference is counted
-	timeShift   = 22              // bits of a Snowflake below its time, for machine and sequence
+	timeShift   = 22              // number of bits below the time in a Snowflake number, which hold machine and sequence
 )
 
 // predictor is a way to guess. It uses only consecutive known codes and knowledge of how the key

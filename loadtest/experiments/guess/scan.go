@@ -26,7 +26,7 @@ type scanPlan struct {
 
 func planOf(t *experiment.T) scanPlan {
 	switch {
-	case t.Full: // a million guesses
+	case t.Full: // this plan makes a million guesses
 		return scanPlan{length: 5, links: 1_000_000, rate: 2000, known: 100, reach: 5000, alone: 10 * time.Second}
 	case t.Scale < 1:
 		return scanPlan{length: 3, links: 400, rate: 400, known: 20, reach: 20, alone: time.Second}
@@ -125,7 +125,7 @@ func codesOf(numbers []int64, length int) []string {
 // aim picks known codes at random. It lists each other code within reach of a known code once.
 func (v *victim) aim(plan scanPlan) {
 	listed := make(map[int64]bool)
-	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // not a secret
+	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // the random number need not be secret
 	for _, i := range picked {
 		listed[v.codes[i]] = true
 	}

@@ -12,8 +12,8 @@ import (
 
 // The documented limits of misses from one address.
 const (
-	missBurst = 200 // misses at once
-	missRate  = 50  // further misses per second
+	missBurst = 200 // misses that are allowed at once
+	missRate  = 50  // further misses that are allowed per second
 )
 
 // Names of claims.

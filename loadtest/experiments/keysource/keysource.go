@@ -40,7 +40,7 @@ func Experiments() []*experiment.Experiment {
 // with [experiment.T.Refute].
 type record struct {
 	held     map[string]bool   // the rules that held
-	unserved map[string]string // by rule: the creations that failed although they had to be served
+	unserved map[string]string // description of the creations that failed although they had to be served, by rule
 	watched  int               // number of loads in which every creation had to be served
 	slowest  time.Duration     // duration of the slowest refusal
 }

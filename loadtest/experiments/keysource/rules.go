@@ -25,7 +25,7 @@ const (
 	each   = 20 // links that each of these clients makes
 	kills  = 3  // number of times that a server is killed
 
-	refusal  = time.Second     // limit for the duration of a refusal
+	refusal  = time.Second     // longest duration of a refusal
 	refusing = 2 * time.Second // time for which refusals are observed
 )
 
@@ -202,13 +202,13 @@ func (s *server) refuse(ctx context.Context) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Close = true // so that no request uses a connection from before a kill
+	req.Close = true // no request may use a connection that was opened before a kill
 	begin := time.Now()
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // the body was read, or err says why not
+	defer func() { _ = res.Body.Close() }() // the body was read, or err gives the reason
 	var problem struct {
 		Type, Title, Detail string
 		Status              int
@@ -239,7 +239,7 @@ func harness(st *stand) {
 	if err != nil { // the program did not run
 		st.must(fmt.Errorf("loadtest run: %w; its output:\n%s", errors.Join(failed, ctx.Err(), err), out))
 	}
-	defer func() { _ = result.Close() }() // it was only read
+	defer func() { _ = result.Close() }() // the file was only read
 	r, err := report.Read(result)
 	st.must(err)
 	if failed != nil && !onlyUnserved(r) {

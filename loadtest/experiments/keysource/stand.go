@@ -23,8 +23,8 @@ const (
 	rate = 100      // creations per second while a key source is disturbed
 	some = rate / 4 // number of links after which a load counts as begun
 
-	patience  = 30 * time.Second      // limit for steps that take a second or two on an idle machine
-	stopLimit = 10 * time.Second      // limit from SIGTERM to the exit
+	patience  = 30 * time.Second      // time limit of steps that take a second or two on an idle machine
+	stopLimit = 10 * time.Second      // longest time from SIGTERM to the exit
 	recovered = 15 * time.Second      // longest time until a key source serves again by itself
 	look      = 20 * time.Millisecond // pause between two checks
 )
@@ -51,7 +51,7 @@ type server struct {
 	st      *stand
 	load    *lab.Load
 	checked int           // number of entries that were read back
-	slowest time.Duration // duration of its slowest refusal
+	slowest time.Duration // duration of the slowest refusal by this server
 }
 
 // draw is one component that a key source needs.

@@ -21,7 +21,7 @@ const (
 // step is a load at one rate.
 type step struct {
 	offered float64 // requests per second
-	seconds float64 // from the start of the step until the last request had its outcome
+	seconds float64 // time from the start of the step until the last request had its outcome
 	loadtest.Figures
 }
 

@@ -42,7 +42,7 @@ type plan struct {
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // a short load, because in a control each lost link that is read back is a miss, and the service limits misses
+	if t.Scale < 1 { // the load is short, because each lost link that a control reads back is a miss, and the service limits misses
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -138,7 +138,7 @@ func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	_, deployed := r.settings["target"]
 	for i, c := range claims {
 		if deployed && c.Name == measure.NoCodeTwice {
-			c.Text = "No code is acknowledged twice." // what the database stores is unknown
+			c.Text = "No code is acknowledged twice." // it is unknown what the database of a deployment stores
 		}
 		e.Claims[i].Text = c.Text
 	}

@@ -114,7 +114,7 @@ type population struct {
 func populate(s *run) *population {
 	p := &population{}
 	p.take(s.load)
-	source := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // popularity is not a secret
+	source := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the popularity of links is not a secret
 	p.zipf = rand.NewZipf(source, zipfExponent, 1, uint64(max(p.size(), 1)-1))
 	lab.Watch(s, refreshEvery, func(context.Context) (struct{}, error) { p.take(s.load); return struct{}{}, nil })
 	return p

@@ -12,9 +12,9 @@ import (
 
 // The bounds of the claims.
 const (
-	localWithin    = 0.05            // share of the predicted time
-	recoverWithin  = 5 * time.Second // the worker, each breaker and each server retry once a second
-	reportedWithin = 0.001           // share of the random codes
+	localWithin    = 0.05            // greatest difference from the predicted time, as a share of this time
+	recoverWithin  = 5 * time.Second // longest recovery; the worker, each breaker and each server retry once a second
+	reportedWithin = 0.001           // greatest difference from the number of random codes, as a share of this number
 )
 
 // Names of claims that must fail in a control.

@@ -23,8 +23,10 @@ func (c creation) random(l ledger) bool { return c.created && c.number >= l.rese
 
 // server describes what one server did, as derived from its creations.
 type server struct {
-	held   int64         // local keys when Redis was killed: those that the server reported right after the kill, plus those that it used between the kill and the report
-	lasted time.Duration // from the kill to the first random code; if there is no random code, to the restart of Redis
+	// held is the number of local keys when Redis was killed: the keys that the server reported right after the
+	// kill, plus the keys that it used between the kill and the report.
+	held   int64
+	lasted time.Duration // time from the kill to the first random code or, if there is none, to the restart of Redis
 	random int           // number of random codes in the whole run
 
 	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the

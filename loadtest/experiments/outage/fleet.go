@@ -22,7 +22,7 @@ const (
 	// connections for its ledger. All servers share one PostgreSQL.
 	storeConns = 2
 	maxConns   = "max_connections=200"
-	poolKeys   = 50_000 // enough for some tens of seconds
+	poolKeys   = 50_000 // capacity of the pool, which lasts for some tens of seconds
 	codeLength = 6
 )
 
@@ -40,7 +40,7 @@ type fleet struct {
 func newFleet(t *experiment.T, p plan) *fleet {
 	f := &fleet{t: t, postgres: lab.Postgres(t, maxConns), redis: lab.Redis(t)}
 	secret := make([]byte, 16)
-	rand.Read(secret) // never fails
+	rand.Read(secret) // Read never fails
 	space, err := codespace.New(secret)
 	t.Must(err)
 	f.space = space
@@ -125,7 +125,7 @@ type look struct {
 
 // localKeys is the number of keys that a server held in memory.
 type localKeys struct {
-	at   time.Time // when the server had answered
+	at   time.Time // when the answer of the server had arrived
 	keys int64
 }
 

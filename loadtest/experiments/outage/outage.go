@@ -31,7 +31,7 @@ type plan struct {
 	batch   int           // keys in a batch of a server
 	rate    float64       // creations per second on all servers
 	calm    time.Duration // duration of the load before Redis is killed
-	down    time.Duration // from the kill to the restart of Redis
+	down    time.Duration // time from the kill to the restart of Redis
 	later   time.Duration // least duration of the load after Redis is available again
 	small   bool          // the run is too short to judge times
 }
@@ -69,8 +69,8 @@ type record struct {
 	back                time.Time          // when Redis answered again
 	atKill              look               // the look right after the kill, when the servers get no more keys
 	before, lost, after ledger             // the ledger at the start, while Redis is down, and at the end
-	looks               []lab.Sample[look] // during the whole run
-	creations           [][]creation       // by server, in the order in which the client sent them
+	looks               []lab.Sample[look] // looks during the whole run
+	creations           [][]creation       // creations of each server, in the order in which the client sent them
 	simulated           time.Duration      // mean simulated time that the local keys of a server last
 	reported            float64            // number of random codes according to the metrics of the servers
 

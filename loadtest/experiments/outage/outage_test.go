@@ -41,7 +41,7 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 // sound returns the record of a run without faults. Each server uses its local keys, then random codes, and
 // then keys of the new epoch.
 func sound() *record {
-	const firstEpoch, secondEpoch = 1000, 2000 // all numbers below these are reserved at the end of the epoch
+	const firstEpoch, secondEpoch = 1000, 2000 // at the end of an epoch, all numbers below its constant are reserved
 	killed := time.Unix(1_000_000_000, 0)
 	r := &record{
 		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,

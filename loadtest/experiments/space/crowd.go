@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver sqlite
+	_ "modernc.org/sqlite" // registers the driver sqlite
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -39,7 +39,7 @@ func newCrowd(t *experiment.T, length int) *crowd {
 	})
 	c.db = db
 	c.exec(`CREATE TABLE offered (code TEXT NOT NULL)`)
-	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // the number of fillers; when no filler is left, each new link still subtracts 1
+	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // n is the number of fillers; when no filler is left, each new link still subtracts 1
 	c.exec(`INSERT INTO fillers VALUES (0)`)
 	const made = ` INSERT ON ranked_links WHEN NEW.url <> '` + filler + `' BEGIN `
 	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code) VALUES (NEW.code); END`)

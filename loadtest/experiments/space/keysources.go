@@ -21,8 +21,8 @@ const (
 	sourcesLength = 3       // characters of a code; the experiment fills this small space in a second
 	sourcesSize   = 238_328 // 62^3
 	sourcesPool   = 5_000   // keys in a pool, fewer than the codes that are free at the end
-	sourcesWidth  = 8       // creations at the same time
-	sourcesLinks  = 700     // links of each measurement; each key source is measured at each share of codes in use
+	sourcesWidth  = 8       // greatest number of creations in progress
+	sourcesLinks  = 700     // links of one measurement, which is about one key source at one share of codes in use
 	// sourcesExact is the allowed difference of the mean attempts from the prediction, as a share of
 	// the prediction. The mean of 700 geometric variables differs by more in one of a thousand runs.
 	sourcesExact = 0.12

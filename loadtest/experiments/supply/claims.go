@@ -17,14 +17,14 @@ const (
 	restartBelow = 0.2
 	pageBelow    = 0.1
 
-	emptyWithin     = 0.02            // share of the predicted time
-	simulatedWithin = 0.05            // share of the simulated time
+	emptyWithin     = 0.02            // greatest difference from the predicted time, as a share of this time
+	simulatedWithin = 0.05            // greatest difference from the simulated time, as a share of this time
 	alarmWithin     = 3 * time.Second // longest time until the switch has checked the pool and the alarm has arrived
 	checkEvery      = time.Second     // interval between two checks of the switch
 	checkWithin     = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
 
 	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
-	startWithin     = 5 * time.Second // for the start of a worker, in addition to the time that leastRefillRate allows
+	startWithin     = 5 * time.Second // time for the start of a worker, which is added to the time that leastRefillRate allows
 )
 
 // Names of claims that must fail in a control.

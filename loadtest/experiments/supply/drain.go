@@ -13,7 +13,7 @@ import (
 
 const (
 	patience    = 30 * time.Second // the longest wait for an event; the claims have their own bounds
-	steadyAfter = 2 * time.Second  // from the start of the load until its rate is steady
+	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 
 // run is one run of the experiment.

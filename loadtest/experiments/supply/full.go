@@ -17,7 +17,7 @@ import (
 const (
 	largeKeys     = 100_000_000
 	largePatience = 10 * time.Minute
-	largeDrain    = 2 * time.Minute // time of the drain; the claim predicts its end from the rate in the first tenth
+	largeDrain    = 2 * time.Minute // duration of the drain; the claim predicts how many keys are taken in this time
 )
 
 // filled holds what a run with --full observes of the large pool.
@@ -46,7 +46,8 @@ func fillClaims() []claim {
 	}
 	return []claim{
 		about(report.Speed, "fill rate", "keys/s", "One worker pushes at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
-			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds() // counted from the first observed keys, because the start of the first push is unknown
+			// The time begins at the first observed keys, because the start of the first push is unknown.
+			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds()
 			return experiment.AtLeast(leastRefillRate, rate, "the worker pushed %s keys/s", report.Number(rate))
 		}),
 		about(report.Speed, "fill time", "s", "Redis holds 100,000,000 keys within 67 s after the start of the worker.", func(f *filled) experiment.Verdict {

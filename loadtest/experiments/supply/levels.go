@@ -42,7 +42,7 @@ func watchLevels(r lab.T, redisURL string) *levels {
 			}
 			list = lists[0]
 		}
-		return client.LLen(ctx, list).Result() // a single call, so that a look takes much less time than lookEvery
+		return client.LLen(ctx, list).Result() // a look is a single call, so it takes much less time than lookEvery
 	}}
 }
 
