@@ -179,8 +179,8 @@ type Visits struct {
 // NewVisits returns Visits that use client. The caller closes client.
 func NewVisits(client *Client) *Visits { return &Visits{client: client} }
 
-// Visit follows the link of e once. It returns Acknowledged if the link leads to its URL, Refused for any
-// other answer, Unknown if no answer arrives, and Unsent if the service cannot be reached.
+// Visit follows the link of e once. It returns Acknowledged if the link leads to its URL, and Refused for
+// any other answer. It returns Unknown if no answer arrives, and Unsent if the service cannot be reached.
 func (v *Visits) Visit(ctx context.Context, e Entry) State {
 	status, location, err := v.client.Follow(ctx, e.Code)
 	switch {

@@ -19,9 +19,9 @@ import (
 const (
 	// maxAnswer is the maximum number of bytes that the client reads of an answer.
 	maxAnswer = 64 << 10
-	// idleTimeout must be shorter than the idle timeout of the server. If it were longer, the server could
-	// close a connection at the moment when the client reuses it, and the request would fail although the
-	// service works.
+	// idleTimeout must be shorter than the idle timeout of the server. Otherwise the server could close a
+	// connection at the moment when the client reuses it. The request would then fail although the service
+	// works.
 	idleTimeout = 2 * time.Second
 )
 

@@ -16,10 +16,10 @@
 //     service;
 //   - a request that could not be sent when it was due counts as a failure.
 //
-// The package does not use the load generator vegeta, for two reasons. First, vegeta measures a
-// request from the moment at which one of its workers is free, so its latencies omit the wait for a
-// worker. This error is called coordinated omission (G. Tene, "How NOT to measure latency"). Second,
-// vegeta cannot record an intent before each request.
+// The package does not use the load generator vegeta, for two reasons. First, vegeta starts the
+// clock of a request when one of its workers is free, so its latencies omit the wait for a worker.
+// This error is called coordinated omission (G. Tene, "How NOT to measure latency"). Second, vegeta
+// cannot record an intent before each request.
 package loadtest
 
 import (
@@ -28,8 +28,8 @@ import (
 )
 
 // Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or the
-// machine leaves no request unsent. It is less than 4,096, the number of creations that may wait for a
-// commit in a server, so one load cannot fill the queue of a server.
+// machine leaves no request unsent. In a server, up to 4,096 creations may wait for a commit.
+// DefaultInFlight is smaller, so one load cannot fill this queue.
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second

@@ -59,8 +59,8 @@ func (v Verdict) Figures(bound, observed float64) Verdict {
 }
 
 // Certain returns v with the mark that a failure is certain: the claim does not become inconclusive on
-// a busy machine. It is for a claim that depends on time and that fails by so much that a busy machine
-// does not explain the failure.
+// a busy machine. Certain is for a claim that depends on time, if a busy machine does not explain the
+// failure.
 func (v Verdict) Certain() Verdict {
 	v.certain = true
 	return v

@@ -28,7 +28,7 @@ func Parts() []Part {
 		{Name: "rollbacks of the database", Files: []string{"kgs/ledger/rollback.go", "kgs/ledger/witness.go", "kgs/ledger/beside.go"},
 			Protects: "a database that fails over to a standby that lagged, or that is replaced by an older copy", Rows: []string{"17", "17b", "17c"}},
 		{Name: "holders and heartbeats", Files: []string{"kgs/ledger/holders.go", "kgs/ledger/janitor.go", "kgs/ledger/presence.go"},
-			Protects: "processes that die or freeze with numbers in their hands, and clocks that jump", Rows: []string{"1b", "4", "22"}},
+			Protects: "processes that crash or freeze while they hold numbers, and clocks that jump", Rows: []string{"1b", "4", "22"}},
 		{Name: "permutation (FF1)", Files: []string{"kgs/codespace/*.go"},
 			Protects: "clients that guess codes, and a wrong key", Rows: []string{"21"}},
 		{Name: "local batch and fallback", Files: []string{"kgs/source.go", "kgs/source_refill.go", "kgs/local_batch.go", "kgs/generator.go", "kgs/meter.go", "kgs/keysource/random.go"},

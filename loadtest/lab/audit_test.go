@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The accounts close if the exit status and the output agree on it. This test is not parallel, because a
-// process that another test forks at the same time would inherit the open script, and the system does
-// not execute a file that is open for writing.
+// The accounts close if the exit status and the output agree on it. This test is not parallel. A process
+// that another test forks at the same time would inherit the script while it is open for writing, and
+// the system does not execute such a file.
 func TestTryAuditChecksStatusAndOutput(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -9,8 +9,8 @@
 //   - if a cleanup fails, it reports its error, and the other cleanups still run.
 //
 // A function that returns an error leaves the reaction to the caller. Every other function ends the run when
-// it fails, so only the goroutine of the run may call it, unless the comment of the function says otherwise.
-// Some functions have both forms: TryAudit returns an error, and Audit ends the run.
+// it fails. Only the goroutine of the run may call such a function, unless the comment of the function says
+// otherwise. Some functions have both forms: TryAudit returns an error, and Audit ends the run.
 package lab
 
 import (

@@ -18,14 +18,14 @@ func TestCounterSumsSeriesAndFailsWithoutMetric(t *testing.T) {
 		answer string
 		want   float64 // -1 if Counter must fail
 	}{
-		{"one child", []string{"kgs_keys_taken_total", "source", "pool", "to", "a"}, http.StatusOK, seven, 7},
-		{"several children", taken, http.StatusOK, seven, 8},
-		{"all children", taken[:1], http.StatusOK, seven, 10},
-		{"no such child yet", []string{"kgs_keys_taken_total", "source", "random"}, http.StatusOK, seven, 0},
-		{"no such family", []string{"kgs_key_conflicts_total", "source", "pool"}, http.StatusOK, seven, -1},
-		{"an error", taken, http.StatusInternalServerError, seven, -1},
-		{"not metrics", taken, http.StatusOK, "{", -1},
-		{"cut short", taken, http.StatusOK, seven[:len(seven)-3], -1},
+		{"one time series", []string{"kgs_keys_taken_total", "source", "pool", "to", "a"}, http.StatusOK, seven, 7},
+		{"several time series", taken, http.StatusOK, seven, 8},
+		{"all time series of a metric", taken[:1], http.StatusOK, seven, 10},
+		{"no time series with the label yet", []string{"kgs_keys_taken_total", "source", "random"}, http.StatusOK, seven, 0},
+		{"no such metric", []string{"kgs_key_conflicts_total", "source", "pool"}, http.StatusOK, seven, -1},
+		{"status 500", taken, http.StatusInternalServerError, seven, -1},
+		{"an answer that contains no metrics", taken, http.StatusOK, "{", -1},
+		{"an answer that is cut short", taken, http.StatusOK, seven[:len(seven)-3], -1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -29,8 +29,8 @@ type Subject struct {
 }
 
 // order returns the order in which one of count rounds measures the subjects. Each round starts at
-// another subject and continues at the start of the list after its end, so a periodic disturbance does
-// not always affect the same subject.
+// another subject of the list. After the end of the list it continues at the start. A periodic
+// disturbance therefore does not always affect the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {

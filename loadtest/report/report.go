@@ -6,8 +6,8 @@
 // schema.json describes each member of the JSON.
 //
 // Vocabulary: an outcome is the result of a claim. A verdict is the result of an experiment or of the
-// run. A finding is a claim that does not hold or was not judged, a control that was not caught, or an
-// experiment that did not run to its end.
+// run. There are three kinds of findings: a claim that does not hold or was not judged, a control that
+// was not caught, and an experiment that did not run to its end.
 //
 // A figure that is NaN or infinite was not observed. The JSON and the page omit it.
 package report

@@ -167,9 +167,9 @@ type Finding struct {
 	Claim      *Claim // nil if the finding is not about a claim
 }
 
-// Findings returns the findings of all experiments, the most serious first. If an experiment
-// ended with an error, the error is a finding, and the claims of the experiment that were not
-// judged are no findings.
+// Findings returns the findings of all experiments, the most serious first. If an experiment ended
+// with an error, the error is a finding. The claims of this experiment that were not judged are
+// then no findings.
 func (r *Report) Findings() []Finding {
 	var all []Finding
 	for i := range r.Experiments {

@@ -1,5 +1,5 @@
-// Package simulate runs the supply of keys of a deployment on a virtual clock, so that a day of a thousand servers
-// takes less than a minute.
+// Package simulate runs the supply of keys of a deployment on a virtual clock. The simulation of a day of a
+// thousand servers takes less than a minute.
 //
 // The following parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with
 // its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces it,

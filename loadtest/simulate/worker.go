@@ -28,8 +28,8 @@ func (l *counter) reserve(n int64) span {
 	return span{l.next - n, l.next}
 }
 
-// filler is the model of the part of a worker that pushes ranges of the ledger to Redis. As in the product, it
-// continues with the rest of a range after a failure, and drops a range whose epoch has ended.
+// filler is the model of the part of a worker that pushes ranges of the ledger to Redis. Like the part in the
+// product, it continues with the rest of a range after a failure, and drops a range whose epoch has ended.
 type filler struct {
 	redis  *redis
 	ledger *counter

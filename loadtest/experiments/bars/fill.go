@@ -89,8 +89,8 @@ type database struct {
 	load  func(ctx context.Context, links []shortener.Link) error // stores links in one transaction
 }
 
-// filled is a database with links whose codes belong to the numbers below links, as if the ledger had
-// given out these numbers.
+// filled is a database with links. Their codes stand for the numbers from 0 to links-1, as if the
+// ledger had reserved these numbers.
 type filled struct {
 	engine
 	database

@@ -197,8 +197,9 @@ func TestRivalsCompile(t *testing.T) {
 	}
 }
 
-// entries returns a load of one creation per second. Each letter is the outcome of a creation: l for a
-// link, f for a link by the fallback, r for a refusal with Retry-After, x for a refusal without it, - for no answer.
+// entries returns a load of one creation per second. Each letter is the outcome of a creation: l is a link with a
+// key of the key source, f is a link by the fallback, r is a refusal with Retry-After, x is a refusal without
+// Retry-After, and - is no answer.
 func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	outcomes := map[rune]loadtest.Outcome{
 		'l': {State: loadtest.Acknowledged, Code: "own"},

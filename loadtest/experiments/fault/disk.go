@@ -61,8 +61,8 @@ func diskFullPostgres(r *run) {
 // diskFull fills the disk under load and makes space again, several times.
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
-	// Creations still succeed for a while after the disk is full, until SQLite has filled its log of a few megabytes,
-	// or PostgreSQL has filled half a page.
+	// Creations still succeed for a while after the disk is full. They fail when SQLite has filled its log of a few
+	// megabytes, or PostgreSQL has filled half a page.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
 		load.Start(100)

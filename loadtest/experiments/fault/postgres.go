@@ -14,8 +14,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// databaseRows returns the fault rows in which the database of the links and the ledger crashes, its reply is lost, its clock jumps, or
-// a program uses it with a wrong key.
+// databaseRows returns fault rows about the database of the links and the ledger: the database crashes, its reply is lost, its clock
+// jumps, or a program has a wrong FF1 key.
 func databaseRows() []row {
 	return []row{
 		{
@@ -172,9 +172,9 @@ func clocksJump(r *run) {
 }
 
 // awaitHeartbeats waits until each process has sent two heartbeats. Every five seconds, a process sends a heartbeat
-// and checks the heartbeats of the others, so it has checked them by its second heartbeat. A holder that was declared
-// dead is missing from the ledger, or its count begins again at 1. awaitHeartbeats does not wait for such a holder,
-// because the claim about running processes judges it.
+// and checks the heartbeats of the other processes. When it has sent two heartbeats, it has also checked the other
+// processes. A holder that was declared dead is missing from the ledger, or its count begins again at 1.
+// awaitHeartbeats does not wait for such a holder, because the claim about running processes judges it.
 func awaitHeartbeats(r *run) {
 	before := heartbeats(r)
 	lab.Wait(r, patient, "each process has sent two heartbeats", func() bool {

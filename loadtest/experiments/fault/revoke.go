@@ -95,7 +95,7 @@ func (o *owner) revokedAt(r *run) time.Time {
 			return t.RevokedAt
 		}
 	}
-	r.Fatalf("token list does not show the token %s as revoked", o.id())
+	r.Fatalf("`token list` does not show the token %s as revoked", o.id())
 	return time.Time{}
 }
 

@@ -78,7 +78,7 @@ func killRepeatedly(r *run, atFullScale int) {
 	r.audit(server) // this audit runs under load
 	a := r.end(server)
 	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs the
-	// two batches of a server, and the keys that creations had taken from a batch but not yet stored.
+	// keys in the two batches of the server, and the keys of creations in progress.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
 	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
 		"%d keys are in batches of killed servers; abandoned keys by reason: %s",
@@ -146,9 +146,9 @@ func stallCommits(r *run) (release func()) {
 	return lockFile(r, strings.TrimPrefix(r.links, "sqlite:"))
 }
 
-// onItsWay is the longest time from the moment at which a client sends a request to the moment at which the
-// server reads the request. A server that stops may close a connection before it has read the request, so
-// sawAnswers judges only requests that were sent at least onItsWay before SIGTERM.
+// onItsWay is the longest time between the moments at which a client sends a request and the server reads
+// it. A server that stops may close a connection before it has read the request. Therefore sawAnswers
+// judges only requests that were sent at least onItsWay before SIGTERM.
 const onItsWay = 250 * time.Millisecond
 
 // sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged. It

@@ -23,8 +23,8 @@ const (
 	sharedPools = 5000 // capacity of each pool, in keys
 )
 
-// sharedRows returns the fault rows in which another ledger uses the same Redis, one ledger has pools in two Redis databases, or the
-// values in Redis were altered.
+// sharedRows returns the fault rows in which Redis is shared or altered by mistake: another ledger uses the same Redis, one ledger
+// has pools in two Redis databases, or values in Redis are changed.
 func sharedRows() []row {
 	paged := []claim{
 		observed(pages, "A server that the fault affects signals `page`."),
@@ -178,7 +178,7 @@ func poolAltered(r *run) {
 		for _, value := range values {
 			clean = clean && value != absurd
 		}
-		r.saw(cleanPool, clean, "after %v: a new epoch, a full pool, and no altered value: %v", change, clean)
+		r.saw(cleanPool, clean, "after the change %v, the pool has a new epoch, is full and has no altered value: %v", change, clean)
 		if !clean {
 			break // while this value is in Redis, further changes prove nothing
 		}

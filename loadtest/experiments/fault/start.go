@@ -12,8 +12,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// startRows returns the fault rows in which several processes start or end at the same moment, and the fault row that
-// searches the shipped programs for failpoints.
+// startRows returns the fault rows in which several processes start or end at the same moment. It also returns the
+// fault row that searches the shipped programs for failpoints.
 func startRows() []row {
 	started := []claim{
 		observed("migrations succeed", "Every `shortener migrate` ends with status 0."),

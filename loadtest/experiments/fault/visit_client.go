@@ -138,8 +138,9 @@ func (c *comparison) missing(now time.Time) time.Duration {
 }
 
 // compareVisits compares the observations of clients with the visits in the database, by code. The visit of every
-// redirect that was answered before due must be stored. The server counts visits in the order of time, except those of
-// the same moment, so compareVisits assumes that the missing visits of a link are its last ones.
+// redirect that was answered before due must be stored. The server counts visits in the order of their times,
+// except visits of the same moment. Therefore compareVisits assumes that the missing visits of a link are its
+// last visits.
 func compareVisits(links []visited, stored map[string]int64, due time.Time) (c comparison) {
 	for i := range links {
 		n, answered := stored[links[i].code], slices.SortedFunc(slices.Values(links[i].answered), time.Time.Compare)

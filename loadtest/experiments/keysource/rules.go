@@ -71,7 +71,7 @@ func stopped(st *stand) {
 	st.mustRecover()
 }
 
-// killed slows every commit down to a tenth of a second, so that some links wait for their commit when
+// killed makes every commit take a tenth of a second, so that some links wait for their commit when
 // the server is killed. If the server acknowledges links before their commit, the kill loses them.
 func killed(st *stand) {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_delay = 100000`)

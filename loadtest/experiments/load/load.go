@@ -132,7 +132,7 @@ func accounts() []claim {
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
 // show adds the settings, chart, table and notes of a run to its report. It takes the text of each claim from the
-// parameter claims, because the report has texts for the usual rate and this run may use another rate.
+// parameter claims. The texts in the report name the usual rate, and this run may use another rate.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	_, deployed := r.settings["target"]

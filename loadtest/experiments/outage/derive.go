@@ -113,7 +113,8 @@ func (r *record) breakers() (open, closed int) {
 }
 
 // recovery returns the number of servers that took all their keys from batches at the end of the load. took is
-// the time from the moment at which Redis was available again until the last of these servers began to do so.
+// the time from the moment at which Redis was available again until the last of these servers began to take
+// all its keys from batches.
 func (r *record) recovery() (took time.Duration, servers int) {
 	for _, s := range r.each() {
 		if !s.batches.IsZero() {

@@ -9,8 +9,8 @@ import (
 	"keypool/loadtest/simulate"
 )
 
-// simulate computes with the simulator how long the local keys last. The simulated servers begin with two batches, and
-// each gets its creations at the times at which the clients of the run sent them. The simulator does not get the
+// simulate computes with the simulator how long the local keys last. Each simulated server begins with two batches. It
+// gets its creations at the times at which the client of the real server sent them. The simulator does not get the
 // number of local keys when Redis was killed.
 func (r *record) simulate(ctx context.Context) error {
 	const begin, step = time.Second, 5 * time.Millisecond // the load begins when the servers hold their batches

@@ -134,10 +134,11 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 // attempts returns the number of attempts per creation, as counted in the database.
 func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64(m.made) }
 
-// predicted returns the mean number of attempts if each attempt draws every code with the same
-// probability. This is the mean of 1/(1-f), where f is the share of codes in use at each creation. These are
-// the codes of the fillers or, if there are fewer fillers than links, the codes of the links before the creation.
-// The function serve made one link before the first of these creations.
+// predicted returns the mean number of attempts that is expected if each attempt draws every code with the same
+// probability. This is the mean of 1/(1-f), where f is the share of codes in use at each creation. The codes in
+// use are those of the fillers and of the earlier links. Each new link replaces a filler, so their number is
+// constant until no filler is left. After that, it is the number of earlier links. The function serve made one
+// link before the first of these creations.
 func (m *measured) predicted(size int64) float64 {
 	sum := 0.0
 	for i := range m.made {

@@ -75,8 +75,8 @@ func claims() []claim {
 	}, measure.Accounts("No creation fails, with or without a pool.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
 }
 
-// timed returns a claim about a time in seconds. A small run does not judge the claim, because a tenth of a
-// small pool has too few keys for a prediction and the thresholds are too close to each other.
+// timed returns a claim about a time in seconds. A small run does not judge the claim. A tenth of a small
+// pool has too few keys for a prediction, and the thresholds of a small pool are too close to each other.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: judge}.
 		When(func(r *record) bool { return len(r.seen) > 0 && !r.started.IsZero() }).UnlessSmall(func(r *record) bool { return r.small })
@@ -157,10 +157,10 @@ func judgeOrder(r *record) experiment.Verdict {
 		"%d answers of /status showed a better state than their number of keys allows", down, up, restart, silent)
 }
 
-// alarmsDue reports whether the switch must have been in the state restart. This is so if /status showed this
-// state, or if the pool was between the two thresholds long enough for at least one check. alarmsDue also
-// returns the number of answers of /status that show fewer keys than their state allows. Each answer shows
-// the result of one check.
+// alarmsDue reports whether the switch must have been in the state restart. The switch must have been in this
+// state if /status showed the state, or if the level was between the two thresholds long enough for at least
+// one check. alarmsDue also returns the number of answers of /status that show fewer keys than their state
+// allows. Each answer shows the result of one check.
 func (r *record) alarmsDue() (restart bool, silent int) {
 	restart = r.between() > checkWithin
 	for _, s := range r.seconds {

@@ -29,8 +29,8 @@ func Experiments() []*experiment.Experiment { return []*experiment.Experiment{dr
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
-//   - The switch also raises an alarm after ten seconds without new keys if the runway, which is the time
-//     until the pool is empty, is less than a minute. If a pool lasts from twelve seconds to five minutes, this
+//   - The switch also raises an alarm after ten seconds without new keys if the runway is less than a minute.
+//     The runway is the time until the pool is empty. If a pool lasts from twelve seconds to five minutes, this
 //     alarm comes before the pool falls below the thresholds.
 const (
 	usualSeconds = 11.0

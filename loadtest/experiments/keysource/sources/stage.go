@@ -78,8 +78,8 @@ type programsIn struct {
 // ProgramDir returns the directory of the programs.
 func (p programsIn) ProgramDir() string { return p.dir }
 
-// One makes a link. It repeats a refused creation for a while, because the servers of all key sources
-// run at the same time and a busy server may briefly have no keys. One may be called concurrently.
+// One makes a link. It repeats a refused creation for a while. The servers of all key sources run at
+// the same time, so a busy server may briefly have no keys. One may be called concurrently.
 func (r *Running) One(ctx context.Context) error {
 	return lab.Until(ctx, 100*time.Millisecond, lab.Patience, func(ctx context.Context) (made bool, err error) {
 		entry, err := r.Load.TryOne(ctx)
