@@ -28,7 +28,7 @@ func TestCheckRetriesDuringShortOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(Findings{Checked: 1}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("the findings differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -62,10 +62,10 @@ func TestCheckFindsCreationsStoredTwice(t *testing.T) {
 			}
 			got, err := checker.Check(t.Context(), entries)
 			if !errors.Is(err, tt.err) {
-				t.Errorf("error %v, want %v", err, tt.err)
+				t.Errorf("Check returns the error %v, want %v", err, tt.err)
 			}
 			if diff := cmp.Diff(tt.want, got, cmpopts.IgnoreFields(Findings{}, "Reports")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("the findings differ (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -78,6 +78,6 @@ func TestCheckEndsWithItsContext(t *testing.T) {
 	checker := Checker{Client: (&service{}).start(t)}
 	entries := []Entry{{Outcome: Outcome{State: Acknowledged, Code: "x"}}}
 	if _, err := checker.Check(ctx, entries); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
+		t.Errorf("Check returns the error %v, want %v", err, context.Canceled)
 	}
 }

@@ -89,17 +89,17 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 			want := Verdict{tt.figures, tt.found}
 			ignore := cmp.Options{cmpopts.IgnoreFields(Figures{}, "Latency"), cmpopts.IgnoreFields(Findings{}, "Reports")}
 			if diff := cmp.Diff(want, got, ignore); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
+				t.Errorf("the verdict differs (-want +got):\n%s", diff)
 			}
 			if reported := len(got.Reports); int64(reported) != min(got.Broken(), maxReports) {
-				t.Errorf("%d of %d findings are described", reported, got.Broken())
+				t.Errorf("the reports describe %d of %d findings", reported, got.Broken())
 			}
 		})
 	}
 }
 
-// With two requests in flight at most, the load neither waits nor sends a third request. It records the
-// third request as unsent.
+// The load may have two requests in flight. While two are in flight, it neither waits nor sends the next
+// request. It records the next request as unsent.
 func TestLoadBoundsRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -164,7 +164,7 @@ func TestLoadRecordsIntentBeforeRequest(t *testing.T) {
 	t.Cleanup(client.Close)
 	NewLoad(client, journal, 0).Run(t.Context(), brief, NewRecorder())
 	if got := Count(journal.Entries()); got.Refused != 50 {
-		t.Errorf("the journal has %+v, want 50 refused creations", got)
+		t.Errorf("the journal has the figures %+v, want 50 refused creations", got)
 	}
 }
 
@@ -177,7 +177,7 @@ func eventually(t *testing.T, ok func() bool) {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("the condition does not become true")
+			t.Fatal("the condition was not true within 10 s")
 		}
 	}
 }

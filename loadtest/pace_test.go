@@ -27,11 +27,11 @@ func TestPaceCountsRequestsBeyondLimitAsUnsent(t *testing.T) {
 	close(release)
 	<-done
 	if f := r.Figures(); f.Refused != 1 || called != 1 {
-		t.Errorf("%d calls, figures %+v; want one call and one refused request", called, f)
+		t.Errorf("Pace made %d calls and recorded %+v, want one call and one refused request", called, f)
 	}
 	full := NewRecorder()
 	Pace(t.Context(), Schedule{Rate: 1000, Duration: 3 * time.Millisecond}, 1, full, func(ctx context.Context) State {
-		for full.Figures().Unsent < 2 { // ends when the other two requests are unsent
+		for full.Figures().Unsent < 2 { // the loop ends when the other two requests are unsent
 			if ctx.Err() != nil {
 				return Unknown
 			}
@@ -39,7 +39,7 @@ func TestPaceCountsRequestsBeyondLimitAsUnsent(t *testing.T) {
 		return Acknowledged
 	})
 	if f := full.Figures(); f.Acknowledged != 1 || f.Unsent != 2 {
-		t.Errorf("figures %+v, want one acknowledged and two unsent", f)
+		t.Errorf("Pace recorded %+v, want one acknowledged request and two unsent requests", f)
 	}
 }
 
@@ -74,10 +74,10 @@ func TestVisitReturnsStateAndRecordsFinding(t *testing.T) {
 			}
 			visits := NewVisits(client)
 			if got := visits.Visit(t.Context(), Entry{URL: url, Outcome: Outcome{Code: tt.code}}); got != tt.state {
-				t.Errorf("state %s, want %s", got, tt.state)
+				t.Errorf("Visit returns the state %s, want %s", got, tt.state)
 			}
 			if diff := cmp.Diff(tt.want, visits.Findings(), cmpopts.IgnoreFields(Findings{}, "Reports")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+				t.Errorf("the findings differ (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestWindowContainsOnlyNewRequests(t *testing.T) {
 	}
 }
 
-func TestAddMergesRecorders(t *testing.T) {
+func TestRecorderAddIncludesOtherRecorder(t *testing.T) {
 	t.Parallel()
 	a, b := NewRecorder(), NewRecorder()
 	a.add(Acknowledged, time.Millisecond)
@@ -115,7 +115,7 @@ func TestAddMergesRecorders(t *testing.T) {
 	}
 }
 
-func TestLoadMakesOneLink(t *testing.T) {
+func TestLoadMakesAndRecordsSingleLink(t *testing.T) {
 	t.Parallel()
 	client := (&service{}).start(t)
 	load := NewLoad(client, NewJournal(), 0)

@@ -34,10 +34,10 @@ func TestScheduleSendsRequestsAtGivenRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		intended, actual := record(t.Context(), Schedule{Rate: 100, Duration: time.Second}, func(int) {})
 		if diff := cmp.Diff(every(10*time.Millisecond, 100), intended); diff != "" {
-			t.Errorf("intended (-want +got):\n%s", diff)
+			t.Errorf("the due times differ (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(intended, actual); diff != "" {
-			t.Errorf("sent (-intended +actual):\n%s", diff)
+			t.Errorf("requests were not sent at their due times (-due +sent):\n%s", diff)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestScheduleSendsMissedRequestsAfterStall(t *testing.T) {
 			want[n] = 10*time.Millisecond + stall
 		}
 		if diff := cmp.Diff(want, actual); diff != "" {
-			t.Errorf("sent (-want +got):\n%s", diff)
+			t.Errorf("the times at which requests were sent differ (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -76,7 +76,7 @@ func TestScheduleEndsWithItsContext(t *testing.T) {
 			}
 		})
 		if len(actual) != 10 {
-			t.Errorf("%d requests, want 10", len(actual))
+			t.Errorf("the schedule sent %d requests, want 10", len(actual))
 		}
 	})
 }

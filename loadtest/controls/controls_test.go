@@ -71,8 +71,8 @@ func TestControlsAreSortedByFileAndName(t *testing.T) {
 	}
 }
 
-// If the text that an edit replaces is missing or occurs twice, edited returns an error. A build
-// would otherwise have every protection.
+// If the text that an edit replaces is missing or occurs twice, edited returns an error. Without this
+// error, the program of a control could still have the protection.
 func TestControlEditMustMatchTextExactlyOnce(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "kgs", "refill"), 0o700); err != nil {
@@ -89,11 +89,11 @@ func TestControlEditMustMatchTextExactlyOnce(t *testing.T) {
 		}
 		_, err := edited(root, "size")
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("text %q: error %v, want %q", text, err, want)
+			t.Errorf("a file with the text %q: edited returns the error %v, want an error that contains %q", text, err, want)
 		}
 	}
 	if _, err := edited(root, "no such control"); err == nil {
-		t.Error("an unknown control is no error")
+		t.Error("edited returns no error for an unknown control")
 	}
 }
 

@@ -10,10 +10,10 @@ func TestForeignProcessorShareExcludesOwnProcess(t *testing.T) {
 	t.Parallel()
 	before := processors{all: 100, busy: 50, ours: 20}
 	if got := (processors{all: 200, busy: 110, ours: 50}).foreign(before); got != 0.3 {
-		t.Errorf("foreign share %v, want 0.3", got)
+		t.Errorf("the foreign share is %v, want 0.3", got)
 	}
 	if got := (processors{all: 100.00000000000001, busy: 100.1}).foreign(processors{}); got != 1 {
-		t.Errorf("foreign share %v of a busy machine, want 1", got)
+		t.Errorf("the foreign share of a busy machine is %v, want 1", got)
 	}
 	p, err := readProcessors()
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {

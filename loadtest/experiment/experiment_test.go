@@ -42,7 +42,7 @@ func sample(run func(*T, *record), controls ...Control) *Experiment {
 	})
 }
 
-// run runs e and returns its part of the report. build builds broken programs.
+// run runs e and returns the report of e. build builds broken programs and returns their directory.
 func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []string) string) report.Experiment {
 	t.Helper()
 	var result report.Experiment
@@ -73,19 +73,19 @@ func TestRecordDecidesOutcomeOfClaims(t *testing.T) {
 		want  []report.Outcome
 		error string
 	}{
-		{"all hold", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, []report.Outcome{report.Held, report.Held}, ""},
+		{"both claims hold", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, []report.Outcome{report.Held, report.Held}, ""},
 		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, `the run observed nothing for these claims: "kept", "p99"`},
 		{"one claim not observed", func(_ *T, r *record) { r.links = 5 }, []report.Outcome{report.Held, report.NotJudged}, `the run observed nothing for these claims: "p99"`},
 		{"links lost", func(_ *T, r *record) { *r = record{links: 5, lost: 1, p99: []float64{3}} }, []report.Outcome{report.Failed, report.Held}, ""},
-		{"ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database") }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
+		{"the run ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database") }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
 		{"an error ends the run", func(t *T, _ *record) { t.Must(errors.New("no disk")); panic("went on") }, []report.Outcome{report.NotJudged, report.NotJudged}, "no disk"},
-		{"refuted at once", func(t *T, _ *record) { t.Refute("kept", "link %d is lost", 3) }, []report.Outcome{report.Failed, report.NotJudged}, ""},
+		{"the run refutes a claim", func(t *T, _ *record) { t.Refute("kept", "link %d is lost", 3) }, []report.Outcome{report.Failed, report.NotJudged}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t.Context(), t, sample(tt.run), nil)
 			if !slices.Equal(outcomes(got.Claims), tt.want) || got.Error != tt.error {
-				t.Errorf("%+v, error %q; want %v, error %q", got.Claims, got.Error, tt.want, tt.error)
+				t.Errorf("the claims are %+v and the error is %q, want the outcomes %v and the error %q", got.Claims, got.Error, tt.want, tt.error)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 			}, Control{Without: []string{"commit"}, Refutes: "kept"})
 			got := run(t.Context(), t, e, build)
 			if len(got.Controls) != 1 || got.Controls[0].Caught != tt.want || got.Controls[0].Why == "" {
-				t.Errorf("controls %+v, want one control with Caught = %v", got.Controls, tt.want)
+				t.Errorf("the controls are %+v, want one control with Caught = %v", got.Controls, tt.want)
 			}
 			if len(built) != 1 || !slices.Equal(built[0], []string{"commit"}) {
 				t.Errorf("programs were built without the protections %+v, want one build without commit", built)
@@ -142,7 +142,7 @@ func TestExperimentThatRunsAloneRunsControlsInParallel(t *testing.T) {
 	e.Alone = true
 	got := run(t.Context(), t, e, func([]string) string { return "broken" })
 	if c := got.Controls; len(c) != 2 || c[0].Name != "without commit" || c[1].Name != "without store" || !c[0].Caught || !c[1].Caught {
-		t.Errorf("controls %+v, want two that are caught, in their order", got.Controls)
+		t.Errorf("the controls are %+v, want two caught controls in the order of their declaration", got.Controls)
 	}
 }
 
@@ -168,17 +168,17 @@ func TestExperimentRunsAgainIfOnlySpeedClaimsFail(t *testing.T) {
 		runs    int
 		want    []report.Outcome
 	}{
-		{"fast", []record{{links: 1, p99: []float64{3}}}, 1, []report.Outcome{report.Held, report.Held}},
-		{"slow once", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{3}}}, 2, []report.Outcome{report.Held, report.Held}},
-		{"slow twice", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{40}}}, 2, []report.Outcome{report.Held, report.Failed}},
-		{"wrong", []record{{links: 1, lost: 1, p99: []float64{30}}}, 1, []report.Outcome{report.Failed, report.Failed}},
+		{"no claim fails", []record{{links: 1, p99: []float64{3}}}, 1, []report.Outcome{report.Held, report.Held}},
+		{"the speed claim fails in the first run", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{3}}}, 2, []report.Outcome{report.Held, report.Held}},
+		{"the speed claim fails in both runs", []record{{links: 1, p99: []float64{30}}, {links: 1, p99: []float64{40}}}, 2, []report.Outcome{report.Held, report.Failed}},
+		{"both claims fail", []record{{links: 1, lost: 1, p99: []float64{30}}}, 1, []report.Outcome{report.Failed, report.Failed}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			runs := 0
 			got := run(t.Context(), t, sample(func(_ *T, r *record) { *r = tt.records[runs]; runs++ }), nil)
 			if runs != tt.runs || !slices.Equal(outcomes(got.Claims), tt.want) {
-				t.Errorf("%d runs, %+v; want %d and %v", runs, got.Claims, tt.runs, tt.want)
+				t.Errorf("the experiment ran %d times with the claims %+v, want %d times and the outcomes %v", runs, got.Claims, tt.runs, tt.want)
 			}
 		})
 	}
@@ -191,19 +191,19 @@ func TestVerdictHoldsAtItsBoundAndFailsBeyond(t *testing.T) {
 		v    Verdict
 		want report.Outcome
 	}{
-		{"within", Within(100, 101.9, 0.02), report.Held},
-		{"beyond", Within(100, 102.1, 0.02), report.Failed},
-		{"short of", Within(100, 97.9, 0.02), report.Failed},
-		{"at most", AtMost(10, 10, "why"), report.Held},
-		{"more", AtMost(10, 10.1, "why"), report.Failed},
-		{"at least", AtLeast(10, 10, "why"), report.Held},
-		{"less", AtLeast(10, 9.9, "why"), report.Failed},
-		{"none", None(0, "why"), report.Held},
-		{"one", None(1, "why"), report.Failed},
-		{"not judged", NotJudged("why"), report.NotJudged},
+		{"Within the tolerance", Within(100, 101.9, 0.02), report.Held},
+		{"Within, too large", Within(100, 102.1, 0.02), report.Failed},
+		{"Within, too small", Within(100, 97.9, 0.02), report.Failed},
+		{"AtMost at the bound", AtMost(10, 10, "why"), report.Held},
+		{"AtMost above the bound", AtMost(10, 10.1, "why"), report.Failed},
+		{"AtLeast at the bound", AtLeast(10, 10, "why"), report.Held},
+		{"AtLeast below the bound", AtLeast(10, 9.9, "why"), report.Failed},
+		{"None with 0", None(0, "why"), report.Held},
+		{"None with 1", None(1, "why"), report.Failed},
+		{"NotJudged", NotJudged("why"), report.NotJudged},
 	} {
 		if tt.v.Outcome != tt.want || tt.v.Why == "" {
-			t.Errorf("%s: %s because %q, want %s", tt.name, tt.v.Outcome, tt.v.Why, tt.want)
+			t.Errorf("%s: the outcome is %s because %q, want %s", tt.name, tt.v.Outcome, tt.v.Why, tt.want)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestSelectByNameGroupAndSuite(t *testing.T) {
 			indexes = append(indexes, slices.Index(all, e))
 		}
 		if !slices.Equal(indexes, tt.want) {
-			t.Errorf("suite %q, names %v: got %v, want %v", tt.suite, tt.names, indexes, tt.want)
+			t.Errorf("suite %q, names %v: Select returns the experiments %v, want %v", tt.suite, tt.names, indexes, tt.want)
 		}
 	}
 	if _, err := Select(all, "", []string{"fault", "nothing"}); err == nil || !strings.Contains(err.Error(), "nothing") {

@@ -35,14 +35,14 @@ func TestTryAuditChecksStatusAndOutput(t *testing.T) {
 		}
 		got, err := TryAudit(r)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.err)
+			t.Errorf("%s: TryAudit returns the error %v, want an error that contains %q", tt.name, err, tt.err)
 			continue
 		}
 		if err != nil {
 			continue
 		}
 		if problem := got.Problem(); (problem == "") != (tt.problem == "") || !strings.Contains(problem, tt.problem) {
-			t.Errorf("%s: problem %q, want %q in it", tt.name, problem, tt.problem)
+			t.Errorf("%s: Problem returns %q, want a text that contains %q", tt.name, problem, tt.problem)
 		}
 		if got.Closes && (got.Held() != 3 || got.Lost() != 3) {
 			t.Errorf("%s: %d keys held and %d lost, want 3 and 3", tt.name, got.Held(), got.Lost())

@@ -19,11 +19,11 @@ func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 		want []error
 		took time.Duration
 	}{
-		{"at once", func(int) (bool, error) { return true, nil }, nil, 0},
-		{"at the third look", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
+		{"done at once", func(int) (bool, error) { return true, nil }, nil, 0},
+		{"done at the third look", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
 		{"done with an error", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
-		{"never", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
-		{"never, without a reason", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
+		{"never done", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
+		{"never done, and look returns no error", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -36,11 +36,11 @@ func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 				})
 				for _, want := range tt.want {
 					if !errors.Is(err, want) {
-						t.Errorf("error %v does not wrap %v", err, want)
+						t.Errorf("Until returns the error %v, which does not wrap %v", err, want)
 					}
 				}
 				if took := time.Since(began); (err == nil) != (tt.want == nil) || took != tt.took {
-					t.Errorf("error %v after %v, want the end after %v", err, took, tt.took)
+					t.Errorf("Until returns the error %v after %v, want the end after %v", err, took, tt.took)
 				}
 			})
 		})
@@ -61,7 +61,7 @@ func TestUntilReturnsLastErrorBeforeTimeLimit(t *testing.T) {
 			return false, ctx.Err()
 		})
 		if !errors.Is(err, errMissing) {
-			t.Errorf("error %v does not wrap %v", err, errMissing)
+			t.Errorf("Until returns the error %v, which does not wrap %v", err, errMissing)
 		}
 	})
 }
@@ -79,7 +79,7 @@ func TestWaitFailsAtLimitAndHappensReturnsFalse(t *testing.T) {
 			t.Error("Wait returned although its condition never became true")
 		})
 		if len(failures) != 1 || !strings.Contains(failures[0], "the impossible") {
-			t.Errorf("failures %q, want one that names the condition", failures)
+			t.Errorf("the run has the failures %q, want one failure that names the condition", failures)
 		}
 	})
 }
@@ -102,13 +102,13 @@ func TestPauseWaitsAndFailsOnInterruption(t *testing.T) {
 		failures := r.do(func() {
 			Pause(r, 2*time.Second)
 			if took := time.Since(began); took != 2*time.Second {
-				t.Errorf("the pause took %v, want 2s", took)
+				t.Errorf("the pause took %v, want 2 s", took)
 			}
 			Pause(r, time.Minute)
 			t.Error("the pause of an interrupted run returned")
 		})
 		if took := time.Since(began); len(failures) != 1 || took != 3*time.Second {
-			t.Errorf("failures %q after %v, want one failure after 3s", failures, took)
+			t.Errorf("the run has the failures %q after %v, want one failure after 3 s", failures, took)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestServerKeepsLinksAfterFreezeRestartAndKill(t *testing.T) {
 		load.Start(200)
 		load.AwaitMore(70)
 		if f := load.Stop(); f.Failed() > 0 {
-			t.Errorf("figures %+v, want no failure", f)
+			t.Errorf("the figures of the load are %+v, want no failure", f)
 		}
 		createOne(t, load)
 		if taken := s.Counter("kgs_keys_taken_total", "source", "pool"); taken < 71 {
@@ -104,7 +104,7 @@ func TestRunSettingsOverrideProgramSettings(t *testing.T) {
 	s := Server(r, "KGS_POOL_CAPACITY=1000")
 	failures := r.do(s.Start)
 	if len(failures) == 0 || !strings.Contains(failures[0], "ended before it was ready") || !strings.Contains(failures[0], "KGS_POOL_CAPACITY") {
-		t.Errorf("failures %q, want one failure with the log", failures)
+		t.Errorf("the run has the failures %q, want one failure with the log", failures)
 	}
 }
 

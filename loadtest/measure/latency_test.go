@@ -37,7 +37,7 @@ func TestLatencyIsJudgedAgainstBaselines(t *testing.T) {
 	for _, tt := range tests {
 		tt.l.Rounds = LatencyRounds
 		if got := tt.l.Verdict(); got.Outcome != tt.want {
-			t.Errorf("%s: %s because %q, want %s", tt.name, got.Outcome, got.Why, tt.want)
+			t.Errorf("%s: the outcome is %s because %q, want %s", tt.name, got.Outcome, got.Why, tt.want)
 		}
 	}
 	if got := (*Latencies)(nil).Verdict(); got.Outcome != "" {
@@ -97,7 +97,7 @@ func TestLatencyNeedsSoundBaselines(t *testing.T) {
 		})
 		cancel()
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want %q in it", tt.name, err, tt.want)
+			t.Errorf("%s: Latency returns the error %v, want an error that contains %q", tt.name, err, tt.want)
 		}
 		if sound := tt.name == "sound"; sound != (l.Rounds == LatencyRounds) {
 			t.Errorf("%s: %d of %d rounds are complete", tt.name, l.Rounds, LatencyRounds)
@@ -112,7 +112,7 @@ func TestBaselinesSendRequestsAtGivenRate(t *testing.T) {
 		for range 2 {
 			o, err := b.Run(t.Context(), 100, 200*time.Millisecond)
 			if err != nil || o.Acknowledged != 20 || o.Failed != 0 || o.P99 <= 0 {
-				t.Errorf("%s: %+v, error %v; want 20 requests", b.Name, o, err)
+				t.Errorf("%s: Run returns %+v and the error %v, want 20 requests", b.Name, o, err)
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func TestBaselinesSendRequestsAtGivenRate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if o, err := insert.Run(ctx, 100, 200*time.Millisecond); err == nil && (o.Failed != 20 || o.Reason == "") {
-		t.Errorf("got %+v from a database that is not running, want 20 failures with a reason", o)
+		t.Errorf("a baseline on a database that is not running observed %+v, want 20 failures with a reason", o)
 	}
 }
 

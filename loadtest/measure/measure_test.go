@@ -75,7 +75,7 @@ func TestAlternateRotatesOrderOfSubjects(t *testing.T) {
 		}
 		figures, err := Alternate(t.Context(), 3, func(string) {}, subjects...)
 		if order := strings.Join(got, ""); err != nil || order != strings.ReplaceAll(tt.want, " ", "") {
-			t.Errorf("%q: %s, error %v; want %s", tt.subjects, order, err, tt.want)
+			t.Errorf("%q: the subjects were measured in the order %s, and the error is %v; want the order %s", tt.subjects, order, err, tt.want)
 		}
 		for i, s := range figures {
 			if len(s) != 3 || slices.Min(s) != float64(i) || slices.Max(s) != float64(i) {
@@ -98,7 +98,7 @@ func TestSeriesMedianAndSpread(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := tt.s.Median(); got != tt.median {
-			t.Errorf("%v: median %v, want %v", tt.s, got, tt.median)
+			t.Errorf("the median of %v is %v, want %v", tt.s, got, tt.median)
 		}
 	}
 	order := Series{9, 1, 5}

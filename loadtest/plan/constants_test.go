@@ -30,7 +30,7 @@ func TestPlanConstantsEqualProductConstants(t *testing.T) {
 		`KGS_RESTART_BELOW" default:"20%"`, `KGS_PAGE_BELOW" default:"10%"`,
 	} {
 		if !strings.Contains(settings, want) {
-			t.Errorf("the settings have changed: no %s", want)
+			t.Errorf("the settings of the product have changed: they do not contain %s", want)
 		}
 	}
 	if !strings.Contains(read(t, "kgs/source.go"), "cmp.Or(cfg.Hold, 2*time.Second)") {

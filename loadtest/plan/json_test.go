@@ -105,7 +105,7 @@ func TestPlanJSONHasExactlyExpectedMembers(t *testing.T) {
 	// Large whole numbers are written with all digits, not with an exponent.
 	for _, want := range []string{`"keys": 56800235584,`, `"key_database_bytes": 340801413504,`, `"key_database_bytes_base64": 412316860416,`, `"capacity_keys": 100000000,`, `"runway_seconds": 100000,`} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %s in\n%s", want, &b)
+			t.Errorf("the JSON does not contain %s:\n%s", want, &b)
 		}
 	}
 }

@@ -199,7 +199,7 @@ func TestTextShowsSizesAndExceededLimits(t *testing.T) {
 	for _, want := range []string{"341 GB", "412 GB", "101, more than this plan has", "30,000,000 keys, more than the limit of 1,000,000",
 		"288,000,000,000 keys, more than the limit of 10,000,000,000", "1 min 40 s"} {
 		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in\n%s", want, &b)
+			t.Errorf("the text does not contain %q:\n%s", want, &b)
 		}
 	}
 }

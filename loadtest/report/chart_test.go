@@ -65,7 +65,7 @@ func (p picture) says(t *testing.T, texts ...string) {
 	all := "|" + strings.Join(p.texts, "|") + "|"
 	for _, want := range texts {
 		if !strings.Contains(all, "|"+want+"|") {
-			t.Errorf("no %q among %q", want, p.texts)
+			t.Errorf("the chart does not contain %q among its texts %q", want, p.texts)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 		t.Logf("%s: %q", name, p.texts)
 		p.says(t, tt.says...)
 		if l := p.lines("--series-0"); len(l) != tt.lines {
-			t.Errorf("%s: %d lines, want %d", name, len(l), tt.lines)
+			t.Errorf("%s: the chart has %d lines, want %d", name, len(l), tt.lines)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestAxisOfComparisonChartStartsAtZero(t *testing.T) {
 	texts := drawn(t, c).texts
 	for _, want := range []string{"0", "this", "that"} {
 		if !slices.Contains(texts, want) {
-			t.Errorf("no %q among %q", want, texts)
+			t.Errorf("the chart does not contain %q among its texts %q", want, texts)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestDocumentPageHasChartsAndTables(t *testing.T) {
 		`<td class="figure">1,234</td>`, "<td>capacity</td>", "</html>",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("no %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	if n := strings.Count(page, "<thead>"); n != 1 {
@@ -55,7 +55,7 @@ Empty
 `
 	var b strings.Builder
 	if err := sampleDocument().WriteText(&b); err != nil || b.String() != want {
-		t.Errorf("error %v, got\n%s\nwant\n%s", err, &b, want)
+		t.Errorf("WriteText returns the error %v and writes\n%s\nwant\n%s", err, &b, want)
 	}
 }
 
@@ -64,6 +64,6 @@ func TestLongParagraphIsWrapped(t *testing.T) {
 	long, word := strings.Repeat("x", lineWidth+1), strings.Repeat("y", lineWidth/2)
 	got := wrapped("a " + word + " " + word + " b " + long + " c")
 	if want := "a " + word + "\n" + word + " b\n" + long + "\nc\n"; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+		t.Errorf("the wrapped paragraph is\n%s\nwant\n%s", got, want)
 	}
 }

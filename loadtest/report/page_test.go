@@ -39,7 +39,7 @@ func TestPageShowsEveryPartOfReport(t *testing.T) {
 		`href="#findings">See 6 findings.`,
 	} {
 		if !strings.Contains(html, want) {
-			t.Errorf("no %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	// The most important parts come first.
@@ -47,7 +47,7 @@ func TestPageShowsEveryPartOfReport(t *testing.T) {
 	for _, part := range []string{"<h1>", `class="pictures"`, `id="findings"`, `id="claims"`, `id="run"`} {
 		next := strings.Index(html, part)
 		if next < at {
-			t.Errorf("%s comes too early", part)
+			t.Errorf("the part %s of the page comes too early", part)
 		}
 		at = next
 	}
@@ -60,7 +60,7 @@ func TestPageOfPassingRunShowsNoFindings(t *testing.T) {
 	html := rendered(t, good)
 	for _, unwanted := range []string{`badge fail"`, "interrupted", "reduced size", `id="findings"`} {
 		if strings.Contains(html, unwanted) {
-			t.Errorf("%q in a report in which all claims hold", unwanted)
+			t.Errorf("the page contains %q, but all claims hold", unwanted)
 		}
 	}
 	if !strings.Contains(html, `class="verdict pass"`) {
@@ -73,7 +73,7 @@ func TestPageOfEmptyRunShowsError(t *testing.T) {
 	html := rendered(t, &Report{})
 	for _, want := range []string{`class="verdict error"`, "0 claims were judged"} {
 		if !strings.Contains(html, want) {
-			t.Errorf("no %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func sampleCreate(at time.Time) Experiment {
 	return Experiment{
 		Name: "create", Title: "A thousand creations a second, then up to the limit", Started: at, Seconds: 61.2,
 		Summary: "The run creates 1,000 links a second for half a minute, then raises the rate in steps until the latency rises steeply. It reads " +
-			"back every acknowledged link, which must lead to its target; no code may be assigned twice.",
+			"back every acknowledged link. Each link must lead to its target, and no code may be assigned twice.",
 		Claims: []Claim{
 			{
 				Name: "no-link-lost", Text: "No acknowledged link is lost.", Kind: Correctness, Outcome: Held, Predicted: ptr(0), Observed: ptr(0), Unit: "links",
@@ -84,9 +84,9 @@ func sampleDrain(at time.Time) Experiment {
 	state := [][2]float64{{0, 0}, {24, 1}, {27, 2}, {36, 1}, {38, 0}, {70, 0}}
 	marks := []Mark{{0.5, "worker stopped"}, {24, "restart signal"}, {27, "page"}, {29.9, "pool empty"}, {34, "worker back"}, {53, "full again"}}
 	return Experiment{
-		Name: "drain", Title: "The pool drains, the signals go out, the worker returns", Started: at.Add(time.Minute), Seconds: 70,
+		Name: "drain", Title: "The pool drains, alerts are sent, and the worker starts again", Started: at.Add(time.Minute), Seconds: 70,
 		Summary: "The worker is stopped while links are still being created. The first tenth of the drain predicts when the pool is empty. " +
-			"At 20 % the service must ask for a restart of the worker, at 10 % it must page. Then the worker starts again.",
+			"At 20 % the service must signal restart, and at 10 % it must signal page. Then the worker starts again.",
 		Settings: map[string]string{"KGS_RESTART_BELOW": "20%", "KGS_PAGE_BELOW": "10%"},
 		Claims: []Claim{
 			{
@@ -95,7 +95,7 @@ func sampleDrain(at time.Time) Experiment {
 				Why: "Predicted 30.12 s, observed 29.94 s, 0.6 % early. At full size, 100,000,000 keys at 1,000/s last 27.8 h.",
 			},
 			{
-				Name: "page", Text: "The page goes out within two seconds of the pool falling below 10 %.", Kind: Correctness, Outcome: Failed,
+				Name: "page", Text: "The service signals page within two seconds after the pool has fallen below 10 %.", Kind: Correctness, Outcome: Failed,
 				Predicted: ptr(2), Observed: ptr(4.4), Unit: "s",
 				Why: "The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.",
 			},
@@ -153,7 +153,7 @@ func sampleFallback(at time.Time) Experiment {
 	}
 	return Experiment{
 		Name: "fallback", Title: "What the random fallback costs as the space fills", Started: at.Add(3 * time.Minute), Seconds: 44,
-		Summary: "When the pool is empty a server draws random codes until one is free. With a share f of all codes assigned that needs 1/(1-f) attempts.",
+		Summary: "When the pool is empty, a server draws random codes until one of them is free. If a share f of all codes is in use, this takes 1/(1-f) attempts on average.",
 		Claims: []Claim{{
 			Name: "attempts-0.946", Text: "At f = 0.946 a creation needs 18.5 attempts, within 3 %.", Kind: Correctness, Outcome: Held,
 			Predicted: ptr(1 / (1 - 0.946)), Observed: ptr(18.61), Unit: "attempts", Why: "18.61 attempts over 20,000 creations; the formula says 18.52.",
@@ -184,6 +184,6 @@ func sampleFault(at time.Time) Experiment {
 		Name: "fault/10", Title: "PostgreSQL is frozen in the middle of a load", Started: at, Seconds: 31,
 		Summary:  "PostgreSQL stops answering for ten seconds.",
 		Claims:   []Claim{{Name: "lost", Text: "No acknowledged link is lost.", Kind: Correctness, Outcome: Held, Predicted: ptr(0), Observed: ptr(0), Unit: "links", Why: "9,431 links."}},
-		Controls: []Control{{Name: "without the unique constraint", Refutes: "lost", Caught: true, Why: "12 links lead to the target of another"}},
+		Controls: []Control{{Name: "without the unique constraint", Refutes: "lost", Caught: true, Why: "12 links lead to the target of another link"}},
 	}
 }

@@ -7,11 +7,11 @@ import (
 
 func TestTextHasExperimentsThenFindingsThenVerdict(t *testing.T) {
 	t.Parallel()
-	const want = `FAIL          drain: The pool drains, the signals go out, the worker returns: 2 of 3 claims hold, 1 failed; 1 of 2 controls caught (1 min 10 s)
+	const want = `FAIL          drain: The pool drains, alerts are sent, and the worker starts again: 2 of 3 claims hold, 1 failed; 1 of 2 controls caught (1 min 10 s)
 ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
 
 Findings, each with its reason:
-FAIL drain, page: The page goes out within two seconds of the pool falling below 10 %.
+FAIL drain, page: The service signals page within two seconds after the pool has fallen below 10 %.
     The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
 FAIL drain, without the restart signal: The control was not caught. Its run must refute the claims: "exhaustion".
     the claim held: 29.8 s observed
@@ -27,7 +27,7 @@ FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The ru
 		t.Fatal(err)
 	}
 	if b.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &b, want)
+		t.Errorf("the text is\n%s\nwant\n%s", &b, want)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestMarkdownHasVerdictClaimsTablesAndNotes(t *testing.T) {
 		"- **FAIL** drain, without the restart signal: ", "- **ERROR** outage: ", "\n\n- The load generator",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("the Markdown does not contain %q:\n%s", want, text)
 		}
 	}
 }
@@ -70,6 +70,6 @@ func TestTableIsWrittenAsMarkdown(t *testing.T) {
 	t.Parallel()
 	table := Table{Title: "Two of them", Columns: []string{"what", "how many"}, Rows: [][]string{{"a|b*c", "1"}, {"d", "100"}}}
 	if got, want := table.markdown(), "Two of them:\n\n| what | how many |\n|---|---|\n| a\\|b\\*c | 1 |\n| d | 100 |\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("the table is %q, want %q", got, want)
 	}
 }

@@ -39,7 +39,7 @@ func TestBarRowShowsAim(t *testing.T) {
 	b := bar{name: "redirects", text: "Fast.", unit: measure.PerSecond, versus: "bare Echo", least: 0.9}
 	f := figure{measure.Series{80e3, 90e3}, measure.Series{100e3, 100e3}}
 	if got, want := b.row(f), []string{"redirects", "85k/s", "100k/s bare Echo", "0.85 (0.80 to 0.90)", "≥ 0.90"}; !slices.Equal(got, want) {
-		t.Errorf("row = %q, want %q", got, want)
+		t.Errorf("the row of the bar is %q, want %q", got, want)
 	}
 	b.least = 0
 	if got := b.row(f); got[4] != "yardstick" {

@@ -15,10 +15,10 @@ func TestCostTableComparesSumsOfRounds(t *testing.T) {
 	got := costTable([]*deployment{plain, cluster}).Rows[1]
 	want := []string{"Citus", "105 (70 to 140)", "17.5 (7 to 28)", "87.5 (63 to 112)", "210 (140 to 280)", "1.40 (1.40 to 1.40)", "9 (9 to 9)"}
 	if !slices.Equal(got, want) {
-		t.Errorf("row = %q, want %q", got, want)
+		t.Errorf("the row of the table is %q, want %q", got, want)
 	}
 	if got, want := cluster.coordinatorShare(), []float64{5, 10}; !slices.Equal(got, want) {
-		t.Errorf("shares of the coordinator = %v, want %v", got, want)
+		t.Errorf("the shares of the coordinator are %v, want %v", got, want)
 	}
 }
 
@@ -36,7 +36,7 @@ func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
 	r.put("cost", []float64{151, 149, 152}, []float64{100, 100, 100})
 	cost := spreads[1].bars()[0]
 	if got := cost.judge(r.figures["cost"]).Outcome; got != report.Failed {
-		t.Errorf("a cost of 1.51 times that of plain PostgreSQL: %s, want %s", got, report.Failed)
+		t.Errorf("the outcome for a cost of 1.51 times that of plain PostgreSQL is %s, want %s", got, report.Failed)
 	}
 }
 
@@ -49,6 +49,6 @@ func TestCostOfRestartedProcessIsAnError(t *testing.T) {
 		t.Errorf("the cost of one of 10 creations is %+v, and the error is %v", used.per(10), err)
 	}
 	if used, err := (cost{server: 30, coordinator: 60, workers: 29, redis: 50}).since(before); err == nil {
-		t.Errorf("cost after a worker started again = %+v, want an error", used)
+		t.Errorf("since returns the cost %+v after a worker has started again, want an error", used)
 	}
 }

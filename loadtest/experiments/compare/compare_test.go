@@ -118,7 +118,7 @@ func TestUnmeasuredValuesAreNeitherJudgedNorShown(t *testing.T) {
 		}
 	}
 	if len(e.Charts) > 0 {
-		t.Errorf("%d charts without figures, want none", len(e.Charts))
+		t.Errorf("the report of an empty record has %d charts, want none", len(e.Charts))
 	}
 }
 
@@ -272,7 +272,7 @@ func TestGapsCountsMissingNumbers(t *testing.T) {
 		{"two odd numbers are missing", []int64{1, 7, 2, 4}, 2, 2},
 	} {
 		if got := gaps(tt.numbers, tt.step); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+			t.Errorf("%s: %d numbers are missing, want %d", tt.name, got, tt.want)
 		}
 	}
 }
@@ -308,10 +308,10 @@ func TestKindsOfCodesHaveExpectedLengthAndOrder(t *testing.T) {
 		}
 		slices.Sort(codes)
 		if n := len(slices.Compact(codes)); n != 1000 {
-			t.Errorf("%s: %d different codes, want 1000", class, n)
+			t.Errorf("%s: the kind makes %d different codes, want 1000", class, n)
 		}
 	}
 	if len(kinds()) != len(lengths) {
-		t.Errorf("%d kinds of code, want %d", len(kinds()), len(lengths))
+		t.Errorf("there are %d kinds of codes, want %d", len(kinds()), len(lengths))
 	}
 }

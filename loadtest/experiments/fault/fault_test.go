@@ -141,7 +141,7 @@ func TestClaimAboutLatencyWithoutWorkerNeedsFastBaseline(t *testing.T) {
 	} {
 		r := &Record{Strikes: 1, Worker: workerLatency{Before: tt.before, Without: tt.without, Small: tt.small}}
 		if got := latencyWithoutWorker().Judge(r).Outcome; got != tt.want {
-			t.Errorf("%v before and %v without, small %t: outcome %q, want %q", tt.before, tt.without, tt.small, got, tt.want)
+			t.Errorf("p99.9 %v before the fault and %v without the worker, small %t: the outcome is %q, want %q", tt.before, tt.without, tt.small, got, tt.want)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestLikelyBoundsMatchPoissonTables(t *testing.T) {
 	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and P(X > hi) <= 0.0005 < P(X >= hi).
 	for mean, want := range map[float64][2]int64{0.0005: {0, 0}, 1: {0, 6}, 10: {2, 22}} {
 		if lo, hi := likely(mean); lo != want[0] || hi != want[1] {
-			t.Errorf("mean %v: bounds %d and %d, want %v", mean, lo, hi, want)
+			t.Errorf("mean %v: likely returns the bounds %d and %d, want %v", mean, lo, hi, want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestAimListsNeighboursOfKnownCodesOnce(t *testing.T) {
 	v := &victim{codes: []int64{1, 3}}
 	v.aim(scanPlan{length: 3, known: 2, reach: 3})
 	if slices.Sort(v.guesses); !slices.Equal(v.guesses, []int64{0, 2, 4, 5, 6}) {
-		t.Errorf("guesses %v, want [0 2 4 5 6]", v.guesses)
+		t.Errorf("aim lists the guesses %v, want [0 2 4 5 6]", v.guesses)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestPredictorsGuessOrderedCodes(t *testing.T) {
 		}
 		got := guessAll(c, codes)
 		if got.few < tt.few || got.many < tt.many || got.by != tt.by || tt.by == "" && got.many > 0 {
-			t.Errorf("%s: %+v, want %v with few and %v with many guesses by %q", tt.name, got, tt.few, tt.many, tt.by)
+			t.Errorf("%s: the result is %+v, want %v hits with few and %v hits with many guesses by %q", tt.name, got, tt.few, tt.many, tt.by)
 		}
 	}
 }

@@ -174,7 +174,7 @@ func TestPredictedAttemptsGrowWithShareOfCodesInUse(t *testing.T) {
 	for filled, want := range map[int64]float64{50: 2, 2: 100.0 / 98, 1: (100.0/99 + 100.0/98) / 2, 0: (100.0/99 + 100.0/98) / 2} {
 		m := measured{filled: filled, made: 2}
 		if got := m.predicted(100); fmt.Sprintf("%.9f", got) != fmt.Sprintf("%.9f", want) {
-			t.Errorf("%+v: predicted %v, want %v", m, got, want)
+			t.Errorf("%+v: %v attempts are predicted, want %v", m, got, want)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestUnlikelyValuesMatchChiSquaredTables(t *testing.T) {
 	// These are 0.9999 quantiles of chi-squared, from tables.
 	for freedom, want := range map[int]float64{10: 35.56, 100: 161.3} {
 		if got := unlikely(freedom); got < 0.985*want || got > 1.015*want {
-			t.Errorf("%d degrees of freedom: %.2f, want about %.2f", freedom, got, want)
+			t.Errorf("%d degrees of freedom: unlikely returns %.2f, want about %.2f", freedom, got, want)
 		}
 	}
 }

@@ -248,12 +248,12 @@ func TestAwaitAsksForLevelAgainAfterError(t *testing.T) {
 			t.Errorf("await returns %d keys and the error %v, want 7 keys", got.keys, err)
 		}
 		if _, err := l.await(t.Context(), time.Second, "eight keys", func(l level) bool { return l.keys == 8 }); !errors.Is(err, errLate) {
-			t.Errorf("error %v, want errLate", err)
+			t.Errorf("await returns the error %v, want errLate", err)
 		}
 		failing = 1 << 30
 		_, err := l.await(t.Context(), time.Second, "anything", func(level) bool { return true })
 		if !errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errLate) {
-			t.Errorf("error %v, want the error of the look", err)
+			t.Errorf("await returns the error %v, want the error of the look", err)
 		}
 	})
 }
