@@ -125,7 +125,7 @@ type cost struct{ server, coordinator, workers, redis float64 } // times in micr
 // micros is the unit of a cost.
 const micros = "µs"
 
-// sum returns the cost that is judged. Redis is the same for all deployments and is not part of it.
+// sum returns the cost that is judged. The cost of Redis is the same for all deployments and is not part of the sum.
 func (c cost) sum() float64 { return c.server + c.coordinator + c.workers }
 
 // since returns the processor time that each part has used since the measurement before. It returns an error if the processor time of

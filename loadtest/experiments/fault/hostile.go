@@ -73,7 +73,7 @@ func distinct(n int) string {
 }
 
 // costOf returns the processor time of the server for one creation of a link to url. It sends n creations, or fewer if they take more
-// than five seconds of processor time. Each must be answered with the given status.
+// than five seconds of processor time. Each creation must be answered with the given status.
 func costOf(r *run, server *lab.Program, n, status int, url string) time.Duration {
 	body, err := json.Marshal(map[string]string{"url": url})
 	r.Must(err)
