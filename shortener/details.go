@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Details are the further members of a link. A link has Details if it has an owner, if it was changed, or
-// if an import gave it such members. Details are immutable: a change of a link replaces them. Their JSON
-// encoding is the column details in the database.
+// Details are additional members of a link. A link has Details if it has an owner, if it was changed, or
+// if an import gave it some of these members. Details are immutable: a change of a link replaces them.
+// Their JSON encoding is the column details in the database.
 type Details struct {
 	Owner        int64     `json:"owner,omitzero"`          // id of the token to which the link belongs; 0 for an anonymous link
 	Title        string    `json:"title,omitzero"`          // at most 200 characters
@@ -41,7 +41,7 @@ func (d *Details) Text() *string {
 		return nil
 	}
 	b, err := json.Marshal(d)
-	if err != nil { // the members are strings, numbers and the present time
+	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode the details of a link: " + err.Error())
 	}
 	return new(string(b))

@@ -143,8 +143,8 @@ func given(s string) *string {
 	return &s
 }
 
-// MaxAge is the maximum time until the expiry, and also the time until the expiry if the
-// request has none.
+// MaxAge is the maximum time until the expiry. If the request has no expiry, the link expires after
+// MaxAge.
 func TestMaxAgeIsMaximumAndDefaultTimeUntilExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)

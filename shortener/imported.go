@@ -17,7 +17,8 @@ type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported is true if this program exported the links. Then a code may equal a reserved name, because keys may.
+	// Exported is true if this program exported the links. Then a code may equal a reserved name, because a key may
+	// equal one.
 	Exported bool
 }
 
@@ -105,9 +106,9 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	return &checked, nil
 }
 
-// maxSkew is the maximum time by which the other times of a link may precede its creation, and by which its times may lie
-// in the future. The clocks of two servers that changed the link may differ, and another service may have written local
-// times.
+// The other times of a link may precede its creation by at most maxSkew. All times of a link, except its expiry, may
+// lie at most maxSkew in the future. The clocks of two servers that changed the link may differ, and another service
+// may have written local times.
 const maxSkew = 24 * time.Hour
 
 // checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times

@@ -12,8 +12,8 @@ import (
 // highest rank to the lowest. The links without a rank follow, from the last code to the first.
 type Before struct {
 	At   time.Time
-	Rank int64  // of the links with a rank that were created at At, those with a lower rank follow
-	Code string // of the links without a rank that were created at At, those with a lower code follow
+	Rank int64  // of the links that were created at At and have a rank, those with a rank below Rank follow
+	Code string // of the links that were created at At and have no rank, those with a code below Code follow
 }
 
 // MergeNewest implements [Store.Newest] for a store that can sort the links of each table by their creation time.

@@ -45,7 +45,7 @@ func (r *Request) Once(key string) *Once {
 		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,
 		Title: r.Title, Tags: r.Tags, Editable: r.Editable, Redirect: r.Redirect, Forward: r.Forward,
 	})
-	if err != nil { // the members are strings, numbers and booleans
+	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode a request: " + err.Error())
 	}
 	return &Once{Owner: r.Owner, Key: key, Payload: sha256.Sum256(b)}

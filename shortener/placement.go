@@ -5,8 +5,8 @@ package shortener
 //
 // All methods may be called concurrently and do not block.
 type Placement interface {
-	// PartOf returns the part to which code belongs, also if no link has the code, and whether this part answers at present. A
-	// part is identified by a number that is not negative. A code may move to another part.
+	// PartOf returns the part to which code belongs, even if no link has the code. It also reports whether this part
+	// answers at present. A part is identified by a number that is not negative. A code may move to another part.
 	PartOf(code string) (part int, answers bool)
 	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. If the code of the
 	// creation belongs to another part, the creation needs both parts.

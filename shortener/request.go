@@ -233,7 +233,8 @@ func ParseTime(s string) (time.Time, bool) {
 // parseDuration parses a decimal number of seconds or a Go duration. A number beyond the
 // range of Duration becomes its maximum or minimum; boundExpiry rejects both.
 func parseDuration(s string) (time.Duration, bool) {
-	// ParseFloat also accepts "inf", "nan" and hexadecimal numbers.
+	// Text with other characters is never a number of seconds, although ParseFloat accepts "inf", "nan" and
+	// hexadecimal numbers.
 	if strings.Trim(s, "+-.0123456789eE") != "" {
 		d, err := time.ParseDuration(s)
 		return d, err == nil

@@ -7,8 +7,8 @@
 //   - A key is a code that is ready to be assigned. [Keys] supplies keys.
 //   - An alias is a code that the user chose.
 //   - A tombstone is a link that was deleted or has expired. Its row stays in the store.
-//   - The block list is the set of hosts that links must not lead to. It covers a host if it has
-//     the host or a parent domain of the host.
+//   - The block list is the set of hosts that links must not lead to. It covers a host if it
+//     contains the host or a parent domain of the host.
 //   - The origin is the scheme, host and port under which clients reach this service.
 //   - The owner of a link is the token to which the link belongs. A link without an owner is anonymous.
 //   - A link is fixed or editable. The URL of a fixed link never changes. Only a link with an owner can
@@ -55,7 +55,7 @@ type Link struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	DeletedAt time.Time
-	Details   *Details // nil if all further members have their default values
+	Details   *Details // nil if all members of Details have their default values
 	Once      *Once    // set only in a link that is passed to Insert; nil for a creation without an idempotency key
 }
 

@@ -14,20 +14,20 @@ import (
 // primary key is the code. A code belongs to exactly one of the tables, so the two primary keys
 // together decide whether a code is free.
 //
-// All methods may be called concurrently. They block until the engine answers or ctx ends. An engine may complete a running
-// statement before the method returns. ErrRefused, ErrNotFound, ErrChanged and ErrPosition concern the arguments of the call.
-// ErrOtherOrder concerns the order of all links. Every other error concerns the engine, which may be unreachable, full or
-// interrupted.
+// All methods may be called concurrently. They block until the engine answers or ctx ends. After ctx ends, a method may
+// still wait until the engine has completed a running statement. ErrRefused, ErrNotFound, ErrChanged and ErrPosition
+// concern the arguments of the call. ErrOtherOrder concerns the order of all links. Every other error concerns the
+// engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is durable. The i-th outcome belongs to
 	// the i-th link. An import inserts links that were changed or deleted before, so a link may have a Version above 1 or be
 	// a tombstone.
 	//
-	// The store may already have a row with the code of a link, from a live link, a tombstone or an earlier link of the same
-	// call. Insert does not change this row. The outcome is Present if the row equals the link, and Conflict if it differs. A
-	// row that was changed or deleted after its insert differs. So a caller that does not know the outcome of a call may
-	// repeat the call with the same links. If a call contains two identical links, the outcome of the second link is
-	// Conflict.
+	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an
+	// earlier link of the same call. Insert does not change this row. The outcome is Present if the row equals the
+	// link, and Conflict if it differs. A row that was changed or deleted after its insert differs from the link. So a
+	// caller that does not know the outcome of a call may repeat the call with the same links. If a call contains two
+	// identical links, the outcome of the second link is Conflict.
 	//
 	// If the creation of a link has an idempotency key (Link.Once), the transaction also inserts the key. If the owner used
 	// the key for another creation in the last OnceMemory, Insert does not write the link, and the outcome is Repeated. If an
@@ -35,8 +35,8 @@ type Store interface {
 	// idempotency key remains unused. If another transaction with the same key takes too long, Insert does not write the
 	// link, and the outcome is Busy.
 	//
-	// If the database has a record of another order than that of the store, Insert writes nothing and fails with
-	// ErrOtherOrder.
+	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
+	// with ErrOtherOrder.
 	//
 	// An error wraps ErrNotWritten if nothing was written. It also wraps ErrStoreFull if
 	// the reason was a lack of disk space. After any other error the rows may or may not
@@ -54,8 +54,8 @@ type Store interface {
 	First(ctx context.Context, owner int64, key string) (First, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
-	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details to
-	// those of changed. If there is no such row, if the row has another Version than old, or if the row is deleted, Change
+	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
+	// to those of changed. If there is no such row, or if the row is deleted or has another Version than old, Change
 	// changes nothing and fails with ErrChanged. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest one first. It also returns the position from which the next call
@@ -68,10 +68,11 @@ type Store interface {
 	// the order of their ranks, and then the rows of the second table. It does not block writers. Rows that are inserted
 	// during the pass may be missing. The sequence ends after the first error.
 	All(ctx context.Context) iter.Seq2[Row, error]
-	// Oldest yields every link with all its members, for an export. It yields the links in the order of their creation, and
-	// links that were created at the same time in the order of their codes. So two stores with the same links yield the same
-	// sequence. The sequence is a snapshot: it shows all links at one moment. Oldest does not block writers, but the engine
-	// keeps the rows that writers replace until the sequence ends. The sequence ends after the first error.
+	// Oldest yields every link with all its members, for an export. It yields the links in the order of their creation,
+	// and links that were created at the same time in the order of their codes. So two stores with the same links yield
+	// the same sequence. The sequence is a snapshot: it shows all links at one moment. Oldest does not block writers.
+	// But until the sequence ends, the engine keeps the old versions of rows that writers replace. The sequence ends
+	// after the first error.
 	Oldest(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error

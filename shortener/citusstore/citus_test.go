@@ -111,7 +111,7 @@ func (s *Store) patient() {
 	}
 }
 
-func TestCitusFollowsContract(t *testing.T) {
+func TestCitusStoreFollowsContract(t *testing.T) {
 	t.Parallel()
 	all := newSchemas(t, testenv.StartCitus(t, 2, "fsync=off", "max_connections=500"), 2)
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store {
@@ -150,7 +150,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// hostPort returns the address of a server as the metadata of Citus has it.
+// hostPort returns the address of a server as it appears in the metadata of Citus.
 func hostPort(t *testing.T, server *testenv.Server) (string, uint16) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(server.Addr)
@@ -177,7 +177,7 @@ func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 }
 
 // The store computes the same hash values and the same parts as Citus.
-func TestCitusAgreesOnPartsOfTheStore(t *testing.T) {
+func TestCitusAndStoreAgreeOnPartOfEachCode(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
 	s := spread(t, pool, storetest.Plain())
@@ -216,7 +216,7 @@ func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, value T, wa
 }
 
 // An Insert of links of one node needs no other node, whether the codes are new or in use.
-func TestCitusInsertOnOneNodeIsLocal(t *testing.T) {
+func TestCitusInsertOnOneNodeNeedsNoOtherNode(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())
@@ -365,7 +365,7 @@ func TestCitusLinksAreAvailableWithoutCoordinator(t *testing.T) {
 }
 
 // After shards have moved to a new worker, the store finds their links, and uses the new worker directly.
-func TestCitusRebalancedShardsAreFound(t *testing.T) {
+func TestCitusStoreFindsLinksOfMovedShards(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 1, "fsync=off")
 	s := spread(t, distributed(t, cluster), storetest.Plain())

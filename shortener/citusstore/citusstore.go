@@ -32,7 +32,7 @@ import (
 
 // Store implements [shortener.Store] and [shortener.Placement].
 type Store struct {
-	*pgstore.Store // at the coordinator
+	*pgstore.Store // uses the connections to the coordinator
 	coordinator    *pgxpool.Pool
 	order          shortener.Order
 	open           Opener
@@ -42,7 +42,7 @@ type Store struct {
 	nodes          map[address]*node // every node that ever had links; only New and Watch use it
 
 	mu     sync.Mutex
-	pools  []*pgxpool.Pool // of the nodes
+	pools  []*pgxpool.Pool // connections to the nodes
 	closed bool
 }
 
@@ -54,9 +54,9 @@ var (
 	_ shortener.Placement = (*Store)(nil)
 )
 
-// New returns a store that uses the distributed tables in the search path of coordinator. It reads from the coordinator on which
-// nodes the links live. Watch must run, because it detects that a node that was down answers again. The caller calls Close, and
-// then closes coordinator.
+// New returns a store that uses the distributed tables in the search path of coordinator. It asks the coordinator on
+// which nodes the links live. The caller must run Watch, which detects when a node that was down answers again. The
+// caller calls Close, and then closes coordinator.
 func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Store, error) {
 	s := &Store{
 		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
@@ -93,8 +93,8 @@ func (p *placement) each(ctx context.Context, do func(*node, context.Context) er
 	_ = calls.Wait()
 }
 
-// refresh reads on which nodes the links live. It probes each new node before the store uses the node, because the first statements
-// on a new connection are slow.
+// refresh asks the coordinator on which nodes the links live. It probes each new node before the store uses the node,
+// because the first statements on a new connection are slow.
 func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
 	reading, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -127,7 +127,7 @@ func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
 	}
-	store := s.Store // a node without metadata cannot plan statements, so the coordinator does
+	store := s.Store // a node without metadata cannot plan statements, so the coordinator plans them
 	if a.own {
 		pool, err := s.openPool(ctx, a)
 		if err != nil {
@@ -164,8 +164,8 @@ const (
 	startTimeout = time.Minute
 )
 
-// Watch probes the nodes that are down until they answer, and reads at intervals on which nodes the links live, until ctx ends. It
-// passes the result of each reading to note.
+// Watch runs until ctx ends. It probes the nodes that are down until they answer. At intervals, it asks the coordinator
+// on which nodes the links live, and passes the result, an error or nil, to note.
 func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error {
@@ -199,8 +199,8 @@ func (s *Store) PartOfRequest(key string) (part int, answers bool) {
 	return n.part, n.answers()
 }
 
-// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is distributed in the same way as
-// unranked_links: keys and codes with the same hash value are on the same node.
+// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is distributed in the same way
+// as unranked_links. So a key and a code with the same hash value are on the same node.
 func (s *Store) nodeOfRequest(key string) *node {
 	p := s.placement.Load()
 	return p.nodes[p.unranked.partOf(hashText(key))]

@@ -7,7 +7,7 @@ import (
 
 // This file contains the hash functions of PostgreSQL for the types bigint and text. Their values decide in which shard
 // of a distributed table a row is. PostgreSQL never changes them, because hash indexes and partitions depend on them,
-// and their values do not depend on the byte order of the machine. They are hashint8 and hash_any in
+// and their values do not depend on the byte order of the machine. The functions are hashint8 and hash_any in
 // src/common/hashfn.c, after Bob Jenkins' lookup3 (http://burtleburtle.net/bob/c/lookup3.c).
 
 // hashSeed is the initial state for a key of n bytes.

@@ -20,8 +20,8 @@ const (
 	probeTimeout = 3 * time.Second
 	// probes is the number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
-	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a timeout, the
-	// node may only be slow. Then nodeTimeouts is the number.
+	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a
+	// timeout, the node may only be slow. In this case, the number is nodeTimeouts.
 	nodeFailures = 2
 	nodeTimeouts = 4
 	// nodePause is the time after which the circuit breaker of a node that is down lets a probe through.
@@ -44,7 +44,7 @@ type node struct {
 
 func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Logger) *node {
 	log = log.With(slog.String("node", a.String()))
-	var last error // the lock that the library holds during IsSuccessful and ReadyToTrip guards it
+	var last error // guarded by the lock that gobreaker holds while it calls IsSuccessful and ReadyToTrip
 	return &node{address: a, limit: limit, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout: nodePause,
 		ReadyToTrip: func(c gobreaker.Counts) bool {

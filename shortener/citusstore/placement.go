@@ -68,8 +68,8 @@ const (
 // errNoShards reports that the metadata of Citus does not show where the links are.
 var errNoShards = errors.New("the metadata of Citus has no shards for the tables of links, or a shard without a node")
 
-// readPlacement reads on which nodes the links live. It returns known if this has not changed. The parameter nodeAt returns
-// the node at an address.
+// readPlacement reads on which nodes the links live. It returns known if nothing has changed since known was read. The
+// parameter nodeAt returns the node at an address.
 func readPlacement(ctx context.Context, db *pgxpool.Pool, known *placement, nodeAt func(address) (*node, error)) (*placement, error) {
 	p := &placement{nodes: make(map[int]*node)}
 	var batch pgx.Batch

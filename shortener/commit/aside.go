@@ -94,7 +94,7 @@ func (a *aside) close() {
 func settle(k shortener.Key, err error) {
 	switch {
 	case k.Batch == nil:
-	case err == nil: // also after a conflict: another link has the code
+	case err == nil: // err is nil even if another link has the code
 		k.Batch.Used()
 	case errors.Is(err, shortener.ErrNotWritten):
 		k.Batch.Returned(k.Code)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// defaultQueueSize is the maximum number of creations that wait. Any store commits this
-	// number of links in a few tenths of a second.
+	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store
+	// commits this number of links in a few tenths of a second.
 	defaultQueueSize = 4096
 	// maxInserters is the maximum number of Inserts that run at the same time. A store with
 	// fewer writers has fewer inserters. With two inserters, one gathers and sends rows while
@@ -27,16 +27,16 @@ const (
 // ErrTooSlow reports that a commit did not end in time.
 var ErrTooSlow = fmt.Errorf("the commit took longer than %v", commitTimeout)
 
-// committer is a group commit: links that arrive during an Insert share the next Insert
-// (DeWitt et al., "Implementation Techniques for Main Memory Database Systems", SIGMOD
-// 1984). An idle inserter inserts a link at once and does not wait for other links.
+// committer is a group commit. Links that arrive during an Insert share the next Insert (DeWitt et
+// al., "Implementation Techniques for Main Memory Database Systems", SIGMOD 1984). An idle inserter
+// inserts a link at once and does not wait for other links.
 //
 // This file contains the code that callers run. The inserters are in inserter.go.
 type committer struct {
 	store   shortener.Store
 	metrics *Metrics
 	queue   chan *pending
-	free    sync.Pool     // of *pending
+	free    sync.Pool     // contains values of type *pending for reuse
 	taking  chan struct{} // holds an element while an inserter takes links from the queue
 
 	mu     sync.RWMutex // write-locked while queue is closed, read-locked while a link is sent to it
@@ -55,8 +55,8 @@ type pending struct {
 	cause  atomic.Pointer[error] // why the first Insert failed, for a caller that stops waiting while the Insert is repeated
 }
 
-// The states of a pending link. The inserter and the caller compete for the transition from
-// queued. The inserter may write the link only if its own transition, to taken, succeeds.
+// The states of a pending link. The inserter and the caller compete for the transition from the
+// state queued. The inserter may write the link only if its own transition, to taken, succeeds.
 const (
 	queued uint32 = iota
 	taken         // an inserter has taken the link and may write it
@@ -104,11 +104,10 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // store has answered, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends the
 // wait, the group commit continues for the other links.
 //
-// If the program crashes before the transaction of the store commits, the store has no row.
-// If the program crashes after this commit and before the answer, the store has a row. In
-// both cases the creation was not acknowledged, and all keys of the batch are abandoned: they
-// are never handed out again. The rows of the store show an audit which keys of the batch are
-// used.
+// If the program crashes before the transaction of the store commits, the store has no row. If the
+// program crashes after this commit and before the answer, the store has a row. In both cases the
+// creation was not acknowledged, and all keys of the batch are abandoned: they are never handed out
+// again. An audit reads from the rows of the store which keys of the batch are used.
 func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -121,8 +120,8 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Only in this case may another call reuse p. In the other cases an inserter may
-		// still use it.
+		// Another call may reuse p only in this case. In the other cases, an inserter may
+		// still use p.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err

@@ -123,8 +123,8 @@ func TestCommitFailsOnlyRefusedLinkOfGroup(t *testing.T) {
 	})
 }
 
-// TestCommitRefusesOnlyBusyKeys commits a group in which the idempotency key of one link is busy.
-func TestCommitRefusesOnlyBusyKeys(t *testing.T) {
+// TestCommitFailsOnlyLinkWithBusyIdempotencyKey commits a group in which the idempotency key of one link is busy.
+func TestCommitFailsOnlyLinkWithBusyIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -181,8 +181,7 @@ func TestCommitMetricsCountNoRowsOfFailedInsert(t *testing.T) {
 	})
 }
 
-// wantOneFailed checks that the commit with the index failed fails with want, and that the other
-// links are inserted.
+// wantOneFailed checks that the commit at the index failed fails with want, and that the other links are inserted.
 func wantOneFailed(t *testing.T, answers []<-chan answer, failed int, want error) {
 	t.Helper()
 	for i, a := range answers {

@@ -130,7 +130,7 @@ func TestConcurrentCommitsShareInserts(t *testing.T) {
 
 // A store with one writer gets only one Insert at a time. The links that arrive during this
 // Insert share the next one.
-func TestCommitRunsOneInsertForOneWriter(t *testing.T) {
+func TestCommitterRunsOneInsertAtATimeForOneWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -167,10 +167,10 @@ func TestCommitFailsWhenQueueIsFull(t *testing.T) {
 	})
 }
 
-// TestCommitEndsWithContext ends the contexts of two callers: the link of one is in the queue,
+// TestCommitEndsWhenContextEnds ends the contexts of two callers: the link of one is in the queue,
 // and the link of the other is in an Insert. The link in the queue must be withdrawn. The Insert
 // must continue for the other links.
-func TestCommitEndsWithContext(t *testing.T) {
+func TestCommitEndsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

@@ -19,8 +19,8 @@ const (
 	maxYields = 3
 	// insertTimeout is the time limit of one Insert.
 	insertTimeout = 2 * time.Second
-	// firstPause is the pause before the first repetition of an Insert of unknown outcome. The pause doubles with each
-	// repetition.
+	// firstPause is the pause before the first repetition of an Insert whose outcome is unknown. The pause doubles with
+	// each repetition.
 	firstPause = 5 * time.Millisecond
 )
 
@@ -34,8 +34,9 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// next waits for a link and takes it and the links that are in the queue behind it, up to maxRows. Only one inserter at
-// a time takes links. If two inserters took links at the same time, they would divide links that could share one Insert.
+// next waits for a link. It takes this link and the links that are in the queue behind it, together at most maxRows.
+// Only one inserter at a time takes links. If two inserters took links at the same time, they would divide links that
+// could share one Insert.
 func (c *committer) next(group []*pending) (_ []*pending, open bool) {
 	c.taking <- struct{}{}
 	defer func() { <-c.taking }()

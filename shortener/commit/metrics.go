@@ -23,8 +23,8 @@ type Metrics struct {
 	sources sync.Map
 }
 
-// sourceMetrics counts the keys of one key source. It counts a key that is set aside and
-// used later only once.
+// sourceMetrics counts the keys of one key source. A key that is set aside and used later counts
+// only once.
 type sourceMetrics struct {
 	taken     prometheus.Counter
 	conflicts prometheus.Counter

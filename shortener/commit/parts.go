@@ -43,7 +43,7 @@ type Parts struct {
 	aside    aside
 	timeouts timeouts
 
-	committers atomic.Pointer[map[int]*committer] // by part; start replaces the map and never changes it
+	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the map, and no map changes
 	mu         sync.Mutex                         // held while committers is replaced
 	closed     bool
 }
@@ -51,7 +51,8 @@ type Parts struct {
 const (
 	// noPart stands for the number of a part if there is none.
 	noPart = -1
-	// several is the key in committers of the group commit for links whose code and idempotency key belong to different parts.
+	// several stands for the number of a part if the code and the idempotency key of a link belong to different parts.
+	// All such links have one group commit.
 	several = -2
 )
 
@@ -65,8 +66,9 @@ var (
 	errPartDown  = fmt.Errorf("%w: the part of the store to which the alias or the idempotency key belongs does not answer", shortener.ErrNotWritten)
 )
 
-// ConcernsOneCreation reports whether later creations may succeed in spite of this error. Such errors are: the queue was full, the
-// part of an alias or of an idempotency key does not answer, or the key source hash has no further code for a URL.
+// ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are three such errors.
+// The queue was full, the part of an alias or of an idempotency key does not answer, or the key source hash has no
+// further code for a URL.
 func ConcernsOneCreation(err error) bool {
 	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errNoFurtherKey)
 }
@@ -92,8 +94,8 @@ func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	return p.commit(p.timeouts.context(), part, link)
 }
 
-// commit passes a link of a part to the group commit of the part. If the idempotency key belongs to another part, it uses the group
-// commit for several parts.
+// commit passes a link of a part to the group commit of the part. If the idempotency key of the link belongs to another
+// part, commit uses the group commit for several parts.
 func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (shortener.Outcome, error) {
 	if link.Once != nil {
 		if of, _ := p.Placement.PartOfRequest(link.Once.Key); of != part {
@@ -109,7 +111,8 @@ func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (sho
 	return c.commit(ctx, *link)
 }
 
-// start returns the group commit of a part, and starts it if necessary. After Close, start returns nil instead of starting one.
+// start returns the group commit of a part, and starts it if necessary. After Close, start starts no group commit, and
+// returns nil if the part has none.
 func (p *Parts) start(part int) *committer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

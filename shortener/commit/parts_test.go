@@ -178,8 +178,8 @@ func TestKeysOfAStorePartThatDoesNotAnswerAreSetAside(t *testing.T) {
 	keys.want(t, 99, 70, 29, 0)
 }
 
-// If a part is down and the store does not know it yet, a creation whose link was not written uses a key of another part. The
-// metrics count each key once.
+// A part may be down before the store detects it. Then a creation whose link was not written uses a key of another
+// part. The metrics count each key once.
 func TestCreationMovesToAnotherPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
@@ -221,15 +221,15 @@ func TestCreationFailsInsteadOfMovingAfterMoveTimeout(t *testing.T) {
 	})
 }
 
-// No other part gets the link if the commit would fail in each part, if the idempotency key belongs to the part, or if the link may
-// be stored.
+// No other part gets the link if the commit would fail in each part, if the idempotency key belongs to the first part,
+// or if the first part may have stored the link.
 func TestCreationStaysInItsStorePartIfAMoveCannotHelp(t *testing.T) {
 	t.Parallel()
 	once := &shortener.Once{Owner: 1, Key: "key1"} // belongs to the same part as the first key
 	unknown := errors.New("connection reset")
 	for name, test := range map[string]struct {
 		once     *shortener.Once
-		replies  []any // the first ones: outcomes or errors; the last one is repeated
+		replies  []any // replies of Insert: outcomes or errors; the last reply is repeated
 		returned int
 	}{
 		"repeated":                  {once, []any{shortener.Repeated}, 1},
@@ -313,7 +313,7 @@ func TestIdempotencyKeyAndCodeAreInOneStorePart(t *testing.T) {
 			t.Errorf("the code %s and the key %s belong to different parts: %v", code, once.Key, err)
 		}
 	}
-	keys.want(t, 20, 20, 0, 0) // two creations share each pair of keys
+	keys.want(t, 20, 20, 0, 0) // two creations use each two consecutive keys
 	keys.step = 2
 	if code, err := create(t, p, 20, &shortener.Once{Owner: 1, Key: "key21"}); err != nil || half(code) != 0 {
 		t.Errorf("without a key of the part of the idempotency key: code %s, error %v", code, err)
@@ -333,9 +333,9 @@ func TestCreationSetsAsideLimitedNumberOfKeys(t *testing.T) {
 	keys.want(t, maxSetAside, 0, 0, 0)
 }
 
-// For each key without a batch, the attempt is one higher, whether the previous key was in conflict or belonged to a part that does
-// not answer.
-func TestHashAttemptIncreasesWithEachUnusableKey(t *testing.T) {
+// If the keys have no batches, the key source gets a higher attempt number after each unusable key. A key is unusable
+// if it is in conflict, or if its part does not answer.
+func TestAttemptNumberIncreasesAfterEachUnusableHashKey(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	keys.batchless = true
@@ -352,7 +352,7 @@ func TestHashAttemptIncreasesWithEachUnusableKey(t *testing.T) {
 }
 
 // After Close began, no part accepts links, even while Close still waits for commits.
-func TestCloseClosesAllStorePartsAtOnce(t *testing.T) {
+func TestCloseStopsCommitsOfAllStorePartsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, _ := startHalves(t)

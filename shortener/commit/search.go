@@ -15,8 +15,9 @@ const (
 	maxAttempts = 10_000
 	// maxSetAside is the number of keys set aside after which a creation fails.
 	maxSetAside = 1000
-	// maxUnfit is the maximum number of these keys whose part answers but does not fit (see the method fits). After them, the
-	// creation accepts a key of any part that answers. With two parts of equal size, this happens to one creation in 65,536.
+	// maxUnfit is the maximum number of keys that a creation sets aside because their part does not fit (see the
+	// method fits), although the part answers. After maxUnfit such keys, the creation accepts a key of any part that
+	// answers. With two parts of equal size, this happens to one creation in 65,536.
 	maxUnfit = 16
 	// maxMoves is the maximum number of times that a creation moves to another part because its link was not written.
 	maxMoves = 3
@@ -109,8 +110,9 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	return outcome == shortener.Inserted, nil
 }
 
-// mayMove reports whether the link may get a key of another part after its commit failed with err. The link must stay if it may be
-// stored already, if it would fail in each part, or if it has an idempotency key, which belongs to one part.
+// mayMove reports whether the link may get a key of another part after its commit failed with err. The link must stay
+// in its part if it may be stored already, or if its commit would fail in each part. It must also stay if it has an
+// idempotency key, which belongs to one part.
 func (s *search) mayMove(part int, err error) bool {
 	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || time.Since(s.began) >= moveTimeout {
 		return false
@@ -172,12 +174,12 @@ func (s *search) put(part int, key shortener.Key) {
 	s.setAside++
 	s.parts.aside.put(part, key)
 	if key.Batch == nil {
-		s.attempt++ // the next attempt of a hash has another code
+		s.attempt++ // the key source hash computes another code for the next attempt
 	}
 }
 
-// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key fits. If
-// not, every part fits except the one in which the link was not written.
+// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key
+// fits. Otherwise every part fits except the one in which the link was not written.
 func (s *search) fits(part int) bool {
 	if s.wanted != noPart {
 		return part == s.wanted

@@ -14,8 +14,8 @@ const (
 )
 
 // timeouts gives each creation a context that ends after createTimeout, or earlier by up to the duration sharing.
-// Creations that begin at about the same time share a context, because it takes about as long to make a context with a
-// timeout as to validate a URL. The zero value is ready for use.
+// Creations that begin at about the same time share a context. To make a context for each creation would be expensive:
+// it takes about as long as the validation of a URL. The zero value is ready for use.
 type timeouts struct{ latest atomic.Pointer[sharedTimeout] }
 
 type sharedTimeout struct {

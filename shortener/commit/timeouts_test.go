@@ -44,6 +44,6 @@ func TestClosingTimeoutsEndsLatestContext(t *testing.T) {
 	latest := creations.context()
 	creations.close()
 	if latest.Err() == nil {
-		t.Error("the context continues after the end")
+		t.Error("the latest context continues after close")
 	}
 }

@@ -125,7 +125,7 @@ func newHosts(t testing.TB, spellings ...string) *Hosts {
 	return set
 }
 
-func TestHostsCoverSubdomainsOnLabelBorders(t *testing.T) {
+func TestHostsCoverSubdomainsButNoOtherNameWithSameSuffix(t *testing.T) {
 	t.Parallel()
 	set := newHosts(t, "evil.example", "Bücher.example.", "192.0.2.7", "2001:db8::1", "blocked")
 	for spelling, want := range map[string]bool{

@@ -1,7 +1,7 @@
 package destination
 
-// Origin is the scheme, host and port under which clients reach a service. The zero
-// Origin means that they are unknown, and matches no URL. An Origin is immutable.
+// Origin is the scheme, host and port under which clients reach a service. The zero Origin means
+// that the origin is unknown, and matches no URL. An Origin is immutable.
 type Origin struct {
 	text    string // "" in the zero Origin
 	scheme  string

@@ -18,7 +18,7 @@ const maxURL = 2048
 // URL that leads to self is invalid.
 //
 // Bytes that a URL may contain (RFC 3986) stay as they are, because two spellings of a URL may name two resources
-// of the server. So normalize does not parse and rebuild the URL as net/url does. It makes only three changes: it
+// of the server. So normalize does not parse and rebuild the URL as net/url does. It makes only three changes. It
 // removes white space around the URL, converts a host that is not ASCII to punycode, and percent-encodes bytes
 // that a URL must not contain. The result is printable ASCII. A second call of normalize does not change it.
 func normalize(raw string, self Origin) (string, error) {
@@ -78,8 +78,8 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 }
 
 // isScheme reports whether s and want are equal apart from the case of ASCII letters. EqualFold also considers
-// some other letters equal, such as U+017F (long s) and s. They have more bytes in UTF-8, so the comparison of the
-// lengths excludes them.
+// some letters that are not ASCII equal to ASCII letters, such as U+017F (long s) and s. Such a letter has
+// more than one byte in UTF-8, so the comparison of the lengths excludes it.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }
@@ -106,8 +106,8 @@ func isHex(c byte) bool {
 // and not on characters, so that text that is not UTF-8 (such as é in Latin-1) reaches the
 // server unchanged.
 //
-// RFC 3986 does not allow brackets after the host or a second # either. But escape does not encode them, because
-// every browser sends them unencoded and servers depend on it.
+// RFC 3986 also forbids brackets after the host, and a second #. But escape does not encode these characters,
+// because every browser sends them unencoded and servers depend on it.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -185,8 +185,8 @@ func validIPv6(host string) bool {
 	return closed && err == nil && ip.Is6() && ip.Zone() == ""
 }
 
-// asciiHost validates a host name or IPv4 address. An ASCII host stays byte for byte. Any
-// other host is converted to punycode by the look-up rules of UTS #46 (RFC 5891).
+// asciiHost validates a host name or IPv4 address. It returns an ASCII host unchanged. Any other host is converted
+// to punycode by the look-up rules of UTS #46 (RFC 5891).
 func asciiHost(host string) (string, error) {
 	if host == "" {
 		return "", invalidURL("must have a host, as in https://example.com/page")

@@ -51,7 +51,7 @@ func TestNormalizeKeepsValidURLs(t *testing.T) {
 	}
 }
 
-func TestNormalizeEncodesAndTrims(t *testing.T) {
+func TestNormalizeEncodesCharactersAndTrimsSpace(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, raw, want string }{
 		{"white space around it", " \t\r\nhttps://go.dev/a \n", "https://go.dev/a"},
@@ -190,7 +190,7 @@ func TestNormalizeRefusesURLsOfServiceItself(t *testing.T) {
 		{"https://s.example:/a", "https://s.example", true},
 		{"https://s.example./a", "https://s.example", true},
 		{"https://s.example", "HTTPS://S.Example.:443", true},
-		{"http://s.example/a", "https://s.example", true}, // both on their default ports
+		{"http://s.example/a", "https://s.example", true}, // each URL has the default port of its scheme
 		{"http://s.example:443/a", "https://s.example", true},
 		{"http://s.example:80/a", "http://s.example", true},
 		{"http://localhost:8080/a", "http://localhost:8080", true},

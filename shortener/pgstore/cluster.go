@@ -28,8 +28,8 @@ const maxEach = 3
 
 // insertEach is like insertAll, but sends one statement for each link. The links must not have details.
 //
-// The check of the order is the last statement. A reindex locks the tables of links before it changes the order, and the statements
-// that insert links wait for this lock. A check before them could read the earlier order.
+// The check of the order is the last statement. A reindex locks the tables of links before it changes the order, and
+// the statements that insert links wait for this lock. A check before these statements could read the earlier order.
 func (s *Store) insertEach(ctx context.Context, conn *pgxpool.Conn, tables []*columns) error {
 	var batch pgx.Batch
 	for _, c := range tables {
@@ -64,8 +64,9 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 	return inserts.Wait()
 }
 
-// Answered reports whether the error of a method, or nil, shows that the server is able to execute statements. A server that is
-// stopping (class 57), or that cannot reach another server that it needs (class 08), is not able to do so.
+// Answered reports whether err shows that the server is able to execute statements. The parameter err is the error of a
+// method, or nil. A server that is stopping (class 57), or that cannot reach another server that it needs (class 08),
+// is not able to do so.
 func Answered(err error) bool {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && len(reply.Code) == 5 {

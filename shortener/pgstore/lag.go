@@ -17,7 +17,8 @@ const (
 	lagInterval = 100 * time.Millisecond
 	// lagTimeout is the time limit of a measurement.
 	lagTimeout = 500 * time.Millisecond
-	// lagShown is a lag that can always be measured, so that the metric can show a lag above the maximum.
+	// lagShown is the minimum time for which the positions of the primary are kept. So every lag up to lagShown can be
+	// measured, and the metric can show a lag above the maximum.
 	lagShown = time.Minute
 )
 
@@ -33,12 +34,13 @@ var (
 // manual, 9.28.11), the database and the schema.
 const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || current_database() || '/' || current_schema()`
 
-// These queries read a position in the write-ahead log: the timeline and a number of bytes. The promotion of a replica to the
-// new primary begins a new timeline. Another replica may have applied more of the old timeline than the new primary. It cannot
-// follow the new primary, and its position says nothing about the new timeline. So positions are comparable only on one
-// timeline. The timeline of a replica is that of its restart point. If the user may read pg_stat_wal_receiver, it is the one
-// that the replica receives. If the user may not, a replica that follows a new primary may be refused until its next restart
-// point.
+// These queries read a position in the write-ahead log: the timeline and a number of bytes. The promotion of a replica
+// to the new primary begins a new timeline. Another replica may have applied more of the old timeline than the new
+// primary. Such a replica cannot follow the new primary, and its position says nothing about the new timeline. So
+// positions are comparable only on one timeline. For a replica, replicaPosition reads the newest of three timelines:
+// that of the last restart point, that of the minimum recovery end, and that of the log that the replica receives. The
+// last one is missing if the user may not read pg_stat_wal_receiver. Then a replica that follows a new primary may be
+// refused until its next restart point.
 const (
 	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
 		CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
@@ -86,7 +88,7 @@ func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error))
 	return watchers.Wait()
 }
 
-// every calls do at once and then in each interval, until ctx ends.
+// every calls do at once and then once per interval, until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) error {
 	ticks := time.NewTicker(interval)
 	defer ticks.Stop()
@@ -156,7 +158,7 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 		return
 	}
 	if n := len(l.samples); p.identity != l.identity || p.timeline != l.timeline || n > 0 && p.lsn < l.samples[n-1].lsn {
-		l.identity, l.timeline, l.samples = p.identity, p.timeline, nil // another server, or a standby was promoted
+		l.identity, l.timeline, l.samples = p.identity, p.timeline, nil // the primary is another server or a promoted standby
 	}
 	l.samples = append(l.samples, sample{at, p.lsn})
 	if recent := slices.IndexFunc(l.samples, func(s sample) bool { return at.Sub(s.at) <= l.memory }); recent > 0 {
@@ -165,7 +167,8 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 	l.stopped.Store(nil)
 }
 
-// errUnknownLag reports that the primary has not answered yet, or that the replica lags further back than the oldest sample.
+// errUnknownLag reports that the primary has not answered yet, or that the replica has not yet applied the log up to
+// the oldest sample.
 var errUnknownLag = errors.New("the lag of the replica is unknown")
 
 // applied returns a time such that a replica at the position p has applied every change that was acknowledged before this

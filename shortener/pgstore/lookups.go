@@ -113,8 +113,8 @@ func (g *lookups) requeue(l *lookup, group []*lookup) {
 	g.waiting = append(others, g.waiting...)
 }
 
-// handOver ends the turn of a leader. It makes the newest of the waiting look-ups the next leader, because
-// the statement ends with the context of the leader, and the newest look-up has the most time left.
+// handOver ends the turn of a leader. It makes the newest of the waiting look-ups the next leader. The
+// statement ends with the context of the leader, and the newest look-up has the most time left.
 func (g *lookups) handOver() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

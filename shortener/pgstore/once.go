@@ -14,9 +14,9 @@ import (
 	"keypool/shortener"
 )
 
-// hasKey reports whether the creation of a link has an idempotency key.
+// hasKey reports whether the creation of any of the links has an idempotency key.
 func hasKey(links []shortener.Link) bool {
-	for i := range links { // without a copy of each link
+	for i := range links { // the index avoids a copy of each link
 		if links[i].Once != nil {
 			return true
 		}
@@ -58,9 +58,9 @@ type onceKey struct {
 func keyOf(o *shortener.Once) onceKey { return onceKey{o.Owner, o.Key} }
 
 const (
-	// lockTimeout is how long an Insert waits for another transaction with the same idempotency key.
+	// lockTimeout sets how long an Insert waits for another transaction with the same idempotency key.
 	lockTimeout = `SET LOCAL lock_timeout = '500ms'`
-	// shortTimeout is how long an Insert waits for each further key after it has waited for lockTimeout.
+	// shortTimeout sets how long an Insert waits for each further key after it has waited for lockTimeout.
 	shortTimeout = `SET LOCAL lock_timeout = '1ms'`
 )
 

@@ -33,7 +33,7 @@ type Store struct {
 	fingerprint string
 	lookups     lookups
 	clustered   bool // whether the server is a node of a Citus cluster
-	// suspicious is the number of Inserts, from now on, that expect a conflict (see Insert).
+	// suspicious is the number of coming Inserts that expect a conflict (see Insert).
 	suspicious atomic.Int32
 }
 
@@ -114,7 +114,8 @@ func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error
 	return err
 }
 
-// requireRows returns ErrOtherOrder if an INSERT of any link inserted no row, because its condition failed.
+// requireRows returns ErrOtherOrder if an INSERT inserted no row. The reason can only be that its condition
+// sameOrder is false.
 func requireRows(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() == 0 {
 		return fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)

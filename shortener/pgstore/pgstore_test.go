@@ -195,9 +195,9 @@ func TestRepeatedInsertAfterLostReplyReturnsPresent(t *testing.T) {
 	}
 }
 
-// TestCreateSurvivesLostReply loses the reply to the Insert of a creation. The group commit must
+// TestCreateSucceedsIfReplyToInsertIsLost loses the reply to the Insert of a creation. The group commit must
 // repeat the Insert, and the creation must succeed.
-func TestCreateSurvivesLostReply(t *testing.T) {
+func TestCreateSucceedsIfReplyToInsertIsLost(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
 	service := service.New(service.Config{Store: s})

@@ -23,7 +23,7 @@ const replicaTimeout = 300 * time.Millisecond
 // older than the maximum lag. While the primary does not answer, no change is acknowledged. During this time,
 // look-ups ask a replica that was up to date when the primary last answered.
 //
-// Replicas may be used concurrently. Watch must run, because it measures the lag of the replicas. Without a
+// Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
 // measurement, the primary answers all look-ups.
 type Replicas struct {
 	primary  *Store
@@ -42,8 +42,8 @@ type replica struct {
 	applied atomic.Pointer[time.Time]
 }
 
-// NewReplicas returns a reader of the replicas at pools. Their primary is the server of primary. Look-ups do not ask
-// a replica whose lag is greater than maxLag. The caller closes the pools.
+// NewReplicas returns a reader of the replicas at pools. The replicas follow the server of primary. Look-ups do not
+// ask a replica whose lag is greater than maxLag. The caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {

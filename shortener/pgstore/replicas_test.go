@@ -165,7 +165,7 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 	}
 }
 
-func TestFrozenReplicaDelaysOneLookup(t *testing.T) {
+func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)

@@ -12,9 +12,9 @@ import (
 	"keypool/shortener"
 )
 
-// InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls more with
-// the outcomes, which returns the statement, or "" for none. If more or the statement fails, InsertWith writes nothing. The
-// links must not have idempotency keys.
+// InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls the
+// function more with the outcomes. The function returns the additional statement, or "" for none. If more or the
+// statement fails, InsertWith writes nothing. The links must not have idempotency keys.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {

@@ -31,10 +31,10 @@ type Database struct {
 
 // dialect is the SQL that differs between database engines.
 type dialect struct {
-	exists   string                                                                     // whether the table links_earlier exists
+	exists   string                                                                     // selects whether the table links_earlier exists
 	exclude  []string                                                                   // locks the tables, so that a process that was suspended cannot insert until the transaction ends
 	empty    string                                                                     // removes all rows of ranked_links
-	missing  string                                                                     // whether links_earlier lacks the column details
+	missing  string                                                                     // selects whether links_earlier lacks the column details
 	details  string                                                                     // adds the column details to links_earlier
 	finish   []string                                                                   // statements for the end of a move
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" means from the first row
@@ -70,7 +70,7 @@ func (d Database) Record(ctx context.Context, fingerprint string) (recorded stri
 	if err != nil {
 		return "", fmt.Errorf("record the order of the links: %w", err)
 	}
-	return d.Recorded(ctx) // another process may have been first
+	return d.Recorded(ctx) // another process may have recorded an order first
 }
 
 // ErrUnrecorded reports that the database has links with ranks, but no order on record, because the record was
@@ -90,7 +90,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 	if err = read(); err == nil && fingerprint == "" {
 		var links bool // not read if there is a record, because some links may be on a server that is down
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
-			err = read() // again, because another process may have recorded the order and then inserted the link
+			err = read() // read again, because another process may have recorded the order and then inserted the link
 		}
 		if err == nil && links && fingerprint == "" {
 			return "", ErrUnrecorded

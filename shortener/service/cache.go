@@ -49,11 +49,11 @@ var errLookupPanicked = errors.New("the look-up panicked")
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
-	start     time.Time // the zero of the times in entries
+	start     time.Time // the times in entries are durations since start
 	entries   *otter.Cache[string, *entry]
 	created   createdLinks
 	placement shortener.Placement
-	failures  sync.Map // a *failure for each part of the store, by its number
+	failures  sync.Map // a *failure for each part of the store, by the number of the part
 
 	mu    sync.Mutex
 	calls map[string]*call // running look-ups, by code; put and add remove a look-up whose result is too old for the cache
@@ -61,9 +61,10 @@ type cache struct {
 
 // call is one look-up that several callers share.
 //
-// The cache does not use golang.org/x/sync/singleflight. Its method Do ignores the context of
-// a waiting caller. Its method DoChan starts a goroutine per look-up and ends the process when
-// the look-up panics. Neither method can discard a result that is older than a creation.
+// The cache does not use the type Group of golang.org/x/sync/singleflight. Its method Do ignores
+// the context of a waiting caller. Its method DoChan starts a goroutine per look-up and ends the
+// process when the look-up panics. Neither method can discard a result that is older than a
+// creation.
 type call struct {
 	done  chan struct{} // closed when entry and err are set
 	entry *entry
@@ -133,8 +134,8 @@ func (c *cache) present(code string) (e *entry, known bool) {
 // time.Now also reads the monotonic clock.
 func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
-// failure returns the record of the last failure in the part of code. A hit in the cache does not need it: to find the part
-// would take about as long as the rest of the hit.
+// failure returns the record of the last failure in the part of code. The method get does not call failure for a fresh
+// link in the cache, because finding the part takes about as long as the rest of get.
 func (c *cache) failure(code string) *failure {
 	part, _ := c.placement.PartOf(code)
 	if failed, ok := c.failures.Load(part); ok {
@@ -206,8 +207,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil
 }
 
-// finish stores the result of a look-up in the cache and wakes the callers that wait for it. If add or put stored the code
-// during the look-up, finish does not store the result, because the older answer must not hide the new link.
+// finish stores the result of a look-up in the cache and wakes the callers that wait for it. If add or put stored the
+// code during the look-up, finish does not store the result. The older answer must not hide the new link.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -226,10 +227,10 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// add adds a link that this process has just created, and discards older answers for its code. The time asked is earlier than
-// the creation. Unlike put, add does not check whether the cache already has a later state of the link, because the check
-// would cost as much as the rest of add. If the link has changed already, get returns its first state until Freshness has
-// passed.
+// add adds a link that this process has just created, and discards older answers for its code. The time asked is
+// earlier than the creation. Unlike put, add does not check whether the cache already has a later state of the link.
+// The check would cost as much as the rest of add. If the link has changed already, get returns its first state until
+// Freshness has passed.
 func (c *cache) add(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()

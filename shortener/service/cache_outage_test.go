@@ -37,7 +37,8 @@ func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 		r.set(func() { r.gate = make(chan struct{}) }) // never closed, so the store hangs
 		time.Sleep(time.Hour)
 		for range 3 {
-			// One request tries the store. For one second after it, no request waits.
+			// One request tries the store. During the time Freshness after this attempt, no other
+			// request waits.
 			assertWait(t, c, "one", lookupTimeout)
 			for range 10 {
 				assertWait(t, c, "one", 0)

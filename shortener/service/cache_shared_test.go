@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-func TestCacheSharesOneLookup(t *testing.T) {
+func TestConcurrentCacheCallersShareOneLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -93,7 +93,7 @@ func TestConcurrentCacheCallersDoNotShareNotFoundResult(t *testing.T) {
 	})
 }
 
-func TestCacheReleasesWaitingCallersOnPanic(t *testing.T) {
+func TestCacheReleasesWaitingCallersWhenLookupPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

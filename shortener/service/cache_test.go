@@ -15,7 +15,7 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// rows is a store that only has look-ups. Most tests that use it run in synctest bubbles. There, a
+// rows is a store that only has look-ups. Most tests that use it run in synctest bubbles. In a bubble, a
 // sleep takes no real time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ func assertLookups(t *testing.T, r *rows, want int) {
 	}
 }
 
-func TestCacheLooksUpOnceASecond(t *testing.T) {
+func TestCacheRepeatsLookupAfterFreshnessHasPassed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))
@@ -184,7 +184,7 @@ func TestCacheNeverServesExpiredLinks(t *testing.T) {
 	})
 }
 
-func TestCacheAnswersImplausibleCodesWithoutALookup(t *testing.T) {
+func TestCacheAnswersInvalidCodesWithoutALookup(t *testing.T) {
 	t.Parallel()
 	r, c := newRows()
 	for _, code := range []string{"", strings.Repeat("a", 65), "a.b", "wp-login.php", "é", "a b", "a+"} {

@@ -21,7 +21,7 @@ func TestCreateReturnsAliasLinkOnlyIfItSatisfiesRequest(t *testing.T) {
 	in2100, in2101 := given("2100-01-01T00:00:00Z"), given("2101-01-01T00:00:00Z")
 	for _, test := range []struct {
 		name          string
-		first, second shortener.Request // both have the same alias
+		first, second shortener.Request // both requests have the same alias
 		between       func(t *testing.T, s shortener.Store)
 		existing      bool // true: Create returns the first link; false: ErrAliasTaken
 	}{
@@ -118,7 +118,8 @@ func TestConcurrentCreationsOfOneAliasCreateOneLink(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			store := newStore(t)
-			// Two processes on one store, and all creations in the same microsecond.
+			// Two services use one store, as two processes would. All creations are in the same
+			// microsecond.
 			now := time.Now()
 			clock := func() time.Time { return now }
 			services := []*service.Service{

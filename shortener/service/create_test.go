@@ -158,7 +158,7 @@ func TestCreateFailsWithoutKeys(t *testing.T) {
 	assertUnavailable(t, err, shortener.ErrKeysExhausted)
 }
 
-func TestCreateEndsWhenEveryKeyConflicts(t *testing.T) {
+func TestCreateFailsIfEveryKeyConflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
@@ -213,7 +213,7 @@ func TestCreateFinishesACommitAfterTheContextEnds(t *testing.T) {
 	}
 }
 
-func TestCreateValidatesBeforeItDrawsAKey(t *testing.T) {
+func TestCreateValidatesRequestBeforeItDrawsAKey(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, func(context.Context, string, int) (shortener.Key, error) {
 		t.Error("a key was drawn")

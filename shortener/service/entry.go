@@ -74,10 +74,10 @@ func (e *entry) weight() uint32 {
 	return uint32(1 + n/entryUnit)
 }
 
-// olderThan reports whether other is a later state of the same link. The creation times are compared, because the store may
-// lose a link in a failover, and another link may then get the same code. The versions alone do not suffice, because a
-// failover may lose the latest versions. The times of the look-ups alone do not suffice either, because a look-up may read the
-// state before a change that began earlier than the look-up.
+// olderThan reports whether other is a later state of the same link. The creation times are compared, because the store
+// may lose a link in a failover, and another link may then get the same code. The versions alone do not suffice,
+// because a failover may lose the latest versions. The times of the look-ups alone do not suffice either. A change may
+// begin earlier than a look-up and end after it, so that the look-up reads the state before the change.
 func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
 }

@@ -39,7 +39,7 @@ func TestCacheEntryRestoresLink(t *testing.T) {
 			details := *want.Details
 			details.Title, details.Tags, details.ChangedAt = "title", []string{"tag"}, moment.Draw(t, "changed")
 			if rapid.Bool().Draw(t, "URL has changed") {
-				details.FirstURL, want.Details.URLChangedAt = "https://go.dev", details.ChangedAt // as older versions stored it
+				details.FirstURL, want.Details.URLChangedAt = "https://go.dev", details.ChangedAt // as older releases stored it
 				if rapid.Bool().Draw(t, "time of the change is known") {
 					details.URLChangedAt = details.ChangedAt.Add(-time.Hour)
 					want.Details.URLChangedAt = details.URLChangedAt
@@ -53,8 +53,9 @@ func TestCacheEntryRestoresLink(t *testing.T) {
 	})
 }
 
-// An entry must not need more than 80 bytes, which is a size class of the allocator.
-func TestEntryNeedsAtMost80Bytes(t *testing.T) {
+// An entry must not need more than 80 bytes, and an entry with details not more than 224 bytes. Both numbers are size
+// classes of the allocator.
+func TestEntriesFitSizeClassesOfAllocator(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(entry{}); got > 80 {
 		t.Errorf("an entry has %d bytes, want at most 80", got)
@@ -64,8 +65,8 @@ func TestEntryNeedsAtMost80Bytes(t *testing.T) {
 	}
 }
 
-// TestEntryTakesOneAllocation counts the entry and its text.
-func TestEntryTakesOneAllocation(t *testing.T) {
+// An entry and its details take one allocation. The text of the entry takes another one.
+func TestEntryAndItsTextTakeTwoAllocations(t *testing.T) {
 	link := testLink("here")
 	for _, details := range []*shortener.Details{nil, {Owner: 1, Version: 2, FirstURL: "https://go.dev"}} {
 		link.Details = details

@@ -28,7 +28,7 @@ func (s *countingStore) Newest(ctx context.Context, selection shortener.Selectio
 
 // The pages of a list contain the links that the filter selects, in the order of the whole
 // list. If few links match, List nevertheless needs few queries.
-func TestListFindsFewLinksAmongMany(t *testing.T) {
+func TestListFindsFewMatchingLinksWithFewQueries(t *testing.T) {
 	t.Parallel()
 	const links, every = 3000, 700
 	store := &countingStore{Store: newStore(t)}

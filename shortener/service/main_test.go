@@ -95,7 +95,8 @@ func sequence(source string) keysFunc {
 	}
 }
 
-// listed returns the given keys in order, and then ErrKeysExhausted.
+// listed returns a source of the given keys. The attempt is the index of the key. After the last
+// key, the source returns ErrKeysExhausted.
 func listed(keys ...shortener.Key) keysFunc {
 	return func(_ context.Context, _ string, attempt int) (shortener.Key, error) {
 		if attempt >= len(keys) {

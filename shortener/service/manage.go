@@ -20,9 +20,9 @@ type Actor struct {
 // sees reports whether the actor may see and change l.
 func (a Actor) sees(l *shortener.Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
-// Find returns the link with this code, also if it is a tombstone. It reads the store and not the cache. It fails with
-// ErrNotFound if the actor may not see the link or if there is none, and with an *UnavailableError if the store does
-// not answer. It takes at most 0.9 s.
+// Find returns the link with this code, even if it is a tombstone. It reads the store and not the cache. It fails with
+// ErrNotFound if there is no such link, or if the actor may not see it. It fails with an *UnavailableError if the
+// store does not answer. It takes at most 0.9 s.
 func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Link, error) {
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
@@ -45,10 +45,10 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // at most five seconds. The other servers use the new link at most Freshness later.
 //
 // If every member already has its new value, the link stays as it is and keeps its version. Change fails with
-// ErrNotFound as Find does, with ErrGone for a tombstone, with ErrFixed if the URL of a fixed link would change, with
-// [destination.ErrBlocked] if the URL leads to a blocked host, with ErrVersion if the link has a version that p does
-// not permit, with an *InvalidError, or with an *UnavailableError. After an *UnavailableError the link may have
-// changed.
+// ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
+// change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
+// has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
+// *UnavailableError the link may have changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -105,7 +105,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	})
 	switch {
 	case err == nil && link.Version() == version:
-		return link, nil // not for the cache, because the look-up of link began before asked
+		return link, nil // link is not put into the cache, because its look-up began before asked
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil
@@ -131,7 +131,8 @@ func isInvalid(err error) bool {
 	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
-// maxRaces is the number of times that replace begins again because another change came first.
+// maxRaces is the maximum number of times that replace reads the link. It reads the link again if another change came
+// first. CreateOnce has the same limit for its attempts.
 const maxRaces = 100
 
 // replace reads the link with this code, calls change, and writes the result to the store if its version is new. If the

@@ -14,8 +14,8 @@ import (
 // CreateOnce is like Create for a request of a token with an idempotency key. If a creation with the same key succeeded
 // in the last OnceMemory, CreateOnce returns the link of that creation, and replayed is true. It returns this link even
 // if the request is invalid by now, for example because its expiry has passed. CreateOnce fails with ErrKeyReused if
-// that creation had another payload, and with ErrKeyBusy if another server is about to commit a creation with the same
-// key.
+// that creation had another payload. It fails with ErrKeyBusy if another server is about to commit a creation with the
+// same key.
 func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	once := r.Once(key)
 	for range maxRaces {

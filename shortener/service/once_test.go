@@ -15,7 +15,7 @@ import (
 // keyStore is a store whose method ForgetKeys returns the given results, one after the other.
 type keyStore struct {
 	shortener.Store
-	results []any // an int or an error
+	results []any // each result is an int or an error
 	before  []time.Time
 }
 
@@ -55,8 +55,8 @@ func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
 	})
 }
 
-// If the idempotency key of a creation is busy, its code is settled as returned. But if the
-// outcome of an earlier Insert of the creation is unknown, this Insert may hold the
+// If the idempotency key of a creation is busy, the code of the creation is settled as returned.
+// But if the outcome of an earlier Insert of the creation is unknown, this Insert may hold the
 // idempotency key. Then the code is settled as lost.
 func TestCreateOnceSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func TestCreationFailsAtOnceIfItsStorePartDoesNotAnswer(t *testing.T) {
 }
 
 // After a look-up in one part has failed, the cache still asks the other part.
-func TestCacheKnowsTheFailuresOfEachStorePart(t *testing.T) {
+func TestCacheAsksStorePartThatAnswersWhileOtherPartIsDown(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	h := &halves{Store: newStore(t)}
@@ -73,7 +73,7 @@ func TestCacheKnowsTheFailuresOfEachStorePart(t *testing.T) {
 	}
 	h.off[1].Store(true)
 	now = now.Add(service.Freshness)
-	if _, err := s.Resolve(t.Context(), odd); err != nil { // an older answer
+	if _, err := s.Resolve(t.Context(), odd); err != nil { // the cache returns its older answer
 		t.Errorf("a link in the cache: %v", err)
 	}
 	if err := service.Delete(t.Context(), h.Store, even, now); err != nil {

@@ -38,7 +38,7 @@ type Service struct {
 	now       func() time.Time
 	cache     *cache
 	commits   *commit.Parts
-	reads     *Slots // limit the lists and the queries for visits
+	reads     *Slots // limit how many lists and queries for visits run at the same time
 	readiness readiness
 
 	destinations destination.Rules
@@ -49,9 +49,9 @@ type Config struct {
 	Store     shortener.Store
 	Keys      shortener.Keys
 	Placement shortener.Placement // shows in which part of Store each link lives; if nil, Store has one part
-	Lookup    Lookup              // look-ups of redirects; if nil, the Lookup of Store
+	Lookup    Lookup              // looks links up for redirects; if nil, the method Lookup of Store
 	Metrics   *Metrics            // if nil, the metrics are not exported
-	CacheSize int                 // links in memory, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
+	CacheSize int                 // maximum number of links in the cache, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
 	QueueSize int                 // maximum number of creations that wait for a commit in each part of Store, 4,096 if 0
 	Readers   int                 // maximum number of lists and queries for visits at the same time, defaultReaders if 0
 	OwnHosts  *destination.Hosts  // names of this service, besides the origin of a request; a link must not lead to them
@@ -95,12 +95,12 @@ func New(cfg Config) *Service {
 // created. After a host is removed from the list, its links resolve again.
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
-// Resolve returns the live link of code. The link of the result may lack its title, tags, first URL and ChangedAt. Resolve
-// fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to Freshness
-// after the deletion, plus the lag of a replica, and longer while the store is unavailable. It never returns an expired
-// link. If the link was looked up within the last 0.9 s (Freshness), Resolve does not wait. Otherwise it waits up to 0.9 s
-// for a look-up. If Resolve joined a look-up of another caller, and that look-up found no link, Resolve makes a second
-// look-up of up to 0.9 s.
+// Resolve returns the live link of code. The returned link may lack its title, tags, first URL and ChangedAt. Resolve
+// fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to
+// Freshness plus the lag of a replica after the deletion. While the store is unavailable, it may return a deleted link
+// for longer. It never returns an expired link. If the link was looked up within the last 0.9 s (Freshness), Resolve
+// does not wait. Otherwise it waits up to 0.9 s for a look-up. If Resolve joined a look-up of another caller, and that
+// look-up found no link, Resolve makes a second look-up of up to 0.9 s.
 func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.cache.get(ctx, code)
 	if err == nil && s.destinations.Blocks(link.URL) {
@@ -123,9 +123,9 @@ func (s *Service) Close(ctx context.Context) error { return s.commits.Close(ctx)
 const (
 	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
 	pingTimeout = time.Second
-	// refusalMemory is the time for which the service is not ready after a refused creation. A later creation that succeeds
-	// makes it ready at once. Without the limit, the service could remain unready for ever, because a load balancer sends
-	// no creations to an unready service.
+	// refusalMemory is the time for which the service is not ready after a refused creation. A later creation that
+	// succeeds makes the service ready at once. Without this time limit, the service could remain unready for ever,
+	// because a load balancer sends no creations to an unready service.
 	refusalMemory = 5 * time.Second
 )
 
@@ -167,8 +167,9 @@ func (r *readiness) check(ctx context.Context) error {
 	return err
 }
 
-// created records the result of a creation. It ignores the errors that say nothing about later creations: those of
-// [commit.ConcernsOneCreation], a client that disconnects, and a link whose data the store rejects.
+// created records the result of a creation. It ignores errors that say nothing about later creations. These are the
+// errors for which [commit.ConcernsOneCreation] is true, the error of a client that disconnects, and the error of a
+// link whose data the store rejects.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
@@ -184,8 +185,8 @@ func (r *readiness) created(err error) {
 // retryAfter is the delay that every UnavailableError of this package advises.
 const retryAfter = time.Second
 
-// unavailable wraps err in an UnavailableError, unless err is one. It also returns ErrRefused unchanged, because this error
-// is not temporary: the link passed the checks of this package, but the store rejects it each time.
+// unavailable wraps err in an UnavailableError, unless err is one. It also returns ErrRefused unchanged, because this
+// error is not temporary. The link passed the checks of this package, but the store rejects it each time.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*shortener.UnavailableError](err); ok || errors.Is(err, shortener.ErrRefused) {
 		return err

@@ -35,7 +35,7 @@ func TestServiceResolvesCreatedLinks(t *testing.T) {
 	assertFails(t, s, "unknown", shortener.ErrNotFound)
 }
 
-func TestServiceResolvesLinksItCreatedWithoutLookup(t *testing.T) {
+func TestServiceResolvesItsNewLinksWithoutLookup(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: &faultyStore{Store: newStore(t), lookup: func(context.Context, string) (shortener.Link, error) {
@@ -51,7 +51,7 @@ func TestServiceResolvesLinksItCreatedWithoutLookup(t *testing.T) {
 	assertResolves(t, s, link)
 }
 
-func TestServiceExpiresLinks(t *testing.T) {
+func TestServiceDoesNotResolveExpiredLinks(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	s := startService(t, service.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})

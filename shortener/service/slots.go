@@ -9,8 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// Slots limits how many operations of one kind a server runs at the same time. One token may occupy half of the slots, so that
-// other tokens still get one. The methods may be called concurrently.
+// Slots limits how many operations of one kind a server runs at the same time. One token may occupy at most half of the
+// slots, so that other tokens still get one. The methods may be called concurrently.
 type Slots struct {
 	all      chan struct{} // holds a value for each running operation
 	perToken int
@@ -32,9 +32,9 @@ func NewSlots(n int) *Slots {
 }
 
 // Begin waits up to the given time for a slot for an operation of a token. If no slot becomes free, Begin fails with an
-// *UnavailableError that wraps [shortener.ErrBusy]. The caller calls end after the operation. An operation first waits for a
-// slot of its token, and then for a slot of the server. So few operations of one token wait for the server at the same time,
-// and a token with many requests does not delay the requests of other tokens.
+// *UnavailableError that wraps [shortener.ErrBusy]. The caller calls end after the operation. An operation first waits
+// for a slot of its token, and then for a slot of the server. So only few operations of one token at a time wait for a
+// slot of the server. A token with many requests does not delay the requests of other tokens.
 func (s *Slots) Begin(ctx context.Context, token int64, wait time.Duration) (end func(), err error) {
 	t := s.join(token)
 	ctx, cancel := context.WithTimeout(ctx, wait)
@@ -55,7 +55,8 @@ func (s *Slots) Begin(ctx context.Context, token int64, wait time.Duration) (end
 	}, nil
 }
 
-// occupy takes a slot at once if one is free, even if ctx has ended.
+// occupy takes a slot at once if one is free, even if ctx has ended. Otherwise it waits until a slot becomes free or
+// ctx ends.
 func occupy(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:

@@ -21,7 +21,7 @@ func mustCreateAlias(t *testing.T, s *service.Service, alias string) {
 	mustCreate(t, s, shortener.Request{URL: "https://go.dev/", Alias: &alias})
 }
 
-func TestSuggestReturnsFreeVariants(t *testing.T) {
+func TestSuggestReturnsFreeSimilarAliases(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, nil)
 	for _, taken := range []string{"mine", "mine-3", "sixteen-letters_", "sixteen-letter-2"} {

@@ -39,8 +39,8 @@ func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shorten
 	return shortener.ErrOtherOrder
 }
 
-// creation is the place of a code in the table creations: the id of a row, and the position of the code in the row,
-// counted from 1.
+// creation is the place of a code in the table creations. It consists of the id of a row and of the position of the
+// code in the row, counted from 1.
 type creation struct {
 	id int64
 	n  int

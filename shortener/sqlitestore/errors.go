@@ -15,7 +15,7 @@ import (
 func notWritten(err error) error {
 	switch code := resultCode(err); code & 0xff {
 	case sqlite3.SQLITE_CONSTRAINT:
-		if code == sqlite3.SQLITE_CONSTRAINT_COMMITHOOK { // see package sqlite
+		if code == sqlite3.SQLITE_CONSTRAINT_COMMITHOOK { // the commit hook of package sqlite rejected the commit
 			err = fmt.Errorf("%w: %w", sqlite.ErrMoved, err)
 		} else {
 			err = fmt.Errorf("%w: %w", shortener.ErrRefused, err)
@@ -33,9 +33,9 @@ func notWritten(err error) error {
 }
 
 // commitFailed wraps the error of a commit. If the disk is full, the lock is not available or the
-// files were moved, SQLite has rolled the transaction back. After any other error, such as a
-// failed sync, the outcome is unknown: the whole transaction may be in the log, and the recovery
-// after a crash may apply it.
+// files were moved, SQLite has rolled the transaction back. After any other error, such as a failed
+// sync, the outcome is unknown. The whole transaction may be in the log, and the recovery after a
+// crash may apply it.
 func commitFailed(err error) error {
 	switch resultCode(err) & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT:

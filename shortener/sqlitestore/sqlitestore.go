@@ -20,8 +20,8 @@ import (
 // Store implements [shortener.Store].
 //
 // If ctx ends while a method waits for a connection, the method returns. If ctx ends during a statement of Insert or
-// Lookup, the statement continues as long as the disk needs, because the driver would need a goroutine per statement
-// to interrupt it. While another process holds the write lock, an Insert takes up to five seconds longer.
+// Lookup, the statement continues as long as the disk needs. To interrupt statements, the driver would need a
+// goroutine per statement. While another process holds the write lock, an Insert takes up to five seconds longer.
 type Store struct {
 	db               *sqlite.DB
 	order            shortener.Order
@@ -29,7 +29,7 @@ type Store struct {
 	ranked, unranked *table
 	record           statement // inserts a row into creations if the order on record does not differ from the fingerprint argument
 	otherOrder       statement // reads whether the order on record has another fingerprint than the argument
-	fingerprint      string    // of order
+	fingerprint      string    // fingerprint of order
 }
 
 var _ shortener.Store = (*Store)(nil)
@@ -58,8 +58,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 }
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls
-// more with the outcomes, which returns the statement, or "" for none. If more or the statement fails, InsertWith
-// writes nothing. The parameter more may be nil.
+// the function more with the outcomes. The function returns the additional statement, or "" for none. If more or
+// the statement fails, InsertWith writes nothing. The parameter more may be nil.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
@@ -200,7 +200,7 @@ func scanCode(row *sql.Row, code string) (shortener.Link, error) {
 	if err == nil && link.Code != code {
 		return shortener.Link{}, fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, link.Code)
 	}
-	link.Code = code // the stored code is a copy
+	link.Code = code // equals the scanned code, whose memory can now be freed
 	return link, err
 }
 

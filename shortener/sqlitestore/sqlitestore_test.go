@@ -58,9 +58,9 @@ func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, large), shortener.Inserted)
 }
 
-// TestRefusedLinkWritesNothing needs a trigger that refuses a link, because the table accepts every URL
+// TestInsertWithRefusedLinkWritesNothing needs a trigger that refuses a link, because the table accepts every URL
 // that the service accepts.
-func TestRefusedLinkWritesNothing(t *testing.T) {
+func TestInsertWithRefusedLinkWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
 	_, err := s.db.Write.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON ranked_links
@@ -171,9 +171,9 @@ func TestNewestFailsIfRowIsMissingOrHasOtherCode(t *testing.T) {
 	}
 }
 
-// TestConcurrentWritesDuringBackup opens one database three times, as three processes would do. While
+// TestConcurrentWritesSucceedDuringBackup opens one database three times, as three processes would do. While
 // 32 writers use the first two handles, the third one takes backups.
-func TestConcurrentWritesDuringBackup(t *testing.T) {
+func TestConcurrentWritesSucceedDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16
 	folder := t.TempDir()

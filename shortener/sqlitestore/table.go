@@ -84,7 +84,7 @@ func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shorten
 			return nil, nil, err
 		}
 		row.Rank = shortener.NoRank
-		if rank, ok := last.(int64); ok { // the key of the other table is the code
+		if rank, ok := last.(int64); ok { // in the other table, the key is the code
 			row.Rank = rank
 		}
 		page = append(page, row)

@@ -36,8 +36,9 @@ func testIdenticalLinks(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
 }
 
-// testRepeatedInsert inserts links that differ from a stored link in one field: conflicts. Then it inserts the
-// stored link again: present, until the stored link is deleted.
+// testRepeatedInsert inserts links that differ from a stored link in one field. The outcome must be Conflict. Then
+// it inserts the stored link again. The outcome must be Present. After the stored link is deleted, the outcome must
+// be Conflict.
 func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	base := Link("base")
 	base.ExpiresAt = Moment().UTC().Add(time.Hour)

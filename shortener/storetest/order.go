@@ -18,8 +18,8 @@ type order struct {
 // in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain]. Almost every code has another rank, as it has if the
-// secret of a real order changes.
+// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. A
+// change of the secret of a real order has the same effect.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 
 const (

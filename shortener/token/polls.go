@@ -39,7 +39,7 @@ type poll struct {
 	err  error // readable after done is closed
 }
 
-// runPolls polls at each pollInterval. If a request waits for a poll, it polls earlier.
+// runPolls polls once per pollInterval. If a request waits for a poll, it polls earlier.
 func (r *Registry) runPolls(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -74,7 +74,8 @@ func nextLimit(limit, took time.Duration) time.Duration {
 	return limit
 }
 
-// pollOnce polls, and then wakes the requests that waited when it began. It returns the duration of the poll.
+// pollOnce polls, and then wakes the requests that were waiting when the poll began. It returns the duration of the
+// poll.
 func (r *Registry) pollOnce(ctx context.Context, limit time.Duration) (took time.Duration) {
 	r.mu.Lock()
 	p := r.next

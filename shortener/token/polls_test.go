@@ -14,7 +14,8 @@ import (
 // full time. Even then, the sum of the limits must be below Freshness.
 func TestPollLimitsKeepRevocationDelayBelowFreshness(t *testing.T) {
 	t.Parallel()
-	next := max(pollInterval, pollTimeout+pollPause) // the next poll begins this long after the poll at the latest
+	// The maximum time from the start of a poll to the start of the next poll.
+	next := max(pollInterval, pollTimeout+pollPause)
 	if worst := next + pollTimeout; worst > Freshness*9/10 {
 		t.Errorf("a server may accept a revoked token for %v, too long for %v", worst, Freshness)
 	}
@@ -98,7 +99,7 @@ func TestNewTokenIsValidWithSlowDatabase(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		w := watch(t, s)
 		_, bearer := create(t, s, ordinary("ci"))
-		slow(pollTimeout * 8 / 10) // two queries exceed the limit
+		slow(pollTimeout * 8 / 10) // two queries together exceed the limit
 		w.want(bearer, nil)
 		w.stop()
 	})

@@ -31,7 +31,7 @@ type Registry struct {
 	notes  Notes
 	now    func() time.Time
 	tokens atomic.Pointer[snapshot]
-	read   atomic.Pointer[time.Time] // when the last poll that succeeded began
+	read   atomic.Pointer[time.Time] // time at which the last successful poll began
 	wanted chan struct{}             // demands a poll; has room for one value, because one poll serves all requests
 	used   chan struct{}             // tells the recorder that a use is not recorded; has room for one value
 

@@ -13,7 +13,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// watched is a registry whose polls and passes of the recorder a test can await.
+// watched is a registry in a test. The test can wait for its polls and for the passes of its
+// recorder.
 type watched struct {
 	*Registry
 	t        *testing.T
@@ -240,7 +241,7 @@ func TestFailedRecordingOfTokenUseIsRetried(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if err := w.record(ended); err == nil {
-		t.Error("a record whose context has ended succeeds")
+		t.Error("record succeeds although its context has ended")
 	}
 	if err := w.record(t.Context()); err != nil {
 		t.Error(err)

@@ -121,8 +121,8 @@ func TestStoreKeepsNoSecret(t *testing.T) {
 	})
 }
 
-// Exactly one of several concurrent creations gets a name, because the index of the
-// database decides.
+// Of several concurrent creations with the same name, exactly one succeeds, because the index of
+// the database decides.
 func TestNamesOfValidTokensAreUnique(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		var wg sync.WaitGroup
@@ -144,14 +144,14 @@ func TestNamesOfValidTokensAreUnique(t *testing.T) {
 		if err := s.Revoke(t.Context(), list(t, s)[0].ID, storetest.Moment()); err != nil {
 			t.Fatal(err)
 		}
-		create(t, s, ordinary("ci")) // a revoked name can be used again
+		create(t, s, ordinary("ci")) // the name of a revoked token can be used again
 		if _, _, err := s.Create(t.Context(), ordinary("ci")); !errors.Is(err, ErrNameTaken) {
 			t.Errorf("Create with a name that is taken again: %v, want ErrNameTaken", err)
 		}
 	})
 }
 
-func TestCreateRefusesBadName(t *testing.T) {
+func TestCreateRefusesInvalidName(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		if _, _, err := s.Create(t.Context(), ordinary("a\nb")); !errors.Is(err, errName) {
 			t.Errorf("Create with a line break in the name: %v", err)
@@ -161,7 +161,7 @@ func TestCreateRefusesBadName(t *testing.T) {
 
 // The database refuses a row that a server could not use, even if a person writes the
 // row.
-func TestDatabaseRefusesBadRows(t *testing.T) {
+func TestDatabaseRefusesInvalidTokenRows(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		create(t, s, ordinary("ci"))
 		for _, change := range []string{"scopes = 0", "scopes = 16", "rate = -1", "name = ''", "digest = substr(digest, 1, 31)"} {

@@ -27,7 +27,7 @@ func TestBearerHasIDAndSecret(t *testing.T) {
 	}
 }
 
-func TestParseBearerRefusesOtherTexts(t *testing.T) {
+func TestParseBearerRefusesInvalidBearers(t *testing.T) {
 	t.Parallel()
 	for _, bearer := range []string{
 		"", "kp", "kp_", "kp_00000001", "kp_1_secret", "kp_00000000_secret", "kp_-0000001_secret", "kp_+0000001_secret",

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// useUnit is the precision of Token.LastUsedAt. So each server writes at most once in this time for a
-	// token.
+	// useUnit is the precision of Token.LastUsedAt. So for each token, a server writes at most once per
+	// hour.
 	useUnit = time.Hour
 	// recordRetry is the time after which the recorder tries again to record uses.
 	recordRetry = time.Minute

@@ -124,7 +124,7 @@ func TestLongRecordsAreRefused(t *testing.T) {
 		name        string
 		format      Format
 		file        io.Reader
-		long, after int // line of the long record, and of the next one
+		long, after int // first lines of the long record and of the record after it; 0 if there is none
 	}{
 		{"JSON", NDJSON, endless("{}\n", gigabyte, "\n{"+ok+"}\n"), 2, 3},
 		{"CSV", CSV, endless("code,url\na,https://example.com/\na,https://example.com/", gigabyte, "\nb,https://example.com/b\n"), 3, 4},
@@ -186,7 +186,7 @@ func TestCheckedRecordsWithLongLinesNeedLittleMemory(t *testing.T) {
 	}
 }
 
-// An unclosed quotation mark hides only the records in about the next 64 KiB. The later ones are read.
+// An unclosed quotation mark hides only the records in about the next 64 KiB. The later records are read.
 func TestRecordsAreReadAgainAfterUnclosedQuotationMark(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder

@@ -18,8 +18,8 @@ type golinkRecord struct {
 	Clicks   int64
 }
 
-// parseGolink parses a line of an export of golink. The imported links behave as they do in golink: a redirect appends
-// the rest of the path and the query of the request to the URL, and the owner may change the URL.
+// parseGolink parses a line of an export of golink. The imported links behave as they do in golink. A redirect appends
+// the rest of the path and the query of the request to the URL. The owner may change the URL.
 func parseGolink(text []byte) (Record, error) {
 	var g golinkRecord
 	if err := decode(text, &g); err != nil {

@@ -54,8 +54,8 @@ type Summary struct {
 func (s Summary) Records() int64 { return s.Imported + s.Present + s.Refused }
 
 const (
-	// partSize is the maximum number of records of a part. With 1,000 records, the commits take a small fraction of the time of
-	// an import, and another writer of a SQLite database waits for only about a tenth of a second.
+	// partSize is the maximum number of records of a part. With 1,000 records, the commits take a small fraction of the
+	// time of an import. Another writer of a SQLite database waits for only about a tenth of a second.
 	partSize = 1000
 	// readAhead is the number of parts that may be read and checked while another part is inserted.
 	readAhead = 2

@@ -144,7 +144,7 @@ func fill(t *testing.T, d database) {
 	totals := make(map[string]visits.Count)
 	var links []shortener.Link
 	for n := range 2*partSize + 7 {
-		l := storetest.Link(fmt.Sprintf("%06d", 2*partSize-n)) // keys, in another order than their times
+		l := storetest.Link(fmt.Sprintf("%06d", 2*partSize-n)) // the keys are not in the order of their creation times
 		l.CreatedAt = l.CreatedAt.Add(time.Duration(n/3) * time.Second)
 		switch n % 5 {
 		case 1:
@@ -172,8 +172,8 @@ func fill(t *testing.T, d database) {
 	d.visit(t, "w", totals)
 }
 
-// An export is imported into an empty database, also of the other engine. The export of this database equals the first export
-// byte by byte. A repeated import changes nothing. An import into the exported database changes nothing either.
+// The test imports an export into empty databases. The export of each of these databases equals the first export byte
+// by byte. A repeated import changes nothing, and an import into the exported database changes nothing either.
 func TestExportOfImportEqualsExport(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
@@ -251,9 +251,9 @@ func TestDryRunWritesNothing(t *testing.T) {
 	})
 }
 
-// A link and its visits are imported in one transaction. So an import that ended early may be repeated, even if there were
-// visits after it.
-func TestLinkIsImportedWithItsVisits(t *testing.T) {
+// A link and its visits are imported in one transaction. So an import that ended early may be repeated, even if the
+// links were visited after the first import.
+func TestImportStoresLinkAndItsVisitsInOneTransaction(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		const file = "code,url,created_at,human_visits,bot_visits\na,https://example.com/a,2020-01-02T03:04:05Z,5,1\nb,https://example.com/b,2020-01-02T03:04:05Z,,\n"
 		d := open()
@@ -300,7 +300,7 @@ func TestImportKeepsVisitsOfExistingLinks(t *testing.T) {
 	})
 }
 
-func TestOwnersPreferValidAndThenNewestTokenOfName(t *testing.T) {
+func TestOwnerNameRefersToUnrevokedTokenOrElseToNewestToken(t *testing.T) {
 	t.Parallel()
 	revoked := time.Unix(1, 0)
 	owners := NewOwners([]token.Token{
@@ -337,7 +337,7 @@ func (b *brokenLinks) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, b.fault
 }
 
-func TestImportEndsAtFirstErrorAndNamesLines(t *testing.T) {
+func TestImportEndsAtFirstErrorAndReportsLinesOfPart(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the disk is full")
 	var file strings.Builder

@@ -14,9 +14,10 @@ import (
 
 // Links is the part of a store of links that an import needs.
 type Links interface {
-	// InsertWith is like the Insert of a [shortener.Store], but executes one more statement in the same transaction. Before
-	// the commit, it calls more with the outcomes, which returns the statement, or "" for none. If more or the statement
-	// fails, InsertWith writes nothing. The links must not have idempotency keys.
+	// InsertWith is like the Insert of a [shortener.Store], but executes one more statement in the same transaction.
+	// Before the commit, it calls the function more with the outcomes. The function returns the additional statement,
+	// or "" for none. If more or the statement fails, InsertWith writes nothing. The links must not have idempotency
+	// keys.
 	InsertWith(ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
 	Lookup(ctx context.Context, code string) (shortener.Link, error)
 }
@@ -99,8 +100,9 @@ func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.O
 // lookups is the maximum number of links that resolve looks up at the same time.
 const lookups = 16
 
-// resolve compares the records with the outcome Conflict with the stored links. In spite of the conflict, the stored link may
-// be the link of the record: the stored link may have another Source, or the record may lack the creation time.
+// resolve compares the records with the outcome Conflict with the stored links. In spite of the conflict, the stored
+// link may be the link of the record. For example, the stored link has another Source, or the record lacks the creation
+// time.
 func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)

@@ -64,7 +64,7 @@ func parseRecord(text []byte) (r Record, refusal error) {
 	return r, nil
 }
 
-// decodeTime decodes a time. As a text of a CSV file, it must not be the zero time.
+// decodeTime decodes a time. As in a CSV file, the time must not be the zero time.
 func decodeTime(text []byte, at *time.Time) error {
 	if string(text) == "null" {
 		return nil
@@ -79,7 +79,7 @@ func decodeTime(text []byte, at *time.Time) error {
 // decode decodes a JSON object. If a member is invalid, the error names it.
 func decode(text []byte, object any, options ...json.Options) error {
 	err := json.Unmarshal(text, object, options...)
-	if err == nil && text[0] != '{' { // null
+	if err == nil && text[0] != '{' { // the text is null
 		return errNoObject
 	}
 	semantic, ok := errors.AsType[*json.SemanticError](err)

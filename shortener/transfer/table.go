@@ -146,7 +146,7 @@ func newRows(file io.Reader) *rows {
 func (r *rows) restart() {
 	r.first = r.in.lines
 	r.csv = csv.NewReader(&r.in)
-	r.csv.FieldsPerRecord = -1 // parseRow reports another number of fields
+	r.csv.FieldsPerRecord = -1 // parseRow reports a wrong number of fields
 	r.csv.ReuseRecord = true
 }
 

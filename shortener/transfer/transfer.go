@@ -85,8 +85,8 @@ func (r *Record) link(owner int64) shortener.Link {
 	}
 }
 
-// date sets the creation time of a record that has none. The creation time becomes the time of the import, or the earliest
-// other time of the record if that is earlier.
+// date sets the creation time of a record that has none. The creation time becomes the time of the import, or the
+// earliest other time of the record if that time is earlier.
 func (r *Record) date(now time.Time) {
 	if !r.CreatedAt.IsZero() {
 		return
@@ -99,8 +99,8 @@ func (r *Record) date(now time.Time) {
 	}
 }
 
-// check rejects zero values of members that have another default in a file. In a [shortener.Link], these zero values would
-// mean the default.
+// check rejects zero values of Redirect and Forward. If a file omits these members, newRecord has set other values, so
+// a zero value comes from the file. In a [shortener.Link], a zero value would mean the default.
 func (r *Record) check() error {
 	if r.Redirect == 0 {
 		return &shortener.InvalidError{Field: "redirect", Reason: "must be 301, 302, 307 or 308"}

@@ -69,8 +69,8 @@ func setPlainTime(at func(*Record) *time.Time) func(*Record, string) error {
 	}
 }
 
-// parsePlainTime parses a time in RFC 3339, in the variants of MySQL, PostgreSQL and SQLite, or as milliseconds since
-// 1970, which is how some programs store times in SQLite.
+// parsePlainTime parses a time in RFC 3339, in the variants of MySQL, PostgreSQL and SQLite, or in milliseconds since
+// 1970. Some programs store milliseconds in SQLite.
 func parsePlainTime(text string) (time.Time, bool) {
 	if t, ok := shortener.ParseTime(text); ok {
 		return t, true
@@ -83,7 +83,7 @@ func parsePlainTime(text string) (time.Time, bool) {
 			return t, true
 		}
 	}
-	const digits = 13 // of the milliseconds of the years 2001 to 2286
+	const digits = 13 // number of digits of the milliseconds of a time in the years 2001 to 2286
 	n, err := strconv.ParseInt(text, 10, 64)
 	return time.UnixMilli(n), err == nil && len(text) == digits && n > 0
 }

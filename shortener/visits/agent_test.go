@@ -69,7 +69,7 @@ func TestUserAgentsAreClassified(t *testing.T) {
 	}
 }
 
-func TestReplacedUserAgentIsClassifiedAgainCorrectly(t *testing.T) {
+func TestClassificationIsCorrectAfterCacheReplacesUserAgent(t *testing.T) {
 	t.Parallel()
 	a := &agents{seed: maphash.MakeSeed()}
 	for range 2 {

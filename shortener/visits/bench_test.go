@@ -9,8 +9,7 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// BenchmarkApply measures parts of 4,096 rows, each of a different link. BenchmarkTop measures how long it takes to find
-// the links with the most visits among 40,960 rows.
+// BenchmarkApply measures parts of 4,096 rows, each of a different link.
 func BenchmarkApply(b *testing.B) {
 	benchEngines(b, func(b *testing.B, s Store) {
 		n := 0
@@ -21,6 +20,7 @@ func BenchmarkApply(b *testing.B) {
 	})
 }
 
+// BenchmarkTop measures how long it takes to find the links with the most visits among 40,960 rows.
 func BenchmarkTop(b *testing.B) {
 	benchEngines(b, func(b *testing.B, s Store) {
 		for n := range 10 {

@@ -28,7 +28,7 @@ type Config struct {
 	Store   Applier
 	Detail  bool             // whether visits are counted by facet
 	Flush   time.Duration    // time between two flushes, one second if 0
-	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress has up to as many more
+	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold as many again
 	Metrics *Metrics         // if nil, the metrics are not exported
 	Note    func(error)      // gets the result of each flush; may be nil
 	Now     func() time.Time // if nil, time.Now
@@ -73,7 +73,7 @@ func New(cfg Config) *Counter {
 // other.
 type shard struct {
 	mu     sync.Mutex
-	rows   map[rowKey]*tally // pointers, because an assignment to an element would also replace its key
+	rows   map[rowKey]*tally // pointers, because an assignment to an element would replace its cloned key
 	facets map[facetKey]*Count
 	bytes  int // memory of facets
 
@@ -114,8 +114,8 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 }
 
 // Count counts one visit. It never waits for the database. If the counts do not fit in memory, it
-// drops the visit. Count allocates memory only for the first visit of a link since the last flush,
-// for a new value of a facet, and for a user agent that it does not remember.
+// drops the visit. Count allocates memory only in three cases: for the first visit of a link since
+// the last flush, for a new value of a facet, and for a user agent that it does not remember.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}

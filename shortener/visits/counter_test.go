@@ -59,7 +59,7 @@ func newMemory() *memory {
 	return &memory{rows: make(map[string]Count), facets: make(map[FacetRow]Count)}
 }
 
-func TestCounterCountsByClass(t *testing.T) {
+func TestCounterCountsHumansAndBotsSeparately(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon})
 	for _, v := range []Visit{
@@ -75,7 +75,7 @@ func TestCounterCountsByClass(t *testing.T) {
 	wantEqual(t, "facets", len(m.facets), 0)
 }
 
-func TestCounterCountsFacets(t *testing.T) {
+func TestCounterCountsVisitsByFacet(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, Detail: true})
 	c.Count(Visit{Code: "a", Agent: browser, Referrer: "https://User:secret@News.Example:8443/item?id=1#x", Country: "de"})
@@ -93,9 +93,9 @@ func TestCounterCountsFacets(t *testing.T) {
 	})
 }
 
-// A flush whose reply was lost is repeated with the same content. Visits that arrive after the first attempt are
-// in the next flush.
-func TestFlushIsRepeatedUnchanged(t *testing.T) {
+// A flush that failed, or whose reply was lost, is repeated with the same content. Visits that arrive after the
+// first attempt are in the next flush.
+func TestFailedFlushIsRepeatedWithSameCounts(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		m := newMemory()
 		c := New(Config{Store: m, Now: noon})
@@ -166,7 +166,7 @@ func TestCounterDropsVisitsAndDetailsBeyondMaxRows(t *testing.T) {
 	wantEqual(t, "visits after the flush", m.rows["next"], Count{1, 0})
 }
 
-func TestRunFlushesAtTheEnd(t *testing.T) {
+func TestRunFlushesAtIntervalsAndAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		c := New(Config{Store: m, Flush: time.Minute})
@@ -201,7 +201,7 @@ func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 }
 
 // Many goroutines call Count during flushes, some of which fail. No visit may be lost or counted twice.
-func TestConcurrentCountsAndFlushes(t *testing.T) {
+func TestConcurrentCountsAndFlushesLoseNoVisit(t *testing.T) {
 	m := newMemory()
 	var n int
 	c := New(Config{Store: applierFunc(func(ctx context.Context, p Part) error {
@@ -230,7 +230,7 @@ func TestConcurrentCountsAndFlushes(t *testing.T) {
 		}
 	}
 	for c.unstored() > 0 {
-		_ = c.FlushNow(t.Context()) // as above
+		_ = c.FlushNow(t.Context()) // every third Apply fails on purpose
 	}
 	var sum Count
 	for _, count := range m.rows {

@@ -27,8 +27,8 @@ func facetColumns(r *FacetRow) []any {
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets. Only one transaction at a time does this. Two concurrent transactions could
-// otherwise store more than MaxValues values of a group.
+// addFacets adds the counts of facets. Only one transaction at a time can do so, because of exclude. Two
+// concurrent transactions could otherwise store more than MaxValues values of a group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes ma
 // limited returns rows with as many new values as each group has room for. It replaces the other values of a group
 // by one row with the value overflow.
 func limited(rows []FacetRow, sizes map[group]int) (kept []FacetRow) {
-	rest := make(map[group]int) // index in kept of the overflow
+	rest := make(map[group]int) // index in kept of the row with the value overflow
 	for i := range rows {
 		r := rows[i]
 		g := r.group()

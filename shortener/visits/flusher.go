@@ -47,7 +47,7 @@ type Part struct {
 	Facets   []FacetRow
 }
 
-// Row is the count of a link in an hour.
+// Row is the number of visits of a link in one hour.
 type Row struct {
 	Code  string
 	Hour  int64 // hours since 1970
@@ -55,7 +55,7 @@ type Row struct {
 	Count
 }
 
-// FacetRow is the count of a value of a facet of a link on a day.
+// FacetRow is the number of visits of a link on one day for one value of a facet.
 type FacetRow struct {
 	Code  string
 	Facet Facet
@@ -74,7 +74,7 @@ type flusher struct {
 	sequence   int64     // number of the last stored part of the writer
 	parts      []Part    // parts of the flush in progress that are not known to be stored
 	tried      bool      // whether an earlier attempt may have stored parts[0]
-	drained    time.Time // when parts were taken from the counter
+	drained    time.Time // time at which parts were taken from the counter
 }
 
 func (c *Counter) start() {

@@ -32,7 +32,7 @@ func SQLite(read, write *sql.DB) Store {
 
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
-	// The number is an arbitrary constant.
+	// The number of the advisory lock is an arbitrary constant.
 	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}}
 }
 
@@ -123,7 +123,7 @@ const upsertRows = `INSERT INTO visits AS v (code, hour, owner, human, bot)
 
 func rowColumns(r *Row) []any { return []any{r.Code, r.Hour, r.Owner, r.Human, r.Bot} }
 
-// addRows adds the counts of links and hours. Each row occurs once.
+// addRows adds the counts of links and hours. No two rows may have the same link and hour.
 func (s Store) addRows(ctx context.Context, tx *sql.Tx, rows []Row) error {
 	text, err := array(rows, rowColumns)
 	if err != nil {

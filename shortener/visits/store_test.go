@@ -35,7 +35,7 @@ func TestApplyAddsPartOfAFlushOnce(t *testing.T) {
 	})
 }
 
-func TestApplyRefusesPartOfAFlushWithoutItsPredecessor(t *testing.T) {
+func TestApplyRefusesPartOfAFlushIfPreviousPartIsMissing(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
 		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
@@ -212,7 +212,7 @@ func TestTotalsWaitsForBusyDatabase(t *testing.T) {
 		_, err1 := s.Series(t.Context(), "a", Range{}, All)
 		_, err2 := s.Facet(t.Context(), "a", Devices, Range{}, 1)
 		if !errors.Is(err1, context.DeadlineExceeded) || !errors.Is(err2, context.DeadlineExceeded) {
-			t.Errorf("Series: %v, Facet: %v; want the end of their times", err1, err2)
+			t.Errorf("Series: %v, Facet: %v; want DeadlineExceeded", err1, err2)
 		}
 		if err := busy.Close(); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestTotalsWaitsForBusyDatabase(t *testing.T) {
 	})
 }
 
-func TestExpireKeepsTotals(t *testing.T) {
+func TestExpireRemovesOldCountsAndKeepsTotals(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
 		p := Part{Writer: "w", Sequence: 1, Facets: []FacetRow{
@@ -257,7 +257,7 @@ func TestExpireKeepsTotals(t *testing.T) {
 
 // After the number of an idle writer was removed, the counter continues as a new writer, and counts each visit
 // once.
-func TestExpireForgetsIdleWriters(t *testing.T) {
+func TestCounterCountsVisitsOnceAfterExpireRemovesItsWriter(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		c := New(Config{Store: s, Now: noon})
 		for i := range 2 {

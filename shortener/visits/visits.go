@@ -51,8 +51,8 @@ type Facet uint8
 
 // The facets.
 const (
-	Referrers Facet = iota + 1 // by host
-	Countries                  // by code of ISO 3166-1, in capital letters
+	Referrers Facet = iota + 1 // hosts of the referrers
+	Countries                  // country codes of ISO 3166-1, in capital letters
 	Devices                    // desktop, phone, tablet or other
 )
 
@@ -64,8 +64,8 @@ const MaxValues = 100
 const (
 	secondsPerHour = 3600
 	hoursPerDay    = 24
-	// past is the Hour of the row with the visits of a link that belong to no hour: those before the import of
-	// the link, and those that are older than the retention time.
+	// past is the Hour of the row with the visits of a link that belong to no hour. These are the visits
+	// before the import of the link, and the visits that are older than the retention time.
 	past = 0
 )
 
