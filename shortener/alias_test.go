@@ -73,7 +73,7 @@ func FuzzAlias(f *testing.F) {
 			t.Errorf("checkAlias(%q) = %v, which differs from the result of the regular expressions", alias, err)
 		}
 		if want && !IsCode(alias) {
-			t.Errorf("the valid alias %q is not plausible as a code", alias)
+			t.Errorf("IsCode returns false for the valid alias %q", alias)
 		}
 	})
 }

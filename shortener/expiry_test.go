@@ -18,7 +18,7 @@ func TestParseExpiryAcceptsTimesAndDurations(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) time.Time { return testNow.Add(d).Truncate(time.Microsecond) }
 	for _, test := range []struct {
-		name, at, in string // "" means not given
+		name, at, in string // "" means that the request has no such field
 		want         time.Time
 	}{
 		{"none", "", "", time.Time{}},

@@ -17,8 +17,8 @@ type Before struct {
 }
 
 // MergeNewest implements [Store.Newest] for a store that can sort the links of each table by their creation time.
-// The functions ranked and unranked read the links of the two tables. Each returns the links that follow a
-// position, up to the given number.
+// The functions ranked and unranked read the links of the two tables. Each function returns the links that follow
+// a position, up to the given number.
 func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Link, error)) (links []Link, next string, err error) {
 	position, err := before(o, s.From)
 	if err != nil {

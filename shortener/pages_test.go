@@ -29,12 +29,12 @@ func TestPagesYieldsEachRowOnce(t *testing.T) {
 		got := 0
 		for row, err := range Pages(t.Context(), size, numbered(n, size, nil)) {
 			if err != nil || row.Code != fmt.Sprint(got) {
-				t.Fatalf("%d rows: row %d is %q, %v", n, got, row.Code, err)
+				t.Fatalf("of %d rows, row %d is %q, error %v", n, got, row.Code, err)
 			}
 			got++
 		}
 		if got != n {
-			t.Errorf("%d rows, want %d", got, n)
+			t.Errorf("Pages yields %d rows, want %d", got, n)
 		}
 	}
 }

@@ -11,19 +11,19 @@
 //     contains the host or a parent domain of the host.
 //   - The origin is the scheme, host and port under which clients reach this service.
 //   - The owner of a link is the token to which the link belongs. A link without an owner is anonymous.
-//   - A link is fixed or editable. The URL of a fixed link never changes. Only a link with an owner can
-//     be editable, and the owner decides when the link is created.
+//   - A link is fixed or editable. The URL of a fixed link never changes. Only a link with an owner can be editable.
+//     The owner makes this choice at the creation of the link.
 //
-// The contracts of [Store] and [Keys] and package service keep these invariants, even if the store or a
-// key source fails:
+// The contracts of [Store] and [Keys], and package service, ensure these invariants, even if the store or a key source
+// fails:
 //
 //   - Only the primary key of the store enforces uniqueness.
 //   - After the service has acknowledged a fixed link, its code never resolves to another URL, not even
 //     after the link expired or was deleted. The code of an editable link resolves to the last
 //     acknowledged URL.
 //
-// [Request], [Patch] and [ImportRules] decide what a link may be. Package service creates, resolves and
-// manages links. The packages sqlitestore, pgstore and citusstore implement the store. This package
+// [Request], [Patch] and [ImportRules] decide which links are valid. Package service creates, resolves
+// and manages links. The packages sqlitestore, pgstore and citusstore implement the store. This package
 // does no input or output. It imports none of these packages, no package of the key generation service
 // and no HTTP package.
 package shortener

@@ -29,11 +29,11 @@ type Store interface {
 	// caller that does not know the outcome of a call may repeat the call with the same links. If a call contains two
 	// identical links, the outcome of the second link is Conflict.
 	//
-	// If the creation of a link has an idempotency key (Link.Once), the transaction also inserts the key. If the owner used
-	// the key for another creation in the last OnceMemory, Insert does not write the link, and the outcome is Repeated. If an
-	// earlier call inserted the same link with the key, the outcome is Present. If the outcome of a link is Conflict, its
-	// idempotency key remains unused. If another transaction with the same key takes too long, Insert does not write the
-	// link, and the outcome is Busy.
+	// If the creation of a link has an idempotency key (Link.Once), the transaction also inserts the key. If the owner
+	// used the key for another creation within the last OnceMemory (24 hours), Insert does not write the link, and the
+	// outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present. If the
+	// outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key takes
+	// too long, Insert does not write the link, and the outcome is Busy.
 	//
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.

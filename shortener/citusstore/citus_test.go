@@ -103,7 +103,7 @@ func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Sto
 	return s
 }
 
-// patient raises the time limit of statements on the nodes that s knows now. The first statements of each subtest are slow,
+// patient raises the time limit of statements on the present nodes of s. The first statements of each subtest are slow,
 // because their connections are new.
 func (s *Store) patient() {
 	for _, n := range s.placement.Load().nodes {
@@ -121,7 +121,7 @@ func TestCitusStoreFollowsContract(t *testing.T) {
 	})
 }
 
-// partsOf returns n links of each part.
+// partsOf returns n links of each part, by part.
 func partsOf(s *Store, prefix string, n int) map[int][]shortener.Link {
 	links := make(map[int][]shortener.Link)
 	for i, full := 0, 0; full < len(s.placement.Load().nodes); i++ {
@@ -245,8 +245,8 @@ func TestCitusRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	storetest.RefusesOtherOrder(t, right, wrong)
 }
 
-// A reindex locks the tables, changes the order and commits. An Insert that waits for the lock writes nothing, even if the node has
-// kept the plans of its statements.
+// A reindex locks the tables, changes the order and commits. An Insert that waits for the lock writes nothing, even if
+// the node reuses the plans of earlier INSERT statements.
 func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 1, "fsync=off")
@@ -260,7 +260,7 @@ func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
 	defer worker.Close()
 	const setOrder = `INSERT INTO link_order (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint`
 	for _, format := range []string{"r%d", "r-%d"} { // codes with and without a rank
-		for _, n := range []int{1, 20} { // a statement for each link, and a statement for all links
+		for _, n := range []int{1, 20} { // 1 link needs one statement per link, and 20 links share a statement
 			links := func(from int) (links []shortener.Link) {
 				for i := range n {
 					links = append(links, storetest.Link(fmt.Sprintf(format, 1000*n+100*from+i)))
@@ -388,7 +388,7 @@ func TestCitusStoreFindsLinksOfMovedShards(t *testing.T) {
 		t.Errorf("the store has %d connections to the new worker at its first use, want %d", n, probes)
 	}
 	s.mu.Unlock()
-	s.patient() // the machine may be busy
+	s.patient() // raise the time limit, because the machine may be busy
 	for _, link := range links {
 		storetest.WantLink(t, s, link)
 	}

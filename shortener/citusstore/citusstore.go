@@ -46,7 +46,8 @@ type Store struct {
 	closed bool
 }
 
-// Opener returns a pool of connections to a node of a cluster. It does not connect yet. The store closes the pool.
+// Opener returns a pool of connections to a node of a cluster. An Opener does not connect yet. The store closes the
+// pool.
 type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
 
 var (
@@ -55,8 +56,8 @@ var (
 )
 
 // New returns a store that uses the distributed tables in the search path of coordinator. It asks the coordinator on
-// which nodes the links live. The caller must run Watch, which detects when a node that was down answers again. The
-// caller calls Close, and then closes coordinator.
+// which nodes the links live. The caller must run Watch, which detects when a node that was down answers again. At
+// the end, the caller calls Close and then closes coordinator.
 func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Store, error) {
 	s := &Store{
 		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
@@ -69,7 +70,8 @@ func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, 
 	return s, nil
 }
 
-// Close closes the connections to the nodes. It blocks until the methods that use them return. Watch must have returned.
+// Close closes the connections to the nodes. It blocks until the methods that use these connections return. Watch must
+// have returned.
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true

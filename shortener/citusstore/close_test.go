@@ -37,10 +37,10 @@ func TestClosedStoreHasNoConnections(t *testing.T) {
 	}
 	for _, pool := range pools {
 		if err := pool.Ping(t.Context()); err == nil || err.Error() != "closed pool" {
-			t.Errorf("a connection after Close: %v", err)
+			t.Errorf("Ping of a pool after Close: %v, want the error of a closed pool", err)
 		}
 	}
 	if _, err := s.nodeAt(t.Context(), address{host: "late", own: true}); !errors.Is(err, errClosed) || len(pools) != 2 {
-		t.Errorf("a node after Close: %v", err)
+		t.Errorf("nodeAt after Close: %v, want errClosed", err)
 	}
 }

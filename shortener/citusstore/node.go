@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// nodeTimeout is the time limit of one statement on a node. It is shorter than the 900 ms after which package commit gives a
-	// link up. So if a link was not written, its creation has time for an attempt with a key of another node.
+	// nodeTimeout is the time limit of one statement on a node. It is shorter than the 900 ms for which package commit
+	// waits for the commit of a link. So if a link was not written, its creation has time for an attempt with a key of
+	// another node.
 	nodeTimeout = 600 * time.Millisecond
 	// probeTimeout is the time limit of a probe. It is longer than nodeTimeout, because a server that was just started is slow.
 	probeTimeout = 3 * time.Second
@@ -34,7 +35,7 @@ var errCallerLeft = errors.New("the caller left")
 // errNodeDown reports that a node of the cluster is down. No statement was sent to it.
 var errNodeDown = errors.New("the node of the link does not answer")
 
-// node is a server of a cluster that has links.
+// node is a server that has links, in a Citus cluster.
 type node struct {
 	address
 	limit   time.Duration

@@ -10,15 +10,15 @@ import (
 	"keypool/shortener"
 )
 
-// maxAside is the maximum number of keys that are set aside. They need about 8 MiB. If one of two parts does not answer, a server
-// sets aside about one key for each link that it creates.
+// maxAside is the maximum number of keys that are set aside. So many keys need about 8 MiB. If one of two parts does
+// not answer, a server sets aside about one key for each link that it creates.
 const maxAside = 1 << 17
 
 // errNoRoom is the reason why a key that cannot be set aside is settled as lost.
 var errNoRoom = errors.New("too many keys are set aside")
 
-// aside holds the keys that are set aside. A key stays here until take returns it or close settles it. The methods may be called
-// concurrently.
+// aside holds the keys that are set aside. A key stays in it until take returns the key or close settles the key. The
+// methods may be called concurrently.
 type aside struct {
 	gauge prometheus.Gauge
 	count atomic.Int64 // number of keys, readable without the lock

@@ -56,7 +56,7 @@ type pending struct {
 }
 
 // The states of a pending link. The inserter and the caller compete for the transition from the
-// state queued. The inserter may write the link only if its own transition, to taken, succeeds.
+// state queued. The inserter may write the link only if its transition to the state taken succeeds.
 const (
 	queued uint32 = iota
 	taken         // an inserter has taken the link and may write it
@@ -86,7 +86,7 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// An inserter without a writer would delay links that could share another Insert.
+	// An inserter that waits for a writer would delay links that could share another Insert.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })

@@ -25,7 +25,7 @@ func TestCommitFailsInTimeWhenStoreHangs(t *testing.T) {
 		for i, a := range answers {
 			err := (<-a).err
 			if queued := i >= maxInserters; err == nil || errors.Is(err, shortener.ErrNotWritten) != queued {
-				t.Errorf("caller %d: %v", i, err)
+				t.Errorf("commit of caller %d: error %v", i, err)
 			}
 		}
 		if waited := time.Since(start); waited >= time.Second {
@@ -35,7 +35,7 @@ func TestCommitFailsInTimeWhenStoreHangs(t *testing.T) {
 		<-time.After(insertTimeout)
 		synctest.Wait()
 		if len(g.rows) != maxInserters {
-			t.Errorf("%d Inserts, want %d", len(g.rows), maxInserters)
+			t.Errorf("the store got %d Inserts, want %d", len(g.rows), maxInserters)
 		}
 		close(g.open)
 		wantInserted(t, <-commitAsync(t.Context(), c, "back"))
@@ -70,10 +70,10 @@ func TestCommitRepeatsInsertWithUnknownOutcome(t *testing.T) {
 				}}, 0)
 				outcome, err := c.commit(t.Context(), testLink("a"))
 				if (outcome == shortener.Inserted) != test.inserted || errors.Is(err, shortener.ErrNotWritten) != test.notWritten || (err == nil) != test.inserted {
-					t.Errorf("outcome %v, %v", outcome, err)
+					t.Errorf("outcome %v, error %v", outcome, err)
 				}
 				if inserts != test.inserts {
-					t.Errorf("%d Inserts, want %d", inserts, test.inserts)
+					t.Errorf("the store got %d Inserts, want %d", inserts, test.inserts)
 				}
 			})
 		})
@@ -144,13 +144,13 @@ func TestCommitFailsOnlyLinkWithBusyIdempotencyKey(t *testing.T) {
 		close(g.open)
 		wantOneFailed(t, answers, 3, shortener.ErrKeyBusy)
 		if len(g.rows) != maxInserters+1 {
-			t.Errorf("%d Inserts, want %d", len(g.rows), maxInserters+1)
+			t.Errorf("the store got %d Inserts, want %d", len(g.rows), maxInserters+1)
 		}
 	})
 }
 
-// TestCommitMetricsCountNoRowsOfFailedInsert checks that the metrics contain the duration of a failed
-// Insert, and no rows of it.
+// TestCommitMetricsCountNoRowsOfFailedInsert checks that the metrics contain the duration of a failed Insert, but not
+// its rows.
 func TestCommitMetricsCountNoRowsOfFailedInsert(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()

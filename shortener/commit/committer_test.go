@@ -58,7 +58,7 @@ func allInserted(_ context.Context, links []shortener.Link) ([]shortener.Outcome
 	return outcomes, nil
 }
 
-// gate supplies an Insert that blocks until open is closed or its context ends.
+// gate supplies an Insert that blocks until open is closed or the context of the Insert ends.
 type gate struct {
 	open chan struct{}
 	rows []int // number of rows of each Insert
@@ -207,7 +207,7 @@ func TestCommitterCloseCommitsQueuedLinks(t *testing.T) {
 		go func() { closed <- c.close(t.Context()) }()
 		synctest.Wait()
 		if _, err := c.commit(t.Context(), testLink("late")); !errors.Is(err, shortener.ErrNotWritten) {
-			t.Errorf("commit after close: %v", err)
+			t.Errorf("commit after close: %v, want ErrNotWritten", err)
 		}
 		close(g.open)
 		for _, a := range answers {
@@ -236,12 +236,12 @@ func TestCommitterCloseInterruptsHungStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if err := c.close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("close: %v", err)
+			t.Errorf("close: %v, want DeadlineExceeded", err)
 		}
 		for i, a := range answers {
 			err := (<-a).err
 			if sent := i < maxInserters; err == nil || errors.Is(err, shortener.ErrNotWritten) == sent {
-				t.Errorf("link %d: %v", i, err)
+				t.Errorf("commit of link %d: error %v", i, err)
 			}
 		}
 	})
@@ -252,7 +252,7 @@ func BenchmarkCommitAlone(b *testing.B) {
 	c := startCommitter(b, &fakeStore{insert: allInserted}, 0)
 	link := testLink("a")
 	b.ReportAllocs()
-	b.SetParallelism(32) // times GOMAXPROCS
+	b.SetParallelism(32) // number of goroutines for each processor
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if _, err := c.commit(context.Background(), link); err != nil {

@@ -100,10 +100,10 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 	}
 }
 
-// insert calls Insert. If the outcome is unknown, insert repeats the call while a caller waits for it. The contract of
-// [shortener.Store] permits the repetition. The first call may have stored the links, even if a later call fails with
-// ErrNotWritten. So insert returns the error of the first call. If a later call succeeds, insert returns the outcomes,
-// and the error of the first call as unknown.
+// insert calls Insert. If the outcome is unknown, insert repeats the call while a caller waits for the outcome. The
+// contract of [shortener.Store] permits the repetition. The first call may have stored the links, even if a later call
+// fails with ErrNotWritten. So insert returns the error of the first call. If a later call succeeds, insert returns
+// the outcomes, and the error of the first call as unknown.
 func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []shortener.Outcome, unknown, err error) {
 	links := make([]shortener.Link, len(group))
 	for i, p := range group {

@@ -10,11 +10,11 @@
 //   - The outcome Inserted means that the row of the link is durable.
 //   - All links of a group belong to one part. A separate group commit writes the links whose codes and idempotency keys belong to
 //     different parts.
-//   - Each key with a batch is settled once: as used, returned or lost. If the outcome of its commit is unknown, the key is lost. A
-//     key that is set aside is settled later.
+//   - Each key with a batch is settled once: as used, returned or lost. If the outcome of its commit is unknown, the
+//     key is settled as lost. A key that is set aside is settled later.
 //
-// [Parts.WithAlias] commits a link with an alias, and [Parts.WithKey] (search.go) a link with a key. Both methods use the group
-// commit (committer.go, inserter.go).
+// [Parts.WithAlias] commits a link with an alias. [Parts.WithKey] (search.go) commits a link with a key. Both methods
+// use the group commit (committer.go, inserter.go).
 package commit
 
 import (

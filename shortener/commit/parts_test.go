@@ -77,7 +77,8 @@ func (h *halves) Insert(ctx context.Context, links []shortener.Link) ([]shortene
 	return outcomes, nil
 }
 
-// counted supplies keys with the codes n00001, n00002 and so on, in steps of step. It counts what happened to them.
+// counted supplies keys whose codes are n and a number of five digits, such as n00001. The numbers are the multiples of
+// step. The type counts what happened to the keys.
 type counted struct {
 	step      int
 	batchless bool // whether the keys have no batch, like those of the key source hash
@@ -162,7 +163,7 @@ func TestKeysOfAStorePartThatDoesNotAnswerAreSetAside(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)
 	h.off[0].Store(true)
-	for _, code := range mustCreate(t, p, 0, 50) { // with n00001, n00003 and so on
+	for _, code := range mustCreate(t, p, 0, 50) { // the links get the codes n00001, n00003 and so on
 		if half(code) == 0 {
 			t.Errorf("the code %s belongs to the part that does not answer", code)
 		}
@@ -194,7 +195,7 @@ func TestCreationMovesToAnotherPartOfTheStore(t *testing.T) {
 	mustCreate(t, p, 0, 10)
 	drawn := keys.drawn
 	down.Store(false)
-	mustCreate(t, p, 10, 15) // with keys that were set aside
+	mustCreate(t, p, 10, 15) // these creations use keys that were set aside
 	keys.want(t, drawn, 15, 0, 0)
 	wantTaken(t, p, float64(drawn))
 	if conflicts := promvalue.ByLabel(p.Metrics.keyConflicts)["pool"]; conflicts != 0 {
@@ -259,7 +260,7 @@ func TestCreationStaysInItsStorePartIfAMoveCannotHelp(t *testing.T) {
 					t.Error("the other part got the link")
 				}
 				if test.returned == 1 && h.inserts[1] != 1 { // the group commit repeats only an Insert of unknown outcome
-					t.Errorf("the part got the link %d times", h.inserts[1])
+					t.Errorf("the part got the link %d times, want once", h.inserts[1])
 				}
 				keys.want(t, 1, 0, test.returned, 1-test.returned)
 			})
@@ -302,7 +303,8 @@ func TestCreationDoesNotMoveAfterClose(t *testing.T) {
 	keys.want(t, 1, 0, 1, 0)
 }
 
-// A creation with an idempotency key uses a code of the part of this key. If it finds none, it uses another code.
+// A creation with an idempotency key uses a code of the part of this key. If the creation finds no such code, it uses
+// another code.
 func TestIdempotencyKeyAndCodeAreInOneStorePart(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)
@@ -313,7 +315,7 @@ func TestIdempotencyKeyAndCodeAreInOneStorePart(t *testing.T) {
 			t.Errorf("the code %s and the key %s belong to different parts: %v", code, once.Key, err)
 		}
 	}
-	keys.want(t, 20, 20, 0, 0) // two creations use each two consecutive keys
+	keys.want(t, 20, 20, 0, 0) // two creations use the keys of each pair of consecutive keys
 	keys.step = 2
 	if code, err := create(t, p, 20, &shortener.Once{Owner: 1, Key: "key21"}); err != nil || half(code) != 0 {
 		t.Errorf("without a key of the part of the idempotency key: code %s, error %v", code, err)
@@ -328,7 +330,7 @@ func TestCreationSetsAsideLimitedNumberOfKeys(t *testing.T) {
 	h.off[0].Store(true)
 	keys.step = 2
 	if _, err := create(t, p, 0, nil); !errors.Is(err, errUnusable) {
-		t.Errorf("%v, want errUnusable", err)
+		t.Errorf("the creation returned %v, want errUnusable", err)
 	}
 	keys.want(t, maxSetAside, 0, 0, 0)
 }
@@ -363,7 +365,7 @@ func TestCloseStopsCommitsOfAllStorePartsAtOnce(t *testing.T) {
 		for i := range aliases {
 			commits.Go(func() {
 				if outcome, err := p.WithAlias(&aliases[i]); outcome != shortener.Inserted || err != nil {
-					t.Errorf("commit before Close: %v, %v", outcome, err)
+					t.Errorf("commit before Close: %v, %v; want Inserted", outcome, err)
 				}
 			})
 		}
@@ -374,7 +376,7 @@ func TestCloseStopsCommitsOfAllStorePartsAtOnce(t *testing.T) {
 		for _, alias := range []string{"b0", "b1"} {
 			link := testLink(alias)
 			if _, err := p.WithAlias(&link); !errors.Is(err, errClosed) {
-				t.Errorf("commit of %s after Close began: %v", alias, err)
+				t.Errorf("commit of %s after Close began: %v, want errClosed", alias, err)
 			}
 		}
 		close(open)

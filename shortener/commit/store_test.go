@@ -91,12 +91,12 @@ func benchCommit(b *testing.B, store shortener.Store) {
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.ResetTimer()
-	b.SetParallelism(storetest.BenchClients / 2) // times GOMAXPROCS
+	b.SetParallelism(storetest.BenchClients / 2) // number of goroutines for each processor
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			link := storetest.BenchLink(n.Add(1))
 			if outcome, err := p.WithAlias(&link); outcome != shortener.Inserted {
-				b.Errorf("outcome %v, %v", outcome, err)
+				b.Errorf("outcome %v, error %v", outcome, err)
 			}
 		}
 	})

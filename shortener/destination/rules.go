@@ -21,7 +21,7 @@ var ErrBlocked = errors.New("the block list covers the host of the URL")
 
 // InvalidError reports why a URL is invalid and what is accepted. Its text may be shown to the user.
 type InvalidError struct {
-	Reason string // a clause that follows the name of the URL: "must have a host"
+	Reason string // a clause that follows the words "the URL": "must have a host"
 }
 
 func (e *InvalidError) Error() string { return "the URL " + e.Reason }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxURL is the longest URL that is stored, in bytes.
+// maxURL is the maximum length of a stored URL, in bytes.
 const maxURL = 2048
 
 // normalize returns raw in the form that links store and that the Location header contains, or an *InvalidError. A

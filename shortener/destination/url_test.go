@@ -168,7 +168,7 @@ func TestNormalizeLimitsTheStoredLength(t *testing.T) {
 			t.Parallel()
 			got, err := normalize(test.raw, testSelf())
 			if test.ok && (err != nil || len(got) > maxURL) {
-				t.Errorf("%d bytes, %v", len(got), err)
+				t.Errorf("the normalized URL has %d bytes, error %v", len(got), err)
 			}
 			if !test.ok {
 				assertInvalid(t, err, "at most 2048 bytes")

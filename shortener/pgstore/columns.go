@@ -19,8 +19,8 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// The next two statements insert links of which some have details or are deleted. The statements above save the
-	// two additional values for all other links.
+	// The next two statements insert links of which some have details or are deleted. The statements above are for
+	// all other links, and need two values fewer for each link.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
@@ -74,7 +74,7 @@ func (c *columns) values() []any {
 	return values
 }
 
-// queueEach adds one statement for each link, without details, to the batch.
+// queueEach adds one statement for each link to the batch. The links must not have details.
 func (c *columns) queueEach(batch *pgx.Batch) {
 	for i, code := range c.codes {
 		if c.ranks == nil {
@@ -94,9 +94,9 @@ type placed struct {
 // noRank is greater than every rank.
 const noRank = math.MaxInt64
 
-// columnsOf returns the columns for each table to which any of the links belongs, sorted by the primary key. Two
-// Inserts with the same codes wait for each other's rows. If they wrote the rows in different orders, they could
-// deadlock.
+// columnsOf returns the columns for each table to which any of the links belongs. The links of a table are
+// sorted by the primary key. Two Inserts with the same codes wait for each other's rows. If they wrote the rows
+// in different orders, they could deadlock.
 func (s *Store) columnsOf(links []shortener.Link) (tables []*columns) {
 	all := make([]placed, len(links))
 	ranked := 0

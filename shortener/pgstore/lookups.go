@@ -15,9 +15,9 @@ const maxStatements = 2
 // lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share the
 // next statement. If fewer statements run, a look-up does not wait.
 //
-// It has no goroutine. The look-ups that share a statement are a group. One of them is the leader: its
-// caller runs the statement for the whole group. Afterwards the leader chooses the next leader among
-// the look-ups that arrived meanwhile.
+// The type lookups starts no goroutine. The look-ups that share a statement are a group. One of them
+// is the leader: its caller runs the statement for the whole group. Afterwards the leader chooses the
+// next leader among the look-ups that arrived meanwhile.
 type lookups struct {
 	// find returns the rows of codes, by code. A code without a row is absent.
 	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
@@ -30,7 +30,7 @@ type lookups struct {
 // lookup is one look-up that waits.
 type lookup struct {
 	code string
-	gone bool      // the caller has left; guarded by lookups.mu
+	gone bool      // whether the caller has left; guarded by lookups.mu
 	turn chan turn // has a buffer of 1, so that a leader never waits for a caller that left
 }
 

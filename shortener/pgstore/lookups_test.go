@@ -85,6 +85,6 @@ func TestNewestWaitingLookupRunsStatementOfGroup(t *testing.T) {
 	}
 	g.handOver()
 	if len(old.turn) != 0 || len(newest.turn) != 1 {
-		t.Errorf("%d and %d messages, want one to the newest look-up", len(old.turn), len(newest.turn))
+		t.Errorf("the look-ups got %d and %d messages, want 0 and 1", len(old.turn), len(newest.turn))
 	}
 }

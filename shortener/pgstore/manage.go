@@ -79,8 +79,8 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	return links, err
 }
 
-// Oldest implements [shortener.Store]. The server sorts the links. If there are many, it needs
-// temporary disk space.
+// Oldest implements [shortener.Store]. The server sorts the links. If there are many, the server
+// needs temporary disk space.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

@@ -1,10 +1,10 @@
 // Package pgstore keeps links in PostgreSQL, or in an engine with the same protocol.
 //
-// Most methods send one statement, or one pipeline, which is one transaction. The other methods begin a
-// transaction. If a method is interrupted, the driver closes the connection, and the server rolls back, so
-// no transaction remains open. A [Store] reads from the server to which it writes, because a replica may
-// lack the newest links. [Replicas] looks links up in replicas, and asks a Store for the links that a
-// replica lacks.
+// Most methods send one statement, or one pipeline of statements. The server executes the statement or the
+// pipeline in one transaction. The other methods begin a transaction explicitly. If a method is
+// interrupted, the driver closes the connection, and the server rolls back, so no transaction remains
+// open. A [Store] reads from the server to which it writes, because a replica may lack the newest links.
+// [Replicas] looks links up in replicas, and asks a Store for the links that a replica lacks.
 package pgstore
 
 import (
@@ -50,7 +50,7 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts that expect a conflict after one has occurred.
+// suspicion is the number of Inserts that expect a conflict after a conflict has occurred.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
@@ -237,8 +237,8 @@ type connection interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// rows returns the rows of codes, by code. A code without a row is absent. If the links are stored in
-// another order, the row may have another code. The caller detects this with checkCode.
+// rows returns the rows of codes, by code. A code without a row is absent. If the links are stored in another
+// order, the row may have another code. The caller detects such a row with checkCode.
 func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
 	byRank, byCode := make(map[int64]string, len(codes)), make(map[string]string)
 	for _, code := range codes {

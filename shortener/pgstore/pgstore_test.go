@@ -53,8 +53,7 @@ func TestRowWithWrongCodeFailsOnlyLookupOfItsCode(t *testing.T) {
 	}
 }
 
-// After a conflict, the next Inserts use ON CONFLICT, so that a further conflict does not roll
-// back.
+// After a conflict, the next Inserts use ON CONFLICT, so that a further conflict does not roll an Insert back.
 func TestInsertsAfterConflictUseOnConflictClause(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -232,10 +231,10 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	server.Kill()
 	pool.Reset() // TestRepeatedInsertAfterLostReplyReturnsPresent covers connections that break
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
-		t.Fatalf("Insert without a server: %v", err)
+		t.Fatalf("Insert without a server: %v, want ErrNotWritten", err)
 	}
 	if _, err := s.Lookup(t.Context(), "refused"); err == nil || errors.Is(err, shortener.ErrNotFound) {
-		t.Fatalf("Lookup without a server: %v", err)
+		t.Fatalf("Lookup without a server: %v, want an error other than ErrNotFound", err)
 	}
 	server.Restart()
 	storetest.WantLink(t, s, storetest.Link("acknowledged"))

@@ -42,8 +42,8 @@ type replica struct {
 	applied atomic.Pointer[time.Time]
 }
 
-// NewReplicas returns a reader of the replicas at pools. The replicas follow the server of primary. Look-ups do not
-// ask a replica whose lag is greater than maxLag. The caller closes the pools.
+// NewReplicas returns a Replicas for the servers of pools. These servers must be replicas of the server of primary.
+// Look-ups do not ask a replica whose lag is greater than maxLag. The caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {

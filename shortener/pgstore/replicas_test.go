@@ -209,8 +209,8 @@ func TestServerThatDoesNotFollowThePrimaryIsNotAsked(t *testing.T) {
 	}
 }
 
-// A standby is promoted. Another standby has applied more of the former timeline. So its position is later than
-// that of the new primary, but it lacks the changes of the new primary.
+// In this test, a standby is promoted. Another standby has applied more of the former timeline. So its position
+// is later than that of the new primary, but it lacks the changes of the new primary.
 func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)

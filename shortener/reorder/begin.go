@@ -73,10 +73,10 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 }
 
 // Disown sets the Source of all links with one of the given sources to [shortener.SourceFormer]. It is
-// called in the transaction that replaces the ledger from which the keys of these links came. Afterwards,
-// the audit must not look for these keys in the new ledger. If a call of Move was interrupted, Disown
-// removes the copies that Move has made, so that the next call begins again. The next call must begin
-// again, because the UPDATE changes the positions of the rows in PostgreSQL.
+// called in the transaction that replaces the ledger from which the keys of these links came. With this
+// Source, the audit does not count these links as keys of the new ledger. If a call of Move was
+// interrupted, Disown removes the copies that Move has made, so that the next call begins again. The
+// next call must begin again, because the UPDATE changes the positions of the rows in PostgreSQL.
 func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
 	statements := []string{
 		`UPDATE ranked_links SET source = $1 WHERE source = $2`,

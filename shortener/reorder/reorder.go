@@ -1,10 +1,10 @@
 // Package reorder records in which [shortener.Order] a database keeps its links, and moves links
 // into that order.
 //
-// Since version 7 of the schema, the primary key of most links is the rank of the code. Before, it was the
-// code. The migration to version 7 renames the table of links to links_earlier. It consists of SQL statements,
-// which cannot compute ranks. So a program calls [Database.Move] before it uses the links. [Database.Begin]
-// also fills links_earlier, to change the order.
+// Since version 7 of the schema, the primary key of most links is the rank of the code. Before version 7, the
+// primary key was the code. The migration to version 7 renames the table of links to links_earlier. The
+// migration consists of SQL statements, which cannot compute ranks. So a program calls [Database.Move] before
+// it uses the links. [Database.Begin] also fills links_earlier, to change the order.
 //
 // Invariants:
 //
@@ -126,7 +126,7 @@ func (d Database) Exists(ctx context.Context) (exists bool, err error) {
 	return exists, err
 }
 
-// pageRows is the number of links that one transaction on SQLite moves.
+// pageRows is the maximum number of links that one transaction on SQLite moves.
 const pageRows = 10_000
 
 // errChanged reports that the links changed while they were moved.

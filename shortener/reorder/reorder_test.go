@@ -64,9 +64,9 @@ func (e engine) plantEarlier(t *testing.T, rows int) []shortener.Link {
 		l := storetest.Link(fmt.Sprintf("%07d", i*7919%10_000_000))
 		var expires, deleted any
 		switch i % 5 {
-		case 1: // no rank
+		case 1: // a code without a rank
 			l.Code, l.Source = fmt.Sprintf("alias-%d", i), shortener.SourceAlias
-		case 2: // too long for a rank
+		case 2: // a code that is too long for a rank
 			l.Code = strings.Repeat("z", 15) + l.Code
 		case 3:
 			l.ExpiresAt = storetest.Moment().UTC().Add(time.Duration(i) * time.Hour)
@@ -117,7 +117,7 @@ func TestMoveKeepsEveryLink(t *testing.T) {
 			err := e.Move(ctx, order, func(moved, total int64) {
 				calls++
 				if moved <= last || total != int64(len(links)) {
-					t.Errorf("progress %d of %d after %d of %d", moved, total, last, len(links))
+					t.Errorf("the progress is %d of %d after a progress of %d of %d", moved, total, last, len(links))
 				}
 				last = moved
 				interrupt()
@@ -367,7 +367,7 @@ func TestSQLOfEarlierReleasesFails(t *testing.T) {
 	})
 }
 
-// While a program calls Pending, another program may drop the empty table.
+// While a program calls Pending, another program may drop the empty table. Then Pending must return false.
 func TestPendingIsFalseWhileOtherProgramDropsEarlierLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)

@@ -31,8 +31,8 @@ const (
 	lookupTimeout = 900 * time.Millisecond
 	// createdSize is the maximum number of created links that the cache keeps for their first look-up. It is a power of two.
 	createdSize = 4096
-	// entryUnit is a number of bytes. A link counts as one more link for each entryUnit bytes of its code, its URL and its
-	// details together.
+	// entryUnit is a number of bytes. In the size of the cache, a link counts as one link, plus one link for each
+	// entryUnit bytes of its code, its URL and its details together.
 	entryUnit = 256
 )
 
@@ -229,8 +229,8 @@ func (c *cache) finish(code string, shared *call) {
 
 // add adds a link that this process has just created, and discards older answers for its code. The time asked is
 // earlier than the creation. Unlike put, add does not check whether the cache already has a later state of the link.
-// The check would cost as much as the rest of add. If the link has changed already, get returns its first state until
-// Freshness has passed.
+// The check would cost as much as the rest of add. If the link has changed already, get returns the first state of
+// the link until Freshness has passed.
 func (c *cache) add(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()

@@ -99,7 +99,7 @@ func TestCreateFailsIfLinkWithSameAliasCannotBeRead(t *testing.T) {
 		}}})
 		_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
 		if _, ok := errors.AsType[*shortener.UnavailableError](err); !ok || errors.Is(err, shortener.ErrNotFound) {
-			t.Errorf("error %v for %v, want an UnavailableError that is not ErrNotFound", err, cause)
+			t.Errorf("Create: %v after the look-up error %v, want an UnavailableError without ErrNotFound", err, cause)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 // entry is the answer of the store for one code, as the cache keeps it. It is immutable.
 //
-// It has what redirects and previews need. It lacks the title, the tags and the first URL, which may need more memory than the
-// rest of the link. Only Find and List return them. An entry without details has 72 bytes and three pointers. A Link and the
-// time of its look-up would have 152 bytes and eight pointers.
+// It contains the members that redirects and previews need. It lacks the title, the tags and the first URL, which may
+// need more memory than the rest of the link. Only Find and List return them. An entry without details has 72 bytes and
+// three pointers. A Link and the time of its look-up would have 152 bytes and eight pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code
@@ -20,7 +20,7 @@ type entry struct {
 	created   int64         // Unix time in microseconds, like expires and deleted
 	expires   int64         // the value for the zero time means never
 	deleted   int64         // the value for the zero time means never
-	asked     time.Duration // from the start of the cache to the start (not the end) of the look-up
+	asked     time.Duration // time from the start of the cache to the start (not the end) of the look-up
 	details   *shortener.Details
 }
 
@@ -65,7 +65,7 @@ func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
 
-// weight is the number of links with an ordinary URL that need as much memory in the cache.
+// weight is the number of links with an ordinary URL that need as much memory in the cache as the entry.
 func (e *entry) weight() uint32 {
 	n := len(e.text)
 	if e.details != nil {
@@ -97,7 +97,8 @@ func (e *entry) link() shortener.Link {
 	}
 }
 
-// answer returns what the entry means at the time now.
+// answer returns the link of the entry. If there is no link, or if it is a tombstone at the time now, answer returns
+// the error.
 func (e *entry) answer(now time.Time) (shortener.Link, error) {
 	if e.missing() {
 		return shortener.Link{}, shortener.ErrNotFound

@@ -87,16 +87,17 @@ const (
 	scanTimeout = 5 * time.Second
 	// defaultReaders is the maximum number of pages and queries for visits that a server reads at the same time.
 	defaultReaders = 4
-	// readWait is the maximum time that a page of List, or a query for visits, waits for its turn.
+	// readWait is the maximum time that a page of List, or a query for visits, waits for a slot.
 	readWait = time.Second
-	// streamWait is the maximum time that a page of All waits for its turn. It is longer, because a stream that has begun cannot be
-	// continued after an error.
+	// streamWait is the maximum time that a page of All waits for a slot. It is longer than readWait, because a stream
+	// that has begun cannot be continued after an error.
 	streamWait = 10 * time.Second
 )
 
-// BeginRead waits for the turn of a query that may read many rows and that another package makes, such as a query for visits. List
-// and All wait by themselves. If the turn does not come within one second, BeginRead fails with an *UnavailableError. The caller
-// calls end after the query. Without this limit, the queries of one token could occupy all connections to the database.
+// BeginRead waits for a slot for a query of another package that may read many rows, such as a query for visits. List
+// and All wait for their slots themselves. If no slot becomes free within one second, BeginRead fails with an
+// *UnavailableError. The caller calls end after the query. Without slots, the queries of one token could occupy all
+// connections to the database.
 func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
@@ -152,7 +153,7 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 	}
 }
 
-// page reads links that the actor may see. It waits up to the given time for its turn.
+// page reads links that the actor may see. It waits up to the given time for a slot.
 func (s *Service) page(ctx context.Context, a Actor, from string, limit int, wait time.Duration) (links []shortener.Link, next string, err error) {
 	end, err := s.reads.Begin(ctx, a.Token, wait)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestListFindsFewMatchingLinksWithFewQueries(t *testing.T) {
 		for from := ""; ; pages++ {
 			page, next, err := s.List(t.Context(), admin, filter, from, limit)
 			if err != nil || len(page) > limit {
-				t.Fatalf("a page of %d links: %d links, %v", limit, len(page), err)
+				t.Fatalf("List with the limit %d: %d links, error %v", limit, len(page), err)
 			}
 			for i := range page {
 				got = append(got, page[i].Code)

@@ -177,7 +177,8 @@ func assertInvalid(t *testing.T, err error, field, reason string) {
 	}
 }
 
-// assertCounter checks the value of the counter name whose only label has the value label.
+// assertCounter checks the counter with this name. The counter has one label, and the parameter
+// label is its value.
 func assertCounter(t *testing.T, reg *prometheus.Registry, name, label string, want float64) {
 	t.Helper()
 	families, err := reg.Gather()

@@ -11,7 +11,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-// Actor is who manages links: a token.
+// Actor is the token that manages links.
 type Actor struct {
 	Token int64 // id of the token
 	Admin bool  // whether the token may see and change all links
@@ -41,8 +41,8 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 	return link, nil
 }
 
-// Change changes the link with this code and returns the new link. It blocks until the change is durable, for
-// at most five seconds. The other servers use the new link at most Freshness later.
+// Change changes the link with this code and returns the new link. It blocks until the change is durable, for at most
+// five seconds. Every other server uses the new link after Freshness at the latest.
 //
 // If every member already has its new value, the link stays as it is and keeps its version. Change fails with
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would

@@ -12,10 +12,10 @@ import (
 )
 
 // CreateOnce is like Create for a request of a token with an idempotency key. If a creation with the same key succeeded
-// in the last OnceMemory, CreateOnce returns the link of that creation, and replayed is true. It returns this link even
-// if the request is invalid by now, for example because its expiry has passed. CreateOnce fails with ErrKeyReused if
-// that creation had another payload. It fails with ErrKeyBusy if another server is about to commit a creation with the
-// same key.
+// within the last OnceMemory (24 hours), CreateOnce returns the link of that creation, and replayed is true. It returns
+// this link even if the request is invalid by now, for example because its expiry has passed. CreateOnce fails with
+// ErrKeyReused if that creation had another payload. It fails with ErrKeyBusy if another server is about to commit a
+// creation with the same key.
 func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	once := r.Once(key)
 	for range maxRaces {
@@ -35,7 +35,7 @@ func (s *Service) CreateOnce(ctx context.Context, r shortener.Request, key strin
 	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has it", commit.ErrRepeated, maxRaces))
 }
 
-// first returns the link of the creation that used the key of once first.
+// first returns the link of the first creation that used the key of once.
 func (s *Service) first(ctx context.Context, once *shortener.Once) (shortener.Link, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()

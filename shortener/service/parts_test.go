@@ -57,7 +57,7 @@ func TestCreationFailsAtOnceIfItsStorePartDoesNotAnswer(t *testing.T) {
 	h.off[0].Store(true)
 	var unavailable *shortener.UnavailableError
 	if _, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"}); !errors.As(err, &unavailable) || drawn > 0 {
-		t.Errorf("a creation without any part: %v, with %d keys", err, drawn)
+		t.Errorf("a creation while no part answers: error %v, and %d keys were drawn", err, drawn)
 	}
 }
 

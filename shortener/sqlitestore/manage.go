@@ -119,8 +119,8 @@ func query(ctx context.Context, db *sql.DB, statement string, values ...any) (li
 	return links, rows.Err()
 }
 
-// Oldest implements [shortener.Store]. SQLite sorts the links. If there are many, it needs a temporary file. Until the
-// sequence ends, the write-ahead log keeps growing.
+// Oldest implements [shortener.Store]. SQLite sorts the links. If there are many, SQLite needs a temporary file. Until
+// the sequence ends, the write-ahead log keeps growing.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		rows, err := s.db.Scan.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
@@ -128,7 +128,7 @@ func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
 			return
 		}
-		defer func() { _ = rows.Close() }() // Err returns the error of the query
+		defer func() { _ = rows.Close() }() // rows.Err returns the error of the query
 		for rows.Next() {
 			link, err := scanLink(rows)
 			if !yield(link, err) || err != nil {

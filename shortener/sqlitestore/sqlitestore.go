@@ -27,7 +27,7 @@ type Store struct {
 	order            shortener.Order
 	turns            chan struct{} // has an element for each running Lookup; its capacity is the number of connections in db.Read
 	ranked, unranked *table
-	record           statement // inserts a row into creations if the order on record does not differ from the fingerprint argument
+	record           statement // adds a row to creations, unless the order on record has another fingerprint
 	otherOrder       statement // reads whether the order on record has another fingerprint than the argument
 	fingerprint      string    // fingerprint of order
 }

@@ -48,11 +48,11 @@ func TestInsertFailsWhenDiskIsFull(t *testing.T) {
 	large.URL += strings.Repeat("x", 100_000)
 	_, err := s.Insert(t.Context(), []shortener.Link{large})
 	if !errors.Is(err, shortener.ErrStoreFull) || !errors.Is(err, shortener.ErrNotWritten) {
-		t.Fatalf("Insert into a full database: %v", err)
+		t.Fatalf("Insert into a full database: %v, want ErrStoreFull and ErrNotWritten", err)
 	}
 	storetest.WantLink(t, s, storetest.Link("before"))
 	if _, err := s.Lookup(t.Context(), "large"); !errors.Is(err, shortener.ErrNotFound) {
-		t.Fatalf("Lookup of a link that was not written: %v", err)
+		t.Fatalf("Lookup of a link that was not written: %v, want ErrNotFound", err)
 	}
 	exec("PRAGMA max_page_count = 1000000")
 	storetest.WantOutcomes(t, storetest.Insert(t, s, large), shortener.Inserted)
@@ -70,7 +70,7 @@ func TestInsertWithRefusedLinkWritesNothing(t *testing.T) {
 	}
 	_, err = s.Insert(t.Context(), []shortener.Link{storetest.Link("good"), storetest.Link("bad")})
 	if !errors.Is(err, shortener.ErrRefused) || !errors.Is(err, shortener.ErrNotWritten) {
-		t.Fatalf("Insert of a bad link: %v", err)
+		t.Fatalf("Insert of a refused link: %v, want ErrRefused and ErrNotWritten", err)
 	}
 	if _, err := s.Lookup(t.Context(), "good"); !errors.Is(err, shortener.ErrNotFound) {
 		t.Fatalf("Lookup of the other link of the call: %v, want ErrNotFound", err)
@@ -102,7 +102,7 @@ func TestLookupEndsWithContextWhileWaitingForConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := s.Lookup(ctx, "there"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Lookup without a connection: %v", err)
+		t.Errorf("Lookup without a connection: %v, want DeadlineExceeded", err)
 	}
 	for _, conn := range busy {
 		if err := conn.Close(); err != nil {
@@ -190,10 +190,10 @@ func TestConcurrentWritesSucceedDuringBackup(t *testing.T) {
 					links[j] = storetest.Link(fmt.Sprintf("%d-%d-%d", w, i, j))
 				}
 				if _, err := stores[w%2].Insert(t.Context(), links); err != nil {
-					t.Errorf("writer %d: %v", w, err)
+					t.Errorf("Insert of writer %d: %v", w, err)
 				}
 				if _, err := stores[w%2].Lookup(t.Context(), links[0].Code); err != nil {
-					t.Errorf("reader %d: %v", w, err)
+					t.Errorf("Lookup of writer %d: %v", w, err)
 				}
 			}
 		})
@@ -232,7 +232,7 @@ func checkIntegrity(t *testing.T, path string) {
 	var result string
 	err := storetest.OpenSQLite(t, path).Read.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&result)
 	if err != nil || result != "ok" {
-		t.Fatalf("integrity of %s: %s, %v", path, result, err)
+		t.Fatalf("the integrity check of %s returned %s, error %v", path, result, err)
 	}
 }
 

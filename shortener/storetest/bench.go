@@ -57,7 +57,7 @@ func BenchLookup(b *testing.B, s shortener.Store) {
 	var n atomic.Int64
 	b.ReportAllocs()
 	b.ResetTimer()
-	b.SetParallelism(BenchClients / 2) // times GOMAXPROCS
+	b.SetParallelism(BenchClients / 2) // number of goroutines for each processor
 	b.RunParallel(func(pb *testing.PB) {
 		ctx, cancel := context.WithCancel(context.Background()) // like the context of a request
 		defer cancel()

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Freshness is the time after which every server refuses a revoked token, if the database answers the polls of the server in
-// time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns the time up to which the server
-// knows all changes of tokens.
+// Freshness is the maximum time from a revocation until a server refuses the token, if the database answers the polls
+// of the server in time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns the time
+// up to which the server knows all changes of tokens.
 const Freshness = time.Second
 
 // These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then

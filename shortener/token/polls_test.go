@@ -17,7 +17,7 @@ func TestPollLimitsKeepRevocationDelayBelowFreshness(t *testing.T) {
 	// The maximum time from the start of a poll to the start of the next poll.
 	next := max(pollInterval, pollTimeout+pollPause)
 	if worst := next + pollTimeout; worst > Freshness*9/10 {
-		t.Errorf("a server may accept a revoked token for %v, too long for %v", worst, Freshness)
+		t.Errorf("a revocation may take %v, which is too long for the Freshness of %v", worst, Freshness)
 	}
 }
 

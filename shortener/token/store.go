@@ -67,8 +67,8 @@ func (s Store) Create(ctx context.Context, t Token) (created Token, bearer strin
 	return t, formatBearer(t.ID, secret), nil
 }
 
-// Revoke ends the validity of a token at the given time. If the token is already revoked, it keeps its earlier
-// time. If no token has the id, Revoke fails with ErrNoToken.
+// Revoke ends the validity of a token at the given time. If the token is already revoked, the time of its
+// revocation does not change. If no token has the id, Revoke fails with ErrNoToken.
 func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	err := s.change(ctx, func(tx *sql.Tx) error {
 		result, err := tx.ExecContext(ctx, `UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2`, s.moment(stamp(at)), id)

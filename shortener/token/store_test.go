@@ -69,7 +69,7 @@ func TestStoreKeepsTokens(t *testing.T) {
 		for _, token := range []Token{ordinary("Müller"), limited} {
 			created, bearer := create(t, s, token)
 			if id, _, ok := parseBearer(bearer); !ok || id != created.ID {
-				t.Errorf("the bearer %q of the token %d", bearer, created.ID)
+				t.Errorf("the bearer %q does not have the id of the token %d", bearer, created.ID)
 			}
 			want = append(want, created)
 		}
@@ -139,7 +139,7 @@ func TestNamesOfValidTokensAreUnique(t *testing.T) {
 		}
 		wg.Wait()
 		if n := created.Load(); n != 1 {
-			t.Fatalf("%d tokens have one name", n)
+			t.Fatalf("%d tokens have the same name, want 1", n)
 		}
 		if err := s.Revoke(t.Context(), list(t, s)[0].ID, storetest.Moment()); err != nil {
 			t.Fatal(err)
@@ -185,7 +185,7 @@ func TestVersionCountsSuccessfulCreationsAndRevocations(t *testing.T) {
 		created, _ := create(t, s, ordinary("ci"))
 		want(1)
 		if _, _, err := s.Create(t.Context(), ordinary("ci")); err == nil {
-			t.Error("the name is not unique")
+			t.Error("Create accepts a name that is taken")
 		}
 		want(1)
 		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
@@ -215,6 +215,6 @@ func TestScanOfMomentRefusesText(t *testing.T) {
 	t.Parallel()
 	var m sql.Scanner = new(moment)
 	if err := m.Scan("2026"); err == nil {
-		t.Error("a text is accepted as a time")
+		t.Error("Scan accepts a text as a time")
 	}
 }

@@ -13,10 +13,10 @@ type Format string
 const (
 	CSV    Format = "csv"
 	NDJSON Format = "ndjson"
-	Shlink Format = "shlink" // CSV of its web client
-	YOURLS Format = "yourls" // CSV with the columns of its table of links
-	Kutt   Format = "kutt"   // CSV of its table of links
-	Golink Format = "golink" // JSON lines of its export
+	Shlink Format = "shlink" // CSV file of the web client of shlink
+	YOURLS Format = "yourls" // CSV file with the columns of the table of links in YOURLS
+	Kutt   Format = "kutt"   // CSV file of the table of links in Kutt
+	Golink Format = "golink" // JSON lines of an export of golink
 )
 
 // Line is the result of reading one record.

@@ -115,8 +115,8 @@ type same string
 
 func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
-// A record of any length must be refused without the whole record in memory, and the next line must be read. The test
-// is not parallel, because it measures the memory of the process.
+// A record that is too long must be refused, and the next line must be read. The whole record must never be in
+// memory. The test is not parallel, because it measures the memory of the process.
 func TestLongRecordsAreRefused(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`

@@ -19,8 +19,8 @@ type Importer struct {
 	Owners *Owners
 	Visits PastVisits
 	Rules  shortener.ImportRules
-	DryRun bool // whether only to check the file, and to import nothing
-	Pauses bool // whether to pause after each part, so that other processes can write to the database
+	DryRun bool // if true, Run only checks the file and imports nothing
+	Pauses bool // if true, Run pauses after each part, so that other processes can write to the database
 
 	// Refuse gets each refusal, in the order of the lines. If Refuse returns an error, the import ends.
 	Refuse func(Refusal) error
@@ -59,9 +59,10 @@ const (
 	partSize = 1000
 	// readAhead is the number of parts that may be read and checked while another part is inserted.
 	readAhead = 2
-	// pauseShare is the time for which a part was inserted, divided by the time of the pause after the part. The pause lets a
-	// server on the same SQLite database create links. A process that waits for the lock of a SQLite database polls for it, at
-	// growing intervals. Without pauses, the import would nearly always take the lock again before the server finds it free.
+	// pauseShare is the time for which a part was inserted, divided by the time of the pause after the part. The pause
+	// lets a server on the same SQLite database create links. A process that waits for the lock of a SQLite database
+	// polls for the lock at growing intervals. Without pauses, the import would nearly always take the lock again
+	// before the server finds it free.
 	pauseShare = 3
 )
 

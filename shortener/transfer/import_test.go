@@ -138,7 +138,7 @@ func exported(t *testing.T, d database, owners *Owners, f Format) string {
 	return file.String()
 }
 
-// fill inserts links of every kind and their visits. There are more links than in one part of an export.
+// fill inserts links of every kind and their visits. An export of these links needs more than one part.
 func fill(t *testing.T, d database) {
 	t.Helper()
 	totals := make(map[string]visits.Count)
@@ -187,7 +187,7 @@ func TestExportOfImportEqualsExport(t *testing.T) {
 					i.Owners = owners
 					s, refusals := imported(t, i, f, want)
 					if len(refusals) > 0 || s.Records() != 2*partSize+8 || (n == 1 || to == from) && s.Imported > 0 {
-						t.Fatalf("import %d: %+v, %v", n, s, refusals)
+						t.Fatalf("import %d: summary %+v, refusals %v", n, s, refusals)
 					}
 					if diff := cmp.Diff(want, exported(t, to, owners, f)); diff != "" {
 						t.Fatalf("export of import %d (-want +got):\n%s", n, diff)
@@ -219,7 +219,7 @@ func TestImportRefusesLinkThatDiffersFromStoredLink(t *testing.T) {
 		}
 		for n := range 2 {
 			i := importer(d)
-			i.Rules.Now = i.Rules.Now.Add(time.Duration(n) * time.Hour) // a repetition does not depend on the time
+			i.Rules.Now = i.Rules.Now.Add(time.Duration(n) * time.Hour) // a repetition has the same result at another time
 			got, refusals := imported(t, i, YOURLS, file)
 			if want := (Summary{Imported: int64(1 - n), Present: int64(2 + n), Refused: 4}); got != want {
 				t.Errorf("import %d: %+v, want %+v", n, got, want)
@@ -242,10 +242,10 @@ func TestDryRunWritesNothing(t *testing.T) {
 		i.DryRun = true
 		got, refusals := imported(t, i, CSV, "code,url,human_visits\nnew,https://example.com/,1\ntaken,https://example.com/taken,1\ntaken,https://example.com/,1\n")
 		if want := (Summary{Imported: 1, Present: 1, Refused: 1}); got != want || len(refusals) != 1 {
-			t.Errorf("%+v, %v; want %+v", got, refusals, want)
+			t.Errorf("the summary is %+v, and the refusals are %v; want %+v", got, refusals, want)
 		}
 		if _, err := d.links.Lookup(t.Context(), "new"); !errors.Is(err, shortener.ErrNotFound) {
-			t.Errorf("Lookup of a new code: %v", err)
+			t.Errorf("Lookup of a new code after a dry run: %v, want ErrNotFound", err)
 		}
 		d.wantTotals(t, map[string]visits.Count{}, "new", "taken")
 	})
@@ -288,12 +288,12 @@ func TestImportKeepsVisitsOfExistingLinks(t *testing.T) {
 		d := open()
 		const file = "keyword,url,timestamp,clicks\na,https://example.com/,2020-01-01 00:00:00,5\nb,https://example.com/,2020-01-01 00:00:00,0\nc.,https://example.com/,,7\n"
 		if got, _ := imported(t, importer(d), YOURLS, file); got != (Summary{Imported: 2, Refused: 1}) {
-			t.Errorf("the first import: %+v", got)
+			t.Errorf("the first import has the summary %+v", got)
 		}
 		d.visit(t, "w", map[string]visits.Count{"b": {Human: 2}})
 		for _, again := range []string{file, strings.ReplaceAll(file, "00:00,", "00:00,1")} {
 			if got, _ := imported(t, importer(d), YOURLS, again); got != (Summary{Present: 2, Refused: 1}) {
-				t.Errorf("another import: %+v", got)
+				t.Errorf("another import has the summary %+v", got)
 			}
 			d.wantTotals(t, map[string]visits.Count{"a": {Human: 5}, "b": {Human: 2}}, "a", "b", "c.")
 		}
@@ -308,7 +308,7 @@ func TestOwnerNameRefersToUnrevokedTokenOrElseToNewestToken(t *testing.T) {
 		{ID: 4, Name: "gone", RevokedAt: revoked}, {ID: 5, Name: "back"}, {ID: 6, Name: "back", RevokedAt: revoked},
 	})
 	if diff := cmp.Diff(map[string]int64{"again": 2, "gone": 4, "back": 5}, maps.Clone(owners.ids)); diff != "" {
-		t.Errorf("ids (-want +got):\n%s", diff)
+		t.Errorf("ids by the names of the owners (-want +got):\n%s", diff)
 	}
 	if name := owners.name(1); name != "again" {
 		t.Errorf("the name of token 1 is %q", name)
@@ -349,16 +349,16 @@ func TestImportEndsAtFirstErrorAndReportsLinesOfPart(t *testing.T) {
 	i.Links, i.Progress = &brokenLinks{fault: fault}, func(Summary) {}
 	s, err := i.Run(t.Context(), CSV, strings.NewReader(file.String()))
 	if !errors.Is(err, fault) || !strings.HasPrefix(err.Error(), "lines 1002 to 2001: ") || s.Imported != partSize {
-		t.Errorf("%+v, %v; want the lines of the second part", s, err)
+		t.Errorf("the import returned %+v, %v; want an error with the lines of the second part", s, err)
 	}
 	i.Links, i.Refuse = &brokenLinks{inserts: 2}, func(Refusal) error { return fault }
 	if _, err := i.Run(t.Context(), CSV, strings.NewReader("code,url\na.b,\n")); !errors.Is(err, fault) {
-		t.Errorf("an import whose refusals cannot be printed: %v", err)
+		t.Errorf("an import whose refusals cannot be printed: %v, want the error of Refuse", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	i.Progress = func(Summary) { cancel() }
 	if _, err := i.Run(ctx, CSV, strings.NewReader(file.String())); !errors.Is(err, context.Canceled) {
-		t.Errorf("an import whose context ends: %v", err)
+		t.Errorf("an import whose context ends: %v, want Canceled", err)
 	}
 }
 

@@ -143,7 +143,7 @@ func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shorten
 // takenError is the refusal of a record whose code has another link in the database.
 type takenError struct {
 	column  string   // name of the field with the code
-	deleted bool     // whether the other link is deleted
+	deleted bool     // whether the link in the database is deleted
 	names   []string // names of the fields that differ
 }
 

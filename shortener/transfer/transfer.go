@@ -2,7 +2,7 @@
 //
 // Vocabulary:
 //
-//   - A [Format] is how a file describes links.
+//   - A [Format] is the way in which a file describes links.
 //   - A [Record] is one link in a file. It contains the name of the owner. The database contains the id of the owner instead.
 //   - A [Line] is the result of reading one record: the record, or the reason why it cannot be read.
 //   - A refusal is the reason why a record is not imported. A refusal concerns one record. An error concerns the whole file

@@ -59,8 +59,8 @@ func isBrowser(text string) bool {
 	return true
 }
 
-// deviceOf returns the device of a user agent in lower case. On Android, the user agent of a browser contains Mobile
-// on a phone, and not on a tablet.
+// deviceOf returns the device of a user agent in lower case. On Android, the user agent of a browser contains the
+// word Mobile on a phone, and not on a tablet.
 func deviceOf(text string) string {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
@@ -79,7 +79,8 @@ func deviceOf(text string) string {
 const (
 	// agentSlots is the maximum number of user agents in memory. It is a power of two.
 	agentSlots = 1024
-	// maxAgent is the length of the longest user agent in memory, in bytes. Longer ones are classified each time.
+	// maxAgent is the length of the longest user agent in memory, in bytes. Longer user agents are classified each
+	// time.
 	maxAgent = 512
 )
 

@@ -34,7 +34,7 @@ func TestUserAgentsAreClassified(t *testing.T) {
 		"Mozilla/5.0 zgrab/0.x", "Mozilla/5.0", "Feedly/1.0 (+http://www.feedly.com/fetcher.html; 12 subscribers; like FeedFetcher-Google)",
 	} {
 		if !classify(robot).bot {
-			t.Errorf("%q counts as a person", robot)
+			t.Errorf("the user agent %q counts as a person, want a bot", robot)
 		}
 	}
 	for _, people := range []struct{ device, agent string }{

@@ -144,7 +144,8 @@ func (c *Counter) Count(v Visit) {
 	}
 }
 
-// count adds one to the row with this key. It returns false if the shard has no room for a new row.
+// count adds the parameter one to the row with this key. It returns false if the shard has no room for a
+// new row.
 func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	t := s.rows[key]
 	if t == nil {
@@ -159,7 +160,8 @@ func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	return true
 }
 
-// countFacet adds one to the facet with this key. It returns false if the shard has no room for a new key.
+// countFacet adds the parameter one to the count of the facet with this key. It returns false if the shard
+// has no room for a new key.
 func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 	n := s.facets[key]
 	if n == nil {

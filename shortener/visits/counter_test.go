@@ -154,7 +154,7 @@ func TestCounterDropsVisitsAndDetailsBeyondMaxRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(m.rows) > 10*shardCount || float64(len(m.rows))+dropped != visits {
-		t.Errorf("%d rows and %v dropped visits of %d", len(m.rows), dropped, visits)
+		t.Errorf("%d rows were stored and %v visits dropped, of %d visits", len(m.rows), dropped, visits)
 	}
 	if n := promvalue.Counter(c.Metrics.droppedDetails); n == 0 {
 		t.Error("no details were dropped")
@@ -195,7 +195,7 @@ func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 		cancel()
 		began := time.Now()
 		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout {
-			t.Errorf("Run: %v after %v", err, time.Since(began))
+			t.Errorf("Run: %v after %v, want DeadlineExceeded after FinalTimeout", err, time.Since(began))
 		}
 	})
 }

@@ -10,7 +10,8 @@ import (
 // overflow is the value under which all values beyond MaxValues are counted. No visit has this value.
 const overflow = ""
 
-// group identifies the values of one facet of one link on one day. MaxValues limits each group.
+// group identifies the values of one facet of one link on one day. MaxValues limits the number of values of each
+// group.
 type group struct {
 	code  string
 	facet Facet
@@ -27,8 +28,8 @@ func facetColumns(r *FacetRow) []any {
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets. Only one transaction at a time can do so, because of exclude. Two
-// concurrent transactions could otherwise store more than MaxValues values of a group.
+// addFacets adds the counts of facets. It calls exclude, so that only one transaction at a time adds them. Two
+// concurrent transactions could store more than MaxValues values of a group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 
 // Applier stores the parts of flushes. [Store] implements it.
 type Applier interface {
-	// Register records a new writer. It may be repeated. The writer must not have parts yet.
+	// Register records a new writer. The caller may repeat the call until it applies the first part of the writer.
 	Register(ctx context.Context, writer string) error
 	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1, and
 	// each further part has the next number. If the store has already applied a part with the same writer and number,
@@ -158,7 +158,7 @@ func (c *Counter) apply(ctx context.Context) error {
 	for len(c.parts) > 0 {
 		err := c.applyFirst(ctx)
 		if errors.Is(err, ErrForgotten) {
-			err = c.applyFirst(ctx) // as a new writer
+			err = c.applyFirst(ctx) // again, with a new writer
 		}
 		if err != nil {
 			return err

@@ -39,12 +39,12 @@ func TestApplyRefusesPartOfAFlushIfPreviousPartIsMissing(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
 		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
-			t.Fatalf("Apply of part 1 before the registration: %v", err)
+			t.Fatalf("Apply of part 1 before the registration: %v, want ErrForgotten", err)
 		}
 		apply(t, s, p)
 		p.Sequence = 3
 		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
-			t.Fatalf("Apply of part 3 before part 2: %v", err)
+			t.Fatalf("Apply of part 3 before part 2: %v, want ErrForgotten", err)
 		}
 		wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
 	})
@@ -283,7 +283,7 @@ func TestRepeatedPartOfForgottenWriterCountsOnce(t *testing.T) {
 			c.Count(Visit{Code: "a", Agent: browser})
 			lose = true
 			if err := c.FlushNow(t.Context()); !errors.Is(err, errLost) {
-				t.Fatalf("a flush whose reply is lost: %v", err)
+				t.Fatalf("a flush whose reply is lost: %v, want errLost", err)
 			}
 			wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
 			if err := s.expire(t.Context(), time.Now().Add(2*writerMemory), 10*365*24*time.Hour); err != nil {
