@@ -51,7 +51,7 @@ func (a *aside) put(part int, key shortener.Key) {
 	}
 }
 
-// take returns a key and its part. The part answers and fits s. The caller must settle the key.
+// take returns a key and its part. The part answers and fits the search s. The caller must settle the key.
 func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, noPart, false

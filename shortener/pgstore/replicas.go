@@ -42,8 +42,9 @@ type replica struct {
 	applied atomic.Pointer[time.Time]
 }
 
-// NewReplicas returns a Replicas for the servers of pools. These servers must be replicas of the server of primary.
-// Look-ups do not ask a replica whose lag is greater than maxLag. The caller closes the pools.
+// NewReplicas returns a Replicas for the servers of pools. These servers should be replicas of the server of
+// primary. Look-ups ask no server that does not follow it. Look-ups do not ask a replica whose lag is greater than
+// maxLag. The caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {

@@ -89,8 +89,8 @@ const (
 	defaultReaders = 4
 	// readWait is the maximum time that a page of List, or a query for visits, waits for a slot.
 	readWait = time.Second
-	// streamWait is the maximum time that a page of All waits for a slot. It is longer than readWait, because a stream
-	// that has begun cannot be continued after an error.
+	// streamWait is the maximum time that a page of All waits for a slot. It is longer than readWait, because the
+	// caller of All cannot continue the sequence after an error.
 	streamWait = 10 * time.Second
 )
 

@@ -96,7 +96,7 @@ func (s *idleStore) Newest(context.Context, shortener.Selection) ([]shortener.Li
 	return nil, "", nil
 }
 
-// One token cannot occupy all slots for reads with its lists, streams and queries for
+// One token cannot occupy all slots for reads with its calls of List and All and its queries for
 // visits.
 func TestOneTokenCannotOccupyAllReadSlots(t *testing.T) {
 	t.Parallel()
@@ -135,8 +135,8 @@ func TestOneTokenCannotOccupyAllReadSlots(t *testing.T) {
 		}
 		_, err := s.BeginRead(t.Context(), busy)
 		assertUnavailable(t, err, context.DeadlineExceeded)
-		for _, err := range s.All(t.Context(), busy, service.Filter{}) { // a stream waits longer
-			t.Errorf("the stream: %v", err)
+		for _, err := range s.All(t.Context(), busy, service.Filter{}) { // All waits longer than List
+			t.Errorf("All: %v", err)
 		}
 	})
 }

@@ -33,7 +33,7 @@ type Registry struct {
 	tokens atomic.Pointer[snapshot]
 	read   atomic.Pointer[time.Time] // time at which the last successful poll began
 	wanted chan struct{}             // demands a poll; has room for one value, because one poll serves all requests
-	used   chan struct{}             // tells the recorder that a use is not recorded; has room for one value
+	used   chan struct{}             // wakes runRecorder after a use that is not recorded; has room for one value
 
 	mu   sync.Mutex
 	next *poll // the next poll to begin; nil if no request waits for it

@@ -10,7 +10,7 @@ import (
 )
 
 // Store keeps the counts of visits in the database. Its methods may be called concurrently, and by several
-// processes. They block until the engine answers or ctx ends.
+// processes. They block until the database engine answers or ctx ends.
 type Store struct {
 	read, write *sql.DB
 	engine      engine
