@@ -48,7 +48,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 	// The library calls IsSuccessful and OnStateChange under its own lock, which also guards these
 	// variables.
 	var last error
-	var logged time.Time // when a log line said that the breaker is open
+	var logged time.Time // time of the last log line that said that the breaker is open
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
 		Timeout:     breakerPause, // the library's default is one minute
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
@@ -64,7 +64,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 			case to == gobreaker.StateOpen && from == gobreaker.StateClosed:
 				log.Warn("circuit breaker opened", slog.Any("error", last))
 				logged = time.Now()
-			case to == gobreaker.StateOpen && time.Since(logged) >= breakerReminder: // the attempt while it was half-open failed
+			case to == gobreaker.StateOpen && time.Since(logged) >= breakerReminder: // the call through the half-open breaker failed
 				log.Warn("circuit breaker still open", slog.Any("error", last))
 				logged = time.Now()
 			}

@@ -41,7 +41,7 @@ func wantState(t *testing.T, b *Breaker, want gobreaker.State) {
 	}
 }
 
-func TestBreakerOpensAndCloses(t *testing.T) {
+func TestBreakerOpensAfterFailuresAndClosesAfterSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &scriptedPool{err: errors.New("connection refused")}
 		b := NewBreaker(pool, slog.New(slog.DiscardHandler))
@@ -74,7 +74,7 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 	})
 }
 
-// An outage of three minutes logs when the breaker opens, once a minute, and when it closes.
+// In an outage of three minutes, the breaker logs that it opened, once a minute that it is still open, and at the end that it closed.
 func TestBreakerLogsChangesAndOneLineAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

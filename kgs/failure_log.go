@@ -6,11 +6,12 @@ import (
 )
 
 // FailureLog logs the first failure in a series of failures of a recurring task, and the success
-// that ends the series. It does not log the other failures. It is not safe for concurrent use.
+// that ends the series. It does not log the other failures, unless it is from [NewReminder]. It is not safe
+// for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // for example "refill the pool"
-	failing bool   // a failure was logged, and no success since then
+	failing bool   // whether a failure was logged and no success followed it
 	every   time.Duration
 	logged  time.Time // time of the last failure that was logged
 }
@@ -18,8 +19,8 @@ type FailureLog struct {
 // NewFailureLog returns a FailureLog for the given task.
 func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }
 
-// NewReminder returns a FailureLog that logs at most one failure in the given time, and that repeats the line once in this time
-// while the task fails.
+// NewReminder returns a FailureLog that logs a failure again while the task fails. The time between two logged failures is at least
+// every.
 func NewReminder(log *slog.Logger, task string, every time.Duration) FailureLog {
 	return FailureLog{log: log, task: task, every: every}
 }

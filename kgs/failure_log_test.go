@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A reminder repeats the line while the task fails, but logs no more than one failure in a minute, even if successes interrupt the series.
+// A reminder logs failures again while the task fails, but at most one failure a minute, even if successes interrupt the failures.
 func TestReminderLogsOneFailureAMinute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		between error // result between two failures
-		works   int   // lines about a success
+		works   int   // number of log lines about a success
 	}{
 		"failures only":          {errors.New("disk full"), 1},
 		"failures and successes": {nil, 3},

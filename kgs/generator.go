@@ -62,7 +62,7 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Probe requests a key from the first generator if Dry, and discards the key. Without Probe, a
+// Probe requests a key from the first generator if Dry returns true, and discards the key. Without Probe, a
 // server without creations would not notice that the first generator has keys again. Probe does not
 // report what happened to the key, so the first generator must not be a [Source]. Probe blocks as
 // long as Next of the first generator.

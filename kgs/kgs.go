@@ -43,7 +43,8 @@
 //
 // The key sources without a ledger document their own guarantees. This package does not access
 // links. The primary key of the link store decides which link a code belongs to. As long as the
-// invariants hold, no key of the ledger violates this primary key.
+// invariants hold, no two links get the same key of the ledger, so a violation of this primary key has
+// another cause, such as an alias.
 package kgs
 
 import (
@@ -54,7 +55,7 @@ import (
 var (
 	// ErrEmpty means that a supply is reachable but has no keys now.
 	ErrEmpty = errors.New("the supply of keys is empty")
-	// ErrNoEpoch means that a pool lost data or may have lost data. It gives no keys before a
+	// ErrNoEpoch means that a pool lost data or may have lost data. The pool gives no keys before a
 	// worker has opened a new epoch.
 	ErrNoEpoch = errors.New("the pool lost its state and waits for a new epoch")
 	// ErrFenced means that another process has taken over the range or batch that the caller uses.
@@ -72,8 +73,8 @@ type Batch struct {
 }
 
 // Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use and return
-// at the latest when ctx ends. The caller may repeat a call after an error. The answer of a Take
-// may get lost. A supply that recognises the repeated Take then returns the same keys again.
+// at the latest when ctx ends. The caller may repeat a call after an error. If the answer of a Take
+// was lost, a supply that recognises the repeated Take returns the same keys again.
 type Supply interface {
 	// Take returns a batch of 1 to n keys. A repeated Take may return more than n keys, because it
 	// returns the keys of the first call. The caller becomes the holder of the batch and is
@@ -88,7 +89,7 @@ type Supply interface {
 }
 
 // Reasons why keys are abandoned. They are values of the reason label of
-// kgs_keys_abandoned_total, except for ReasonConflict. The audit counts the keys of ReasonEarlierEpoch as those of ReasonEpoch.
+// kgs_keys_abandoned_total, except for ReasonConflict. The audit counts the keys of ReasonEarlierEpoch under ReasonEpoch.
 const (
 	ReasonCrash        = "crash"         // the holder of the keys crashed
 	ReasonEpoch        = "epoch"         // the pool of the keys lost data

@@ -64,11 +64,12 @@ func (m *Meter) Sample(total int64, now time.Time) {
 // Rate returns the average growth of the count per second. It returns 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }
 
-// Window measures the rate at which a count grew within its size, for example in the last few seconds. If
-// the count has not grown for that time, the rate is exactly 0. Window is not safe for concurrent use.
+// Window measures the rate at which a count grew recently, for example in the last five seconds. The size of a
+// window is the length of this time. If the count did not grow in this time, the rate is exactly 0. Window is
+// not safe for concurrent use.
 type Window struct {
 	size    time.Duration
-	samples []windowSample // oldest first; the second is less than size old
+	samples []windowSample // oldest first; all samples but the first are less than size old
 }
 
 type windowSample struct {

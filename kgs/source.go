@@ -43,8 +43,8 @@ type Source struct {
 	live     map[*LocalBatch]struct{} // every batch that is not settled yet
 	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
-	drained  int64                    // keys handed out from batches that are empty now
-	again    int64                    // returned keys handed out again
+	drained  int64                    // number of keys that were handed out from batches that are empty now
+	again    int64                    // number of returned keys that were handed out again
 	rate     EWMA                     // rate at which keys are handed out from batches; sampled in refills, so that an idle source needs no timer
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch

@@ -111,7 +111,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	s.live[l] = struct{}{}
 	if s.current.Load() == nil {
 		s.install(l)
-		// Callers that wait for a key do not wait for the spare batch.
+		// Wake the callers that wait for a key. They need not wait for the spare batch.
 		close(s.filled)
 		s.filled = make(chan struct{})
 		return nil
@@ -226,7 +226,7 @@ func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {
 		total := int64(len(l.batch.Codes))
-		unused[l] = slices.Clip(l.batch.Codes[min(l.next.Swap(total), total):]) // an append copies it
+		unused[l] = slices.Clip(l.batch.Codes[min(l.next.Swap(total), total):]) // clipped, so that an append copies it
 	}
 	for _, k := range s.returned {
 		unused[k.Batch] = append(unused[k.Batch], k.Code)

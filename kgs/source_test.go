@@ -185,7 +185,7 @@ func TestSourceFailsAtOnceWhileSupplyIsDown(t *testing.T) {
 		supply.mu.Lock()
 		supply.err, supply.delay = errors.New("hung"), time.Hour // every take runs into its timeout
 		supply.mu.Unlock()
-		for range 101 { // key 101 is the first key of the spare batch, so the source takes a new one
+		for range 101 { // key 101 is the first key of the spare batch, so a refill for a new spare batch begins
 			mustNext(t, s).Batch.Used()
 		}
 		<-time.After(3 * time.Second) // fake time: the refill has failed by now
@@ -201,8 +201,8 @@ func TestSourceFailsAtOnceWhileSupplyIsDown(t *testing.T) {
 	})
 }
 
-// One part of the supply does not answer, so the batches of this part cannot be settled. The source must
-// still take new batches from the other parts.
+// In this test, one part of the supply does not answer, so the batches of this part cannot be settled. The
+// source must still take new batches from the other parts.
 func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -235,7 +235,7 @@ func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
 	})
 }
 
-// If the supply does not answer, an idle source settles the batch later.
+// An idle source settles its finished batch when the supply answers again.
 func TestSourceSettlesBatchAfterSupplyRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
@@ -317,8 +317,8 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 	})
 }
 
-// After a stall, many creations arrive at once. The next batch must not be sized by this short
-// burst.
+// After a stall, many creations arrive at once. This short burst must not determine the size of the next
+// batch.
 func TestSourceLimitsGrowthOfBatchSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}

@@ -34,10 +34,10 @@ type Evidence struct {
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // of the link store; usually Space
 
-	// Epochs returns the epochs of the lists of the shared pool that are in want, by the number of the list. Epochs is nil if
-	// there is no shared pool.
+	// Epochs returns the epochs of the lists of the shared pool, by the number of the list. It reads the lists whose numbers
+	// are the keys of the map want. Epochs is nil if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
-	// Pool yields the codes that these lists have on record.
+	// Pool yields the codes that the lists whose numbers are the keys of the map lists have on record.
 	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
 	// Patience is how long Run waits for a shared pool that lost its data and has no new epoch yet.
 	Patience time.Duration
@@ -79,8 +79,8 @@ type Accounts struct {
 type EpochAccounts struct {
 	Epoch     int64            `json:"epoch"` // 0 for the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
-	InPool    map[string]int64 `json:"in_pool"`    // numbers by who records them: RecordOfPool or RecordOfLedger
-	InBatches map[string]int64 `json:"in_batches"` // numbers by who records them, as in InPool
+	InPool    map[string]int64 `json:"in_pool"`    // numbers by the record that has them: RecordOfPool or RecordOfLedger
+	InBatches map[string]int64 `json:"in_batches"` // numbers by the record that has them, as in InPool
 	Shipping  int64            `json:"shipping"`
 	OnTheMove int64            `json:"on_the_move"`
 	Linked    map[string]int64 `json:"linked"`    // numbers by the source of the link
@@ -88,7 +88,7 @@ type EpochAccounts struct {
 	Missing   int64            `json:"missing"`   // numbers in no place; each of these numbers is a fault
 }
 
-// The records of the numbers that are in a pool or in a batch.
+// Names of the two records that can show that a number is in a pool or in a batch.
 const (
 	RecordOfPool   = "pool"   // the record of the shared pool
 	RecordOfLedger = "ledger" // the ledger's record of batches and of pools inside a process
@@ -97,7 +97,7 @@ const (
 var (
 	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
 	ErrPoolUnknown = errors.New("the audit cannot read the shared pool of the ledger")
-	// ErrEpochChanged means that the shared pool was abandoned during the audit. The audit can be
+	// ErrEpochChanged means that the shared pool began a new epoch during the audit. The audit can be
 	// repeated at once.
 	ErrEpochChanged = errors.New("the shared pool began a new epoch during the audit")
 
@@ -112,9 +112,9 @@ const retryInterval = 500 * time.Millisecond
 // does not move.
 const auditPasses = 3
 
-// Run accounts for every reserved number. It reads the whole ledger, then the whole pool and
-// then all links, because keys move in this order. It does so up to three times. It takes no locks
-// that block other processes, and several audits may run at once.
+// Run accounts for every reserved number. It makes up to three passes. Each pass reads the whole ledger,
+// then the whole pool and then all links, because keys move in this order. Run takes no locks that block
+// other processes, and several audits may run at once.
 //
 // Run merges the links with the reserved numbers. It keeps the rows of the ledger, the keys in the
 // pool as ranges of consecutive numbers, and the gaps between the links of the present epoch. It
@@ -205,8 +205,8 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	return p, nil
 }
 
-// checkEpochs fails unless each list of the pool is in the present epoch that the ledger has for it. In any
-// other pool, the keys of the ledger would be missing.
+// checkEpochs fails unless each list of the pool is in the present epoch that the ledger has for it. In a list
+// of another epoch, the keys of the ledger would be missing.
 func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	if e.Epochs == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)

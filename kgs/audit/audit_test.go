@@ -356,7 +356,7 @@ func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 	})
 }
 
-// onlyList returns the function Epochs of a pool that has one list, with the epoch that the argument returns.
+// onlyList returns a function for Evidence.Epochs. The pool has one list, and its epoch is the result of the function epoch.
 func onlyList(epoch func(context.Context) (int64, error)) func(context.Context, map[int]int64) (map[int]int64, error) {
 	return func(ctx context.Context, _ map[int]int64) (map[int]int64, error) {
 		number, err := epoch(ctx)

@@ -70,8 +70,8 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 type faultRanks map[FaultKind][]span
 
 // fault records the faults of one kind that the previous pass found too. In the first pass, it
-// records all of them. It returns the faults that it recorded. If only this pass finds a fault,
-// the key moved during the pass.
+// records all of them. It returns the faults that it recorded. A fault that only this pass finds is a
+// key that moved during the pass.
 func (p *pass) fault(kind FaultKind, ranks []span) []span {
 	if p.candidates != nil {
 		ranks = both(ranks, p.candidates[kind])

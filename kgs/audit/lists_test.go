@@ -6,8 +6,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The first epoch of a further list abandons no keys, so a number below it that is in no place is missing. A
-// later epoch of any list may have lost it.
+// The first epoch of a further list abandons no keys. So a number that was reserved before this epoch and is in
+// no place is missing. But if any list began a later epoch, the number may be lost with the earlier epoch.
 func TestFirstEpochOfFurtherListAbandonsNoKeys(t *testing.T) {
 	t.Parallel()
 	at := func(epoch int64, list int, next int64) ledger.Boundary {

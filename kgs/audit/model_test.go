@@ -25,7 +25,7 @@ type modelPass struct {
 	places    map[string]place    // by code; a reserved code has an entry
 	links     map[string]linkKind // by code; only codes with a link
 	reasons   []string
-	raw       map[Fault]bool // faults of this pass, which a moving key may cause
+	raw       map[Fault]bool // faults of this pass; some of them may be keys that moved during the pass
 	strangers map[string]bool
 	accounts  Accounts
 }
@@ -66,8 +66,8 @@ func (m *modelPass) placeIn(b ledger.Snapshot, code string) (greatest place, liv
 	return greatest, live
 }
 
-// addRows adds the rows. If two rows abandon a number for different reasons, the reason that is first used
-// later counts.
+// addRows adds the rows. If two rows abandon a number for different reasons, the reason that comes later in
+// m.reasons counts.
 func (m *modelPass) addRows() {
 	for _, r := range slices.Concat(m.reading.before.Rows, m.reading.after.Rows) {
 		used := slices.ContainsFunc(m.reading.before.Spaces, func(s ledger.SpaceCounter) bool { return s.Length == r.Length && r.Lo < s.Next })

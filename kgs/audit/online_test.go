@@ -227,7 +227,7 @@ func (w *system) evidence(happen func()) Evidence {
 		},
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
-			return amid(noErrors(slices.Clone(w.links)), happen) // a query reads the rows of one moment too
+			return amid(noErrors(slices.Clone(w.links)), happen) // a clone, because a query reads the rows of one moment
 		},
 	}
 }

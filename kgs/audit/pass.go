@@ -133,7 +133,7 @@ func (p *pass) addLink(code string, rank int64, ok bool, kind linkKind) {
 	switch {
 	case at != nil:
 		p.addTo(at, rank, kind)
-	case kind == conflict: // the code is not a key of this ledger, and its number is not reserved
+	case kind == conflict: // nothing to count: the code is not a key of this ledger, and its number is not reserved
 	case ok:
 		p.beyond.add(rank)
 	default:

@@ -45,7 +45,7 @@ func (p *pass) placeOf(r ledger.Row) place {
 	return abandoned + place(i)
 }
 
-// cover is sets of ranks by place, as ordered spans.
+// cover holds the set of ranks in each place, as ordered spans. The place is the index.
 type cover [][]span
 
 // cover returns the ranks of the rows by place. twice is the ranks that are in two rows and

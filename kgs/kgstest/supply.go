@@ -25,9 +25,9 @@ type SupplyUnderTest struct {
 	Refill func(t *testing.T)
 }
 
-// TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply with the given
-// number of keys, which is then empty or exhausted. The supply must be able to return 20 keys in
-// one Take.
+// TestSupply is the conformance suite for [kgs.Supply]. newSupply returns a supply with exactly the given
+// number of keys. After these keys are taken, Take fails with ErrEmpty or ErrExhausted. The supply must be
+// able to return 20 keys in one Take.
 func TestSupply(t *testing.T, newSupply func(t *testing.T, keys int) SupplyUnderTest) {
 	t.Helper()
 	tests := map[string]func(*testing.T, func(*testing.T, int) SupplyUnderTest){

@@ -15,7 +15,7 @@ type dialect struct {
 	lock     string        // locks the row of the ledger; reads epoch, last_range, stored history and present history
 	renew    string        // records a heartbeat of holder $1
 	now      string        // the present time in microseconds since 1970
-	opened   string        // the time at which an epoch was opened, in the same form
+	opened   string        // the time at which an epoch was opened, in microseconds since 1970
 	identity string        // the name of the database, which differs between a database and its copy; see Database
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
@@ -60,7 +60,7 @@ func NewSQLite(db *sqlite.DB) *Ledger {
 			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
 		now:      `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
 		opened:   `opened_at`,
-		identity: `''`, // a copy of a file has the same content
+		identity: `''`, // nothing distinguishes an SQLite file from a copy
 		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

@@ -12,7 +12,7 @@ import (
 // numbers.
 type Epoch struct {
 	Number int64  // starts at 1; 0 if the list has never had an epoch
-	Pool   string // identity of the list that the epoch was opened for
+	Pool   string // data of the list for which a worker opened the epoch, such as the name of a history of Redis; else empty
 }
 
 // List is a ledger from the view of one list of the shared pool. A pool has one list or more, and
@@ -76,16 +76,16 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 	return epochs, err
 }
 
-// OpenEpoch opens an epoch of the list for the identity pool, and returns the number of the epoch,
-// which is greater than after and than every epoch of the ledger. If the current epoch of the list is
-// already greater than after, OpenEpoch changes nothing and returns the current epoch. In this case,
-// another worker opened the epoch or the answer of an earlier call was lost. opened reports whether
-// this call opened the epoch.
+// OpenEpoch opens an epoch of the list. pool identifies the present data of the list, for example by the
+// name of a history of Redis. The number of the new epoch is greater than after and than every epoch of the
+// ledger. If the current epoch of the list is already greater than after, OpenEpoch changes nothing and
+// returns the current epoch. In this case, another worker opened the epoch, or the answer of an earlier call
+// was lost. opened reports whether this call opened the epoch.
 //
 // OpenEpoch abandons the keys in the list and the ranges on their way to it. It stores the
 // present counters as a boundary. If a number below the boundary is in no place, an audit
-// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the list does not
-// receive the epoch, and the next worker opens another epoch.
+// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the pool in Redis is not
+// opened for the epoch, and the next worker opens another epoch.
 //
 // If after is greater than the current epoch of the list, the database was rolled back, and the
 // ledger skips ahead.
@@ -133,7 +133,7 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 }
 
 // skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, a
-// list may have been opened for an epoch that the ledger gives to another list now.
+// list may have been opened for an epoch number that the ledger would otherwise give to another list now.
 const skipEpochs = 1000
 
 // openAll opens an epoch of every list.

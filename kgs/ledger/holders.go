@@ -95,7 +95,7 @@ const (
 // holder.
 type heartbeats struct {
 	mu   sync.Mutex
-	at   time.Time // time of the last look that counted
+	at   time.Time // time of the last look
 	seen map[string]sighting
 }
 
@@ -146,8 +146,8 @@ func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	return dead
 }
 
-// forget deletes the sightings of holders that the ledger no longer contains. If such a holder
-// registers again, it begins with the same heartbeat count and must not count as dead.
+// forget deletes the sightings of holders that the ledger no longer contains. If such a holder registers
+// again, its heartbeat count may be the same as before. Without forget, the holder would then count as dead.
 func (b *heartbeats) forget(holders []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,9 +16,9 @@ import (
 )
 
 // TestJanitorAbandonsBatchesOfDeadHolders checks that the janitor of one process abandons the
-// batches of a dead process in the ledger and in the pool. The process of the janitor has missed
-// its heartbeats too. The batch of this process stays, because the janitor records a heartbeat
-// before it calls Sweep.
+// batches of a dead process in the ledger and in the pool. The ledger has declared the process of the
+// janitor dead too. The batch of this process stays, because the janitor records a heartbeat before it
+// calls Sweep.
 func TestJanitorAbandonsBatchesOfDeadHolders(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)

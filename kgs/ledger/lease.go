@@ -25,7 +25,8 @@ var (
 )
 
 const (
-	// leaseMemory is how long the ledger keeps an expired lease, with the id of its request.
+	// leaseMemory is how long after the expiry of a lease the ledger keeps its record, with the id of the
+	// request.
 	leaseMemory = 24 * time.Hour
 	// leaseRanges limits how many rows one request of a client can add. It is the limit for each of
 	// these numbers:
@@ -199,9 +200,10 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 }
 
 const (
-	expireAtOnce = 100  // most leases that one transaction ends; all other changes wait for the transaction
-	expireRanges = 200  // most ranges that one transaction ends; the last lease may exceed the limit
-	forgetAtOnce = 1000 // most lease records that one transaction deletes
+	// The limits for one transaction are small, because all other changes wait for the transaction.
+	expireAtOnce = 100  // maximum number of leases that one transaction ends
+	expireRanges = 200  // maximum number of ranges that one transaction abandons; the last lease may exceed it
+	forgetAtOnce = 1000 // maximum number of lease records that one transaction deletes
 )
 
 // ExpireLeases ends the leases that have expired according to the clock of the database. It

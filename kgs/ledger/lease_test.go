@@ -165,7 +165,7 @@ func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
 	})
 }
 
-func TestLeaseExpires(t *testing.T) {
+func TestExpiredLeaseEndsAndClientKeepsItsKeys(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		over, returned := l.MustLend(t, "a", "over", 50), l.MustLend(t, "a", "returned", 50)
 		l.MustEndLease(t, "a", returned.ID, []codespace.Range{{Length: 3, Lo: 50, Hi: 100}}, nil)
@@ -257,7 +257,7 @@ func TestSweepIgnoresLeases(t *testing.T) {
 	})
 }
 
-// Numbers that were returned in the lost history may have been handed out again in that history.
+// Numbers that a client returned may have been handed out again in the lost history. So a skip-ahead abandons them.
 func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)

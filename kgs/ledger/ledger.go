@@ -47,19 +47,21 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
-// Every change except Open and Replace is one or more transactions. Each first locks the only row of kgs_ledger and then checks for
-// a rollback, as detectRollback documents. Because of the lock, the changes of all processes run
-// one after the other, and range ids become visible in the order in which they are assigned.
+// Every change except Open and Replace consists of one or more transactions. Each transaction first locks the
+// only row of kgs_ledger and then checks for a rollback, as detectRollback documents. Because of the lock, the
+// changes of all processes run one after the other, and range ids become visible in the order in which they
+// are assigned.
 //
 // A crash before the commit of a change leaves the ledger unchanged. Each method documents the
 // effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
 // cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
-// All methods are safe for concurrent use. They return when ctx ends; SQLite may then still wait up to
-// five seconds for the lock of another process, and five seconds for the write of the witness. A transaction of a change takes at most 10 s. Open,
-// Replace and the methods that only read have no other time limit. An error that is not defined in this
-// package or in package kgs means that an argument is invalid, or that the database failed or could not
-// be reached. After a failure of the database, the change may or may not have been made.
+// All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may then still wait up
+// to five seconds for the lock of another process, and up to five seconds for the write of the witness. A
+// transaction of a change takes at most 10 s. Open, Replace and the methods that only read have no time limit
+// besides ctx. An error that is not defined in this package or in package kgs means that an argument is
+// invalid, or that the database failed or could not be reached. After a failure of the database, it is unknown
+// whether the change was made.
 type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
@@ -79,7 +81,8 @@ func (l *Ledger) Name() string {
 }
 
 // Database returns a name of the database in digits and slashes. A copy of the tables in another PostgreSQL cluster,
-// another database or another schema has another name; a promoted standby keeps it. The name of an SQLite file is empty, and so is every name before Open or Identify.
+// another database or another schema has another name. A promoted standby keeps the name. The name is empty for an SQLite file, and before
+// Open or Identify.
 func (l *Ledger) Database() string {
 	name, _ := l.database.Load().(string)
 	return name

@@ -34,7 +34,7 @@ func TestNextHolderTakesOverRangeOfBuriedHolder(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	alive := announce(t, l, path, "alive") // [0, 100)
+	alive := announce(t, l, path, "alive") // has the range [0, 100)
 	for n, holder := range []string{"first", "second", "third"} {
 		if dead, err := l.Bury(t.Context(), path); dead != min(n, 1) || err != nil {
 			t.Errorf("before %s: Bury = %d, %v, want %d", holder, dead, err, min(n, 1))
@@ -64,7 +64,7 @@ func TestNextHolderTakesOverRangeOfBuriedHolder(t *testing.T) {
 	}
 }
 
-// A file that cannot be opened does not prevent that the other holders are buried.
+// If the file of one holder cannot be opened, Bury still declares the other holders dead.
 func TestBuryContinuesAfterAnError(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")

@@ -17,8 +17,8 @@ var ErrLeased = errors.New("clients have leased keys of this ledger, and a new l
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
 
 // Replace deletes the ledger, so that the next Open creates a ledger with another permutation. It is
-// for a secret that was lost. Codes of the new ledger may be codes of existing links. The primary key
-// of the links rejects these, and creations try again.
+// needed if the secret was lost. A code of the new ledger may be the code of an existing link. The primary
+// key of the links rejects such a code, and the creation tries again with another key.
 //
 // In the same transaction, Replace calls links, which must mark the links with keys of the old ledger.
 // Their numbers are not numbers of the new ledger.
@@ -84,8 +84,8 @@ func checkLeases(ctx context.Context, tx *sql.Tx) error {
 
 // Unused is the result of [Ledger.CheckUnused]: no holder sent a heartbeat.
 type Unused struct {
-	lock  string // locks the row of the ledger
-	beats map[string]int64
+	lock  string           // SQL statement that locks the row of the ledger
+	beats map[string]int64 // number of heartbeats by holder
 }
 
 // CheckUnused returns ErrInUse if a holder sends heartbeats. If there is any holder, CheckUnused waits until
@@ -122,8 +122,9 @@ func quiet(ctx context.Context, read func(context.Context) (map[string]int64, er
 }
 
 // Lock locks the ledger until the end of tx, which must be a transaction in the database of the ledger.
-// On SQLite, the locking connection must have begun tx. Until then no holder can send a heartbeat. Lock
-// returns ErrInUse if a holder has sent a heartbeat since CheckUnused.
+// On SQLite, tx must be a transaction of the connection for writing, which locks the file. While the ledger is
+// locked, no holder can send a heartbeat. Lock returns ErrInUse if a holder has sent a heartbeat since
+// CheckUnused.
 func (u Unused) Lock(ctx context.Context, tx *sql.Tx) error {
 	if _, err := tx.ExecContext(ctx, u.lock); err != nil {
 		return err
@@ -145,7 +146,7 @@ func compare(before, after map[string]int64) error {
 	return nil
 }
 
-// beats returns the heartbeat of each holder.
+// beats returns the number of heartbeats of each holder.
 func (l *Ledger) beats(ctx context.Context) (beats map[string]int64, err error) {
 	err = l.view(ctx, "heartbeats", func(tx *sql.Tx) error {
 		beats, err = heartbeatsIn(ctx, tx)

@@ -23,7 +23,7 @@ type State string
 
 // The states of a range. A range that is delivered or settled has no row.
 const (
-	StateReserved  State = "reserved"  // the range is for a pool in a process, or has no holder
+	StateReserved  State = "reserved"  // the range is for the pool in the memory of a process, or has no holder
 	StateShipping  State = "shipping"  // the range is on its way to the shared pool of the current epoch
 	StateBatch     State = "batch"     // the range is in the local batch of a server, or lent to a client
 	StateAbandoned State = "abandoned" // the range is never handed out again
@@ -49,7 +49,7 @@ func (l *Ledger) Reserve(ctx context.Context, holder string, state State, length
 	return l.List(0).Reserve(ctx, holder, state, length, n)
 }
 
-// Reserve is like [Ledger.Reserve], but a shipping range is on its way to the list.
+// Reserve is like [Ledger.Reserve], but its shipping ranges are on their way to l instead of list 0.
 func (l *List) Reserve(ctx context.Context, holder string, state State, length int, n int64) (r Reservation, err error) {
 	if holder == "" || n < 1 {
 		return Reservation{}, fmt.Errorf("ledger: reserve: %d numbers for holder %q", n, holder)
@@ -83,8 +83,8 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 }
 
 // Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder. The
-// batch always gets a new id, even if it has all numbers of r, because a copy of the database that was
-// made before the cut is recognized by its lower last id.
+// batch always gets a new id, even if it has all numbers of r. The new id raises the last id of the ledger,
+// so that a copy of the database from before the cut is recognized by its lower last id.
 // Cut also returns the rest of r, which is empty if r has at most n numbers. It fails with
 // ErrFenced if another holder took over all or part of r while holder was frozen.
 //

@@ -132,7 +132,7 @@ func TestRepeatedCutReturnsSameBatch(t *testing.T) {
 		}
 		rest := ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}
 		whole := rest
-		whole.ID += 2 // the first batch has the id between
+		whole.ID += 2 // the first batch has the id r.ID + 1
 		for range 2 {
 			batch, none, err := l.Cut(t.Context(), "a", rest, 1000)
 			if err != nil || batch != whole || none != (ledger.Reservation{}) {

@@ -52,7 +52,7 @@ func (b Snapshot) Epochs() map[int]int64 {
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
 	Spaces []SpaceCounter // in order of length
-	Held   map[int]int64  // reserved numbers by code length that no creation or client has taken yet: in ranges and batches that are no leases
+	Held   map[int]int64  // by code length: how many numbers are in reserved and shipping ranges, and in batches that are not leases
 }
 
 // Reserved counts the numbers that were ever reserved, over all lengths.
@@ -72,8 +72,8 @@ func (c Counters) Taken() (n int64) {
 	return n
 }
 
-// TakenOf counts the numbers of one length that Taken counts. The ledger also counts the keys in a pool in Redis, because it
-// does not record when servers take them. Abandoned numbers count, too.
+// TakenOf is like Taken, but for one length. The keys in a pool in Redis count as taken, because the ledger does not record
+// when servers take them. Abandoned numbers count too.
 func (c Counters) TakenOf(s SpaceCounter) int64 { return s.Next - c.Held[s.Length] }
 
 // Current returns the counter that gives the next code, if codes must have at least the given
@@ -144,7 +144,7 @@ func scanSpace(rows *sql.Rows) (s SpaceCounter, err error) {
 	return s, err
 }
 
-// held counts the held numbers of one code length.
+// held is the entry of Counters.Held for one code length.
 type held struct {
 	length  int
 	numbers int64

@@ -15,7 +15,7 @@ type tx struct {
 	*sql.Tx
 	dialect   *dialect
 	list      int   // the list that the change concerns
-	epoch     int64 // epoch of new ranges: that of the list after enter, and latest before
+	epoch     int64 // epoch of new ranges: before enter, the same as latest; after enter, the epoch of the list
 	latest    int64 // the highest epoch of all lists
 	last      int64 // last range id that was assigned
 	highWater *highWater

@@ -19,14 +19,14 @@ import (
 	"keypool/kgs"
 )
 
-// ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be replaced. The ledger does
-// not open then, because it could not notice that the database was restored from an older file.
+// ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be replaced. Without the
+// witness, the ledger cannot detect that the database was restored from an older file. Therefore it does not open.
 var ErrWitness = errors.New("cannot use the witness of the database; let the user of this program read and write the file")
 
 // witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is replaced by an
-// older file, the witness still has the mark, and the ledger skips ahead as after every other rollback. It does not help if both files
-// are replaced. The name of the file contains the name of the ledger, so the ledger of another database at the same path has another
-// witness.
+// older file, the witness still has the mark, and the ledger skips ahead as after every other rollback. The witness does not help if it
+// is replaced by an older file too. The name of the file contains the name of the ledger, so the ledger of another database at the same
+// path has another witness.
 //
 // A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It writes while it holds the
 // lock of the database, so that two processes never write an older mark over a newer one. If a process crashes between the commit and
@@ -38,7 +38,7 @@ type witness struct {
 	mu       sync.Mutex
 	ledger   string // name of the ledger; empty while the ledger is not open
 	written  int64  // the last id in the file
-	due      bool   // the file has to be written
+	due      bool   // whether the file must be written even if it contains the last id
 	failures kgs.FailureLog
 }
 
@@ -52,14 +52,14 @@ const (
 
 // KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before it uses the
 // ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A ledger that was not opened
-// does not use the file. If a write fails, the change succeeds nevertheless, the ledger logs a warning at most once a minute, and the
-// next change writes again.
+// does not use the file. If a write fails, the change still succeeds, and the next change writes again. The ledger logs a warning about
+// failed writes at most once a minute.
 func (l *Ledger) KeepWitness(path string, log *slog.Logger) {
 	l.witness = &witness{database: path, log: log, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
 
-// openWitness compares the witness with the database under the lock of the database, and writes it after the commit. It skips ahead if the database is older than the
-// witness, and also if the witness is damaged, because the database may then be older.
+// openWitness compares the witness with the database under the lock of the database, and writes the witness after the commit. It skips
+// ahead if the database is older than the witness. It also skips ahead if the witness is damaged, because the database may then be older.
 func (l *Ledger) openWitness(ctx context.Context) error {
 	w := l.witness
 	if w == nil {
@@ -100,7 +100,7 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 	return nil
 }
 
-// use begins the use of the witness of a ledger, which has to be written, or ends it if ledger is empty.
+// use begins the use of the witness of the given ledger, and marks the file as due. If ledger is empty, use ends the use of the witness.
 func (w *witness) use(ledger string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,8 +134,9 @@ func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 // path returns the path of the file.
 func (w *witness) path() string { return w.database + witnessInfix + w.ledger }
 
-// keepWitness writes the witness if the change has assigned ids up to last and no other write has covered them, or if an earlier write
-// failed. It also writes if ctx has ended, because the change is committed, and the caller uses its numbers.
+// keepWitness writes the witness after a change. grown reports whether the change has assigned new ids, and last is the last id. The
+// write is omitted if the file already covers these ids, unless the file is due. keepWitness also writes if ctx has ended, because the
+// change is committed, and the caller uses its numbers.
 func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	w := l.witness
 	if w == nil {

@@ -18,7 +18,7 @@ import (
 	"keypool/migrations"
 )
 
-// witnessed is a ledger in an SQLite file with a witness, as one process has it.
+// witnessed is a ledger in an SQLite file with a witness, as one process uses it.
 type witnessed struct {
 	*ledger.Ledger
 	db      *sqlite.DB
@@ -101,8 +101,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// A restored file has the same counters in the second and the third case: the numbers that were issued since the copy are from a range
-// that was reserved before.
+// In the second and the third case, the counters do not change between the copy and the restore. The numbers that are issued in this time
+// are from a range that was reserved before the copy.
 func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{
@@ -228,7 +228,7 @@ func TestOpenRefusesUnreadableWitness(t *testing.T) {
 	}
 }
 
-// Otherwise each of several starts would skip ahead.
+// If Open skipped ahead without a new witness, each further start would skip ahead again.
 func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
@@ -250,7 +250,7 @@ func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
 	w.close(t)
 }
 
-// obstruct prevents that the witness is written until the caller calls unblock.
+// obstruct makes each write of the witness fail until the caller calls unblock.
 func (w *witnessed) obstruct(t *testing.T) (unblock func()) {
 	t.Helper()
 	draft := w.witness() + ".new"
@@ -266,7 +266,7 @@ func (w *witnessed) obstruct(t *testing.T) (unblock func()) {
 }
 
 // A witness that cannot be written must not prevent a reservation.
-func TestReservationWithoutWitness(t *testing.T) {
+func TestReserveSucceedsIfWitnessCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	if err := os.Remove(w.witness()); err != nil {
@@ -286,7 +286,7 @@ func TestReservationWithoutWitness(t *testing.T) {
 	w.close(t)
 }
 
-// The next process replaces a witness that was not written after the last changes, before it changes the ledger.
+// If the witness was not written after the last changes, the next process replaces it before the process changes the ledger.
 func TestOpenReplacesOldWitness(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
@@ -312,8 +312,9 @@ func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
 	}
 }
 
-// A draft of a process that was killed, or that another user left there, is replaced. The new file has the mode of the database.
-func TestWitnessReplacesDraft(t *testing.T) {
+// A killed process or another user may have left a draft of the witness. The next write replaces the draft. The new witness has the mode
+// of the database.
+func TestWriteOfWitnessReplacesOldDraft(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	err := errors.Join(os.Chmod(w.db.Path(), 0o640), os.WriteFile(w.witness()+".new", []byte("half a line"), 0o400))
@@ -328,7 +329,7 @@ func TestWitnessReplacesDraft(t *testing.T) {
 	w.close(t)
 }
 
-// A file of root would prevent the start of a server that runs as another user.
+// A witness that belongs to root would prevent the start of a server that runs as another user.
 func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	user, group := os.Geteuid(), os.Getegid()
@@ -350,8 +351,8 @@ func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// A server that starts while the database is moved away creates a new database. This does not change the witness of the first database.
-func TestWitnessOutlivesAnotherDatabase(t *testing.T) {
+// A server that starts while the database is moved away creates a new database at the same path. The witness of the first database stays.
+func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	w := openWitnessed(t, path)
@@ -375,8 +376,8 @@ func TestWitnessOutlivesAnotherDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger is for a restore of the
-// database of that time.
+// The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger stays, because an
+// operator may restore the old database.
 func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))

@@ -20,7 +20,7 @@ import (
 // Take returns it. Methods may be called concurrently.
 type Pool struct {
 	batches ledgerBatches
-	taking  chan struct{} // a mutex for Take that respects contexts; its capacity is 1
+	taking  chan struct{} // a mutex for Take: the running Take puts the only element into the channel
 
 	mu     sync.Mutex
 	ranges []ledger.Reservation // in the order in which they are handed out

@@ -24,9 +24,9 @@ const (
 			ON CONFLICT DO NOTHING RETURNING id, key)
 		SELECT id, coalesce(used.key, '') FROM taken LEFT JOIN used USING (id) ORDER BY id`
 
-	// takeByReserve reserves keys for holder $3 and drops keys that are in used_keys. It misses
-	// none of them: a key that is drawn a second time is in used_keys before it is in
-	// available_keys again.
+	// takeByReserve reserves keys for holder $3 and drops keys that are in used_keys. It misses no
+	// used key: a key that is drawn a second time is in used_keys before it is in available_keys
+	// again.
 	takeByReserve = `WITH ` + freeKeys + `, checked AS MATERIALIZED (
 			SELECT place, id, (SELECT true FROM used_keys WHERE used_keys.key = free.key) AS used FROM free),
 		dropped AS (

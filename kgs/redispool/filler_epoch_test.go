@@ -22,7 +22,7 @@ func TestFillerBeginsNewEpochIfPoolIsInOlderEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // and the worker crashes
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // by a worker that crashes before it opens the pool
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)
@@ -243,7 +243,7 @@ func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
 	}
 }
 
-func TestFillersOpenOneEpoch(t *testing.T) {
+func TestConcurrentFillersOpenOneEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	first := d.open("first")

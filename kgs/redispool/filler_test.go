@@ -102,7 +102,7 @@ func (d fixture) wantAll(s *Filler) {
 	d.WantRows(d.t) // the ledger has no range in progress
 }
 
-func TestFillerOpensAndFills(t *testing.T) {
+func TestFillerOpensPoolAndPushesKeys(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")

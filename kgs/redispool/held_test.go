@@ -16,7 +16,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newHeldBatches returns a pool with two batches of 10 keys that were taken in epoch 1, and a new epoch 2 with 100 other keys.
+// newHeldBatches returns a pool that is open for epoch 2 and has 100 keys. Its holder still has two batches of 10 keys from epoch 1.
 func newHeldBatches(t *testing.T) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
 	t.Helper()
 	return newHeldBatchesIn(t, testenv.Redis(t))
@@ -55,7 +55,8 @@ func wantBatches(t *testing.T, p *Pool, batches ...*kgs.Batch) {
 	}
 }
 
-// wantUnusedCount checks how many keys count as unused keys of an earlier epoch. None of them counts as a key of a pool that lost data.
+// wantUnusedCount checks how many keys the metrics count as unused keys of an earlier epoch. The metrics must count no key as one of a
+// pool that lost data.
 func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEarlierEpoch); got != want {
@@ -66,7 +67,7 @@ func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) 
 	}
 }
 
-// A server uses its batches after the pool began a new epoch, so an audit must find them.
+// A server still uses its batches after the pool has begun a new epoch, so an audit must find them.
 func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
@@ -100,7 +101,7 @@ func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	wantBatches(t, p, held[1])
 }
 
-// The keys that a killed server held from an earlier epoch are abandoned, once.
+// If a killed server had batches of an earlier epoch, Sweep abandons their keys once.
 func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
@@ -110,7 +111,7 @@ func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
 	book.alive = []string{"worker"}
 	other := New(p.client, Config{Holder: "worker", Space: p.cfg.Space, Ledger: book})
 	sweep(t, other, 20)
-	sweep(t, p, 0) // the holder was only frozen
+	sweep(t, p, 0) // by the holder itself, which was only frozen
 	wantBatches(t, p)
 	if err := errors.Join(p.Settle(t.Context(), held[0], held[0].Codes, nil), p.Settle(t.Context(), held[1], nil, nil)); err != nil {
 		t.Fatal(err)
@@ -141,7 +142,7 @@ func TestSettledBatchOfEarlierEpochIsNotRecorded(t *testing.T) {
 	}
 }
 
-// A Redis at its memory limit cannot record a batch again. The batches of dead holders are written off all the same.
+// A Redis at its memory limit cannot record a batch again, but Sweep still writes off the batches of dead holders.
 func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 	t.Parallel()
 	p, book, _ := newHeldBatchesIn(t, openClient(t, testenv.StartRedis(t).Addr))
@@ -161,7 +162,7 @@ func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 }
 
 // If PostgreSQL and Redis both come back from older states, the next epoch may have a lower number than an epoch that the holder has seen.
-func TestEpochWithLowerNumber(t *testing.T) {
+func TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber(t *testing.T) {
 	t.Parallel()
 	p, _ := newTestPool(t, testenv.Redis(t), "holder")
 	openEpoch(t, p, 7)

@@ -60,7 +60,7 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var errs []error
 	for _, i := range l.fullestFirst() {
-		if err := ctx.Err(); err != nil { // the time is over before this list was tried; its keys are not known
+		if err := ctx.Err(); err != nil { // this list was not tried, so it may still have keys
 			errs = append(errs, l.name(i, err))
 			break
 		}
@@ -167,7 +167,7 @@ func (l *list) remember(s Status, err error) Status {
 	return s
 }
 
-// each calls do for all lists at the same time, and returns the errors by list.
+// each calls do for all lists at the same time. It returns the error of each list, in the order of the lists.
 func (l *Lists) each(do func(i int, list *list) error) []error {
 	errs := make([]error, len(l.lists))
 	var calls sync.WaitGroup
@@ -209,8 +209,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epochs of the lists whose numbers are the keys of want, for an audit. It fails if
-// one of these lists does not answer or is not open.
+// Epochs returns the epochs of the lists whose numbers are the keys of the map want, for an audit. It
+// fails if one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {
@@ -226,7 +226,7 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 	return epochs, nil
 }
 
-// Snapshot yields the codes of the lists whose numbers are the keys of lists; see [Pool.Snapshot].
+// Snapshot yields the codes of the lists whose numbers are the keys of the map lists; see [Pool.Snapshot].
 func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		for i := range lists {

@@ -19,9 +19,9 @@ func newTestLists(client redis.UniversalClient, n int) *Lists {
 	return NewLists(client, cfg, n, slog.New(slog.DiscardHandler))
 }
 
-// The names of the keys in Redis must stay the same in every release. With other names, an upgrade
-// would lose the pool.
-func TestNamesOfFirstListNeverChange(t *testing.T) {
+// The names of the Redis keys must stay the same in every release. With other names, an upgrade would
+// lose the pool.
+func TestRedisKeyNamesOfFirstListNeverChange(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		if l := newTestLists(nil, n+1); l.lists[0].keys[0] != "keypool:{default}:state" {
@@ -73,7 +73,8 @@ func TestHashTagsSpreadListsOverClusterSlots(t *testing.T) {
 	}
 }
 
-// openLists opens all lists for the epochs 1, 2, ... and pushes n keys to each of them.
+// openLists opens the first list for epoch 1, the second list for epoch 2, and so on. It pushes n keys to
+// each list.
 func openLists(t *testing.T, l *Lists, n int64) {
 	t.Helper()
 	for i, list := range l.lists {
@@ -125,7 +126,7 @@ func TestListsTakeFromFullestList(t *testing.T) {
 }
 
 // A list that loses its data needs a new epoch. The other lists keep their keys.
-func TestListsKeepOtherListsWhenOneIsLost(t *testing.T) {
+func TestOtherListsKeepTheirKeysWhenOneListIsLost(t *testing.T) {
 	t.Parallel()
 	client := testenv.Redis(t)
 	l := newTestLists(client, 3)

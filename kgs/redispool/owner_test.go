@@ -79,7 +79,7 @@ func TestPoolWithoutOwnerGetsOne(t *testing.T) {
 	if err := d.client.HDel(t.Context(), state, "owner", "claimed").Err(); err != nil {
 		t.Fatal(err)
 	}
-	s.claimed = time.Time{} // another process
+	s.claimed = time.Time{} // as in another process, which has not confirmed the owner yet
 	d.wantSize(s, 100)
 	if owner, err := d.client.HGet(t.Context(), state, "owner").Result(); owner != "1/1" || err != nil {
 		t.Errorf("the owner of the pool is %q, %v, want 1/1", owner, err)

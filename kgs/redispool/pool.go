@@ -53,12 +53,12 @@ type Ledger interface {
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
-// DefaultPrefix begins the names of all keys in Redis.
+// DefaultPrefix begins the names of all Redis keys if [Config].Prefix is empty.
 const DefaultPrefix = "keypool"
 
 // Config configures a Pool.
 type Config struct {
-	Prefix string           // of the names of all keys; DefaultPrefix if empty
+	Prefix string           // begins the names of all Redis keys; DefaultPrefix if empty
 	Name   string           // distinguishes the pools with this prefix; "default" if empty
 	List   int              // number of the list, below MaxLists; see Lists
 	Holder string           // name of this process; no other process may ever use it
@@ -93,9 +93,9 @@ type Config struct {
 // Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
 // +info, and the permissions for the keys and for scripts.
 //
-// All methods may be called concurrently. Each script blocks for at most a second, or until ctx ends. An error
-// that is defined neither in this package nor in package kgs comes from Redis or from the connection. The
-// script may or may not have run.
+// All methods may be called concurrently. Each call of a script blocks for at most a second, or until ctx ends.
+// An error that is defined neither in this package nor in package kgs comes from Redis or from the connection.
+// After such an error, it is unknown whether the script has run.
 type Pool struct {
 	client  redis.UniversalClient
 	cfg     Config
@@ -106,7 +106,7 @@ type Pool struct {
 	// A Take holds turn while it runs. So only one Take runs at a time, and the process sends its
 	// batch ids in ascending order. The script recognises a Take that arrives late by its old id.
 	turn chan struct{}
-	next int64 // id of the next batch; Take keeps it until it has read the reply
+	next int64 // id of the next batch; Take increments it after it has read the reply
 }
 
 var _ kgs.Supply = (*Pool)(nil)
@@ -182,8 +182,8 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 	return nil
 }
 
-// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the pool had a record of b in its
-// present epoch and has it no longer, then Sweep has abandoned the whole batch as that of a dead holder, and settle reports false.
+// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the record of b in the present epoch no
+// longer exists, a Sweep has abandoned the whole batch because this holder seemed dead. In this case settle reports false.
 func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) (abandoned bool, err error) {
 	reply, err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.id, strings.Join(unused, " "), strings.Join(lost, " "),
 		kgs.ReasonLostReply, b.codes[0], b.epoch).Int64Slice()

@@ -25,7 +25,7 @@ func TestRedisPoolPushesEachNumberOnce(t *testing.T) {
 		from, to int64
 		mark     int64
 		err      error
-		keys     int64 // in the pool afterwards
+		keys     int64 // number of keys in the pool after the push
 	}{
 		{"first", r, 1000, 1010, 1010, nil, 10},
 		{"repeated", r, 1000, 1010, 1010, nil, 10},
@@ -53,7 +53,7 @@ func TestRedisPoolPushesEachNumberOnce(t *testing.T) {
 	}
 }
 
-func TestRedisPoolPushRefusesWrongText(t *testing.T) {
+func TestRedisPoolPushRefusesTextThatDoesNotFitRange(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	r := testRange(1, 0, 10)

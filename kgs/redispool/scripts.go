@@ -9,23 +9,23 @@ import (
 // is the name of the pool.
 //
 //	state    hash, with these fields:
-//	           run              the history for which the pool is open
+//	           run              the name of the history for which the pool is open
 //	           epoch            the epoch for which the pool is open
-//	           floor            the pool refuses ranges with ids below it
-//	           popped           codes that servers took from the head of the list in this epoch
-//	           pushed           codes that workers pushed in this epoch
+//	           floor            the lowest range id that the pool accepts
+//	           popped           the number of codes that servers took from the list in this epoch
+//	           pushed           the number of codes that workers pushed in this epoch
 //	           range            the highest range id that was ever pushed
-//	           next:<length>    the highest number that was ever pushed, plus one
+//	           next:<length>    the highest number of this code length that was ever pushed, plus one
 //	           owner            the database whose ledger fills the pool
 //	           claimed          the time, in seconds, at which a worker of the owner last confirmed the owner
-//	           damaged          the value because of which a program considers the pool altered
+//	           damaged          the reason why a program considers the pool altered
 //	           mark:<range id>  the next number to push of a range in progress
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces; a batch of an earlier epoch
 //	         has <holder>/<batch id>@<epoch>
 //	doomed   hash of write-offs: <reason>/<holder>/<batch id> -> codes to write off; an entry stays until
-//	         the ledger has recorded it
+//	         the ledger has recorded its codes as abandoned
 //	takes    hash: holder -> the last batch id that the holder requested; an entry needs
 //	         about 60 bytes and stays for the rest of the epoch
 //
@@ -51,8 +51,8 @@ local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
--- isForeign: another database owns the pool.
--- isLeft: its workers have not confirmed this for a minute, so another database may take the pool over.
+-- isForeign is true if another database owns the pool.
+-- isLeft is true if the workers of that database have not confirmed it as the owner for a minute. Any database may then take the pool over.
 local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
@@ -67,7 +67,7 @@ end
 `
 
 // scriptGuard ends a script, before it has any effect, if the pool was not opened in the current
-// history. The comment of Pool gives the reason and the cost.
+// history, belongs to another database, or was altered. The comment of Pool describes the guard and its cost.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end
@@ -86,9 +86,9 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // script returns the epoch and the codes, joined by spaces, or nothing.
 //
 // If the holder has used the batch id before, the script returns the batch on record. If that batch
-// is already settled, the script returns no codes: this request is then the first attempt of a
-// Take, it arrives after the holder has repeated the Take and settled the batch, and no client
-// waits for its reply.
+// is already settled, the script returns no codes. The request is then the first attempt of a Take and
+// arrives late: the holder has already repeated the Take and settled the batch. No client waits for
+// the reply.
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
@@ -113,18 +113,20 @@ return epoch .. ' ' .. blob
 
 // scriptSettle ends a batch. It returns the unused codes to the list, and records the lost codes
 // for Sweep. Arguments: holder, batch id, unused codes, lost codes, the reason for the lost
-// codes, the first code of the batch, the epoch in which the batch was taken. The script returns 1 if
-// the batch was on record and 0 otherwise, and then the epoch of the pool.
+// codes, the first code of the batch, the epoch in which the batch was taken. The script returns two
+// numbers: 1 if it ended the batch or 0 if it changed nothing, and the epoch of the pool.
 //
-// The unused codes of an earlier epoch do not return to the list. The record of such a batch has another name; see held.
+// If the batch was taken in an earlier epoch, its unused codes do not return to the list, and its record has another name; see held.
 //
-// The script changes nothing in two cases. A batch that is not on record was already settled, or
-// Sweep has moved it to the write-offs, or a new epoch deleted its record. A record that does not begin with the given first code is
-// another batch: a Take of an earlier epoch arrived late and created it in this epoch under the
-// same id.
+// The script changes nothing in two cases:
 //
-// If the holder crashes before this script, Sweep abandons the whole batch. After this script,
-// Sweep abandons only the lost codes.
+//   - The batch is not on record. It was settled before, Sweep has moved it to the write-offs, or a new
+//     epoch deleted its record.
+//   - The record does not begin with the given first code. The record is then another batch: a Take of
+//     an earlier epoch arrived late and created that batch in this epoch under the same id.
+//
+// If the holder crashes before this script, Sweep abandons the whole batch. If the holder crashes
+// after this script, Sweep abandons only the lost codes.
 const scriptSettle = scriptGuard + `
 local field, unused, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[3], ARGV[4]
 if tonumber(ARGV[7]) ~= tonumber(epoch) then field, unused = field .. '@' .. ARGV[7], '' end
@@ -167,8 +169,8 @@ return reply
 `
 
 // scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot
-// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder that
-// was only frozen continues, and one of its old Takes may still arrive.
+// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder may only
+// have been frozen, and one of its old Takes may still arrive.
 const scriptWithdraw = scriptGuard + `
 local dead = {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
@@ -198,8 +200,8 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
 // codes as one text.
 //
-// If the argument `from` differs from the mark, the script pushes nothing and returns the mark.
-// Both are strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
+// If the argument `from` differs from the mark, the script pushes nothing and returns the mark. It
+// compares them as strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
 //
 // The script pushes the codes and sets the mark together. Redis does both or neither, even if the
 // worker crashes.
@@ -238,8 +240,7 @@ return 1
 
 // scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for this epoch. If
 // Redis now has another history, the script refuses, and the caller must read the status again. The script also refuses while another
-// database owns the pool. It keeps only the high-water mark. It drops a value of the high-water mark that no program can have
-// written.
+// database owns the pool. The new pool keeps only the high-water mark of the old pool, without values that no program can have written.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
@@ -277,7 +278,7 @@ redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
 `
 
-// scriptStatus returns the history, whether the pool is open, the length of the list, the
+// scriptStatus returns the name of the history, whether the pool is open, the length of the list, the
 // maxmemory-policy, and all fields of state.
 //
 // The script reads the policy itself, which takes Redis 16 us more. In a Cluster, a separate

@@ -35,8 +35,7 @@ func (s Status) Unsafe() string {
 	return "Redis may evict keys: its maxmemory-policy is " + s.Policy + " and must be noeviction"
 }
 
-// errReplyForm means that the reply of a script has another length, or values of other types, than
-// the script returns.
+// errReplyForm means that a reply has a length, or types of values, that the script never returns.
 var errReplyForm = errors.New("the reply does not have the form of the script")
 
 // statusReply is a reply of scriptStatus.
@@ -44,7 +43,7 @@ type statusReply struct {
 	Status
 	state  string // "open", "foreign" or ""
 	owner  string // the database that owns the pool
-	damage string // a value that no program writes, as a sentence; "" if there is none
+	damage string // a sentence that names a value that no program writes; "" if there is no such value
 }
 
 // parseStatus parses a reply of scriptStatus.

@@ -15,7 +15,7 @@ const (
 	tlsKey  = "tls_key"  // private key of the client
 )
 
-// FileError means that a file of a URL cannot be used. Its text contains the name of the parameter
+// FileError means that a file that a URL names cannot be used. Its text contains the name of the parameter
 // and the path, and no content of the file.
 type FileError struct {
 	Param string // tls_ca, tls_cert or tls_key

@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// status opens a pool at a URL and returns the error of its status. It asks again if a busy machine needs more time for a connection
-// than the time limit of the client.
+// status opens a pool at a URL and returns the error of Status. It repeats a call that times out, because a busy machine may need more
+// time for a connection than the client allows.
 func status(t *testing.T, rawURL string) error {
 	t.Helper()
 	client, err := OpenClient(rawURL)
@@ -33,7 +33,7 @@ func status(t *testing.T, rawURL string) error {
 }
 
 // The parameters of a Redis URL name the files with the certificates and the private key.
-func TestRedisURLNamesTheCertificateFiles(t *testing.T) {
+func TestRedisClientUsesCertificateFilesOfURL(t *testing.T) {
 	t.Parallel()
 	own, other := testenv.NewAuthority(t), testenv.NewAuthority(t)
 	addr := testenv.StartRedisTLS(t, own)

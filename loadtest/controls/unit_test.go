@@ -31,7 +31,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"late-record", "./kgs/redispool", []string{"TestLateRecordOfASettledBatchIsDeleted"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsLaterVersionOfChangedLink"}},
 		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
-		{"lower-epoch", "./kgs/redispool", []string{"TestEpochWithLowerNumber"}},
+		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir", "TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfBuriedHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
