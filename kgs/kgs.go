@@ -88,8 +88,8 @@ type Supply interface {
 	Settle(ctx context.Context, b *Batch, unused, lost []string) error
 }
 
-// Reasons why keys are abandoned. They are values of the reason label of
-// kgs_keys_abandoned_total, except for ReasonConflict. The audit counts the keys of ReasonEarlierEpoch under ReasonEpoch.
+// Reasons why keys are abandoned. They are values of the reason label of kgs_keys_abandoned_total, except for
+// ReasonConflict. The audit counts the keys of ReasonEarlierEpoch under ReasonEpoch.
 const (
 	ReasonCrash        = "crash"         // the holder of the keys crashed
 	ReasonEpoch        = "epoch"         // the pool of the keys lost data

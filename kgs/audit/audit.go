@@ -34,8 +34,8 @@ type Evidence struct {
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // of the link store; usually Space
 
-	// Epochs returns the epochs of the lists of the shared pool, by the number of the list. It reads the lists whose numbers
-	// are the keys of the map want. Epochs is nil if there is no shared pool.
+	// Epochs returns the epochs of the lists of the shared pool, by the number of the list. It reads the lists whose
+	// numbers are the keys of the map want. Epochs is nil if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
 	// Pool yields the codes that the lists whose numbers are the keys of the map lists have on record.
 	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
@@ -79,8 +79,8 @@ type Accounts struct {
 type EpochAccounts struct {
 	Epoch     int64            `json:"epoch"` // 0 for the time before the first shared pool
 	Reserved  int64            `json:"reserved"`
-	InPool    map[string]int64 `json:"in_pool"`    // numbers by the record that has them: RecordOfPool or RecordOfLedger
-	InBatches map[string]int64 `json:"in_batches"` // numbers by the record that has them, as in InPool
+	InPool    map[string]int64 `json:"in_pool"`    // numbers by record: RecordOfPool or RecordOfLedger
+	InBatches map[string]int64 `json:"in_batches"` // numbers by record, as in InPool
 	Shipping  int64            `json:"shipping"`
 	OnTheMove int64            `json:"on_the_move"`
 	Linked    map[string]int64 `json:"linked"`    // numbers by the source of the link

@@ -356,7 +356,8 @@ func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 	})
 }
 
-// onlyList returns a function for Evidence.Epochs. The pool has one list, and its epoch is the result of the function epoch.
+// onlyList returns a function for Evidence.Epochs. The pool has one list, and its epoch is the result of the function
+// epoch.
 func onlyList(epoch func(context.Context) (int64, error)) func(context.Context, map[int]int64) (map[int]int64, error) {
 	return func(ctx context.Context, _ map[int]int64) (map[int]int64, error) {
 		number, err := epoch(ctx)

@@ -75,7 +75,7 @@ type generator struct {
 	size  int64 // the greatest number of reserved numbers of one length
 }
 
-// beyond is how far the numbers of keys and rows exceed the reserved numbers.
+// beyond is how many numbers above the reserved numbers can occur in keys and rows.
 const beyond = 5
 
 // readings returns what three passes read. From pass to pass, links are added, and the ledger and

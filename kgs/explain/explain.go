@@ -58,7 +58,7 @@ type Explanation struct {
 	Status    Status  `json:"status"`
 	Reason    string  `json:"reason"`               // one sentence
 	KeySource string  `json:"key_source,omitempty"` // source of the link
-	Origin    string  `json:"origin,omitempty"`     // what a code of this source is
+	Origin    string  `json:"origin,omitempty"`     // what the code is, such as a number or a random string
 	Link      *Link   `json:"link,omitempty"`
 	Number    *Number `json:"number,omitempty"`
 	Epoch     *int64  `json:"epoch,omitempty"` // epoch in which the number was first reserved; 0 for the time before the first shared pool

@@ -33,7 +33,7 @@ func code(n int64) string { return codespace.Plain().Code(6, n) }
 // PostgreSQL pool, or on its form.
 func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 	t.Parallel()
-	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16: some weeks after the epoch of the project
+	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16, whose time is some weeks after the beginning of 2026
 	fields, ok := keysource.ParseSnowflake(snowflake)
 	if !ok {
 		t.Fatal("not a Snowflake number")
@@ -76,7 +76,7 @@ func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 
 // The explanation of a code with a link depends on the key source of the link, even if the code
 // also has the form of another key source.
-func TestExplainOfLinkUsesKeySource(t *testing.T) {
+func TestExplanationOfLinkDependsOnKeySource(t *testing.T) {
 	t.Parallel()
 	for source, tt := range map[string]struct {
 		code, origin string

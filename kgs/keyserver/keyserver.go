@@ -4,8 +4,8 @@
 //
 // Invariants:
 //
-//   - A key is in only one lease. Only after a client has returned the key as unused, it may be in
-//     a later lease.
+//   - A key is in only one lease. If a client returned the key as unused, the key may be in a later
+//     lease.
 //   - A request gets one lease, even if replies are lost, servers crash, the client repeats the
 //     request, or several servers use the same ledger.
 //   - A server keeps no state except the rate limits of its clients, which each server counts

@@ -20,8 +20,8 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. If a reply is lost, the next Take repeats the
-// request and gets the same keys. Their number is the n of the first Take, whatever the n of the
-// next Take is.
+// request and gets the same keys. It gets as many keys as the lost reply had, even if its own n is
+// smaller or greater.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client

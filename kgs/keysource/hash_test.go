@@ -18,10 +18,10 @@ func TestHashIsAGenerator(t *testing.T) {
 	}
 }
 
-// TestHashKnownAnswers compares the codes with codes that other programs computed, for example:
+// TestHashGivesKnownAnswers compares the codes with codes that other programs computed, for example:
 //
 //	printf 'https://go.dev/\n1' | openssl dgst -sha256 -binary | basenc --base64url | cut -c1-6
-func TestHashKnownAnswers(t *testing.T) {
+func TestHashGivesKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		url         string

@@ -15,9 +15,9 @@ import (
 const (
 	// incrTimeout limits one call of Redis, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
-	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. A client can cause
-	// conflicts without a loss of data, by choosing the next codes of the counter as aliases.
-	// Because of the limit, each of these conflicts skips at most 2^20 numbers.
+	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. Even if Redis lost no
+	// data, a client can cause conflicts by choosing the next codes of the counter as aliases. Because
+	// of the limit, each of these conflicts skips at most 2^20 numbers.
 	maxGallop = 20
 )
 

@@ -82,7 +82,7 @@ func TestRedisIncrCountsInBase62(t *testing.T) {
 	setCounter(t, one, 999_999)
 	wantCode(t, one, 0, "004C92")
 	setCounter(t, one, 0)
-	wantCode(t, one, 9_999, "004OmW") // 2^20
+	wantCode(t, one, 9_999, "004OmW") // the step is limited to 2^20
 }
 
 func TestRedisIncrContinuesWithLongerCodes(t *testing.T) {
@@ -132,7 +132,7 @@ func TestRedisIncrFindsFreeNumberAfterCounterIsLost(t *testing.T) {
 	}
 }
 
-// commands returns how many commands the Redis has run, including its own INFO command.
+// commands returns how many commands the Redis has run, including the INFO command of this call.
 func commands(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())
@@ -143,7 +143,7 @@ func commands(t *testing.T, client redis.UniversalClient) int {
 	return n
 }
 
-func TestRedisIncrTakesOneRoundTrip(t *testing.T) {
+func TestRedisIncrNeedsOneRoundTripForEachKey(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr)
 	r := newTestIncr(client, "test", 6)

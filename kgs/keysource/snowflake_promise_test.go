@@ -60,7 +60,7 @@ func TestSnowflakeIsAGenerator(t *testing.T) {
 	})
 }
 
-func TestMachineIDsAreUnique(t *testing.T) {
+func TestConcurrentProcessesGetDifferentMachineIDs(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const many = 50
 		all := make([]*Snowflake, many)

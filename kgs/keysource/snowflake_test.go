@@ -38,9 +38,9 @@ func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now
 }
 
 // bubbleSnowflake returns a generator without a database, for a synctest bubble. The generator has
-// a promise for machine id 5 for an hour. Its clock follows the clock of the bubble from 100 s
-// after snowflakeEpoch on, because the clock of a bubble begins in the year 2000. The test sets the
-// clock of the generator back by back nanoseconds.
+// a promise for machine id 5 for an hour. The clock of a bubble begins in the year 2000. The clock of the
+// generator runs equally fast, but begins 100 s after snowflakeEpoch. A test sets it back by storing a
+// number of nanoseconds in back.
 func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	began := time.Now()
 	back = new(atomic.Int64)

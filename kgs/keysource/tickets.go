@@ -30,7 +30,7 @@ const (
 // Parity is the remainder of a number divided by 2.
 type Parity int64
 
-// Even and Odd are the parities. Each has its own ticket database.
+// Even and Odd are the parities. Each parity has its own ticket database.
 const (
 	Even Parity = 0
 	Odd  Parity = 1
@@ -85,9 +85,9 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 }
 
 // Next waits for one database for at most 250 ms. If this call fails, Next waits for the other
-// database for at most 500 ms. After a conflict, Next uses the same database as the last first
-// attempt of any creation, unless that database fails. Without concurrent creations, this is the
-// database of the first attempt of this creation.
+// database for at most 500 ms. Only attempt 0 switches to the other database. After a conflict, Next uses
+// the database to which the last attempt 0 of any creation switched, unless that database fails. Without
+// concurrent creations, this is the database of the attempt 0 of this creation.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -174,7 +174,7 @@ const ticketsAhead = 32
 // so a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // a mutex for ahead that respects contexts; its capacity is 1
+	turn  chan struct{} // a mutex for ahead: the running Take puts the only element into the channel
 	ahead [2]struct {   // by parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process

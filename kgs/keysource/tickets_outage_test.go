@@ -76,7 +76,7 @@ func (deadTickets) Take(context.Context, Parity, int64) (int64, error) {
 
 // slowTickets counts like a database on a busy disk. A test sets the time of one call.
 type slowTickets struct {
-	takes time.Duration
+	takes time.Duration // duration of one call
 	last  int64
 }
 

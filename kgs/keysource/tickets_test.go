@@ -107,7 +107,7 @@ func TestTicketsIsAGenerator(t *testing.T) {
 	})
 }
 
-func TestTicketsAlternate(t *testing.T) {
+func TestTicketsAlternateBetweenDatabases(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		for _, want := range []string{"000001", "000002", "000003", "000004"} {
@@ -147,8 +147,8 @@ func TestTicketsContinueWithLongerCodes(t *testing.T) {
 	})
 }
 
-// TestTicketsFindFreeNumberAfterCountersAreLost creates links as if both databases had lost their counters, and the
-// links up to number 50,000 exist. Each search must find a number without a link within 15 attempts.
+// TestTicketsFindFreeNumberAfterCountersAreLost simulates that both databases lost their counters, although all numbers
+// up to 50,000 have links. Each search must find a number without a link within 15 attempts.
 func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
@@ -171,7 +171,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 }
 
 // Without a limit of the step, one call of a search would exceed its timeout.
-func TestTicketsSearchStepIsLimited(t *testing.T) {
+func TestStepOfTicketSearchIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {

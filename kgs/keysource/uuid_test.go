@@ -15,8 +15,8 @@ func TestUUIDIsAGenerator(t *testing.T) {
 	kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return UUID{} })
 }
 
-// TestUUIDKnownAnswers compares the codes with codes that another program computed.
-func TestUUIDKnownAnswers(t *testing.T) {
+// TestUUIDGivesKnownAnswers compares the codes with codes that another program computed.
+func TestUUIDGivesKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		hi, lo uint64

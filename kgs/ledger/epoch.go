@@ -11,8 +11,10 @@ import (
 // Epoch is one generation of one list of the shared pool. The epochs of all lists have distinct
 // numbers.
 type Epoch struct {
-	Number int64  // starts at 1; 0 if the list has never had an epoch
-	Pool   string // data of the list for which a worker opened the epoch, such as the name of a history of Redis; else empty
+	Number int64 // starts at 1; 0 if the list has never had an epoch
+	// Pool identifies the data of the list for which a worker opened the epoch, for example by the name of a
+	// history of Redis. It is empty if the ledger opened the epoch itself.
+	Pool string
 }
 
 // List is a ledger from the view of one list of the shared pool. A pool has one list or more, and

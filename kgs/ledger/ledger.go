@@ -81,8 +81,8 @@ func (l *Ledger) Name() string {
 }
 
 // Database returns a name of the database in digits and slashes. A copy of the tables in another PostgreSQL cluster,
-// another database or another schema has another name. A promoted standby keeps the name. The name is empty for an SQLite file, and before
-// Open or Identify.
+// another database or another schema has another name. A promoted standby keeps the name. The name is empty for an
+// SQLite file, and before Open or Identify.
 func (l *Ledger) Database() string {
 	name, _ := l.database.Load().(string)
 	return name

@@ -14,8 +14,8 @@ import (
 // Presence is a locked file beside an SQLite database, which shows that a holder is alive. The kernel ends the lock with the process. So
 // the next process knows at once which holders were killed, and does not wait for their heartbeats. A frozen process keeps its lock.
 //
-// The lock is not the protection against numbers that are issued twice. If a holder is declared dead while it is alive, the ledger fences
-// its ranges, as after every other freeze.
+// The lock is not the protection against numbers that are issued twice. If a holder is declared dead while it is alive,
+// the ledger fences its ranges, as after every other freeze.
 type Presence struct {
 	file *os.File
 	path string

@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The caller of Lock changes links, so no process may use them. Therefore Lock fails if a process has registered as a holder since
-// CheckUnused.
+// The caller of Lock changes links, so no process may use them. Therefore Lock fails if a process has registered as a
+// holder since CheckUnused.
 func TestLockOfUnusedLedgerFailsIfHolderRegistered(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		unused, err := l.CheckUnused(t.Context())

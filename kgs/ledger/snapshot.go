@@ -52,7 +52,9 @@ func (b Snapshot) Epochs() map[int]int64 {
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
 	Spaces []SpaceCounter // in order of length
-	Held   map[int]int64  // by code length: how many numbers are in reserved and shipping ranges, and in batches that are not leases
+	// Held is how many numbers of each code length are in reserved and shipping ranges, and in batches that
+	// are not leases.
+	Held map[int]int64
 }
 
 // Reserved counts the numbers that were ever reserved, over all lengths.
@@ -72,8 +74,8 @@ func (c Counters) Taken() (n int64) {
 	return n
 }
 
-// TakenOf is like Taken, but for one length. The keys in a pool in Redis count as taken, because the ledger does not record
-// when servers take them. Abandoned numbers count too.
+// TakenOf is like Taken, but for one length. The keys in a pool in Redis count as taken, because the ledger does not
+// record when servers take them. Abandoned numbers count too.
 func (c Counters) TakenOf(s SpaceCounter) int64 { return s.Next - c.Held[s.Length] }
 
 // Current returns the counter that gives the next code, if codes must have at least the given

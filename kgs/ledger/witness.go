@@ -19,14 +19,15 @@ import (
 	"keypool/kgs"
 )
 
-// ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be replaced. Without the
-// witness, the ledger cannot detect that the database was restored from an older file. Therefore it does not open.
+// ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be
+// replaced. Without the witness, the ledger cannot detect that the database was restored from an older file. Therefore
+// it does not open.
 var ErrWitness = errors.New("cannot use the witness of the database; let the user of this program read and write the file")
 
-// witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is replaced by an
-// older file, the witness still has the mark, and the ledger skips ahead as after every other rollback. The witness does not help if it
-// is replaced by an older file too. The name of the file contains the name of the ledger, so the ledger of another database at the same
-// path has another witness.
+// witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is
+// replaced by an older file, the witness still has the mark, and the ledger skips ahead as after every other rollback.
+// The witness does not help if it is replaced by an older file too. The name of the file contains the name of the
+// ledger, so the ledger of another database at the same path has another witness.
 //
 // A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It writes while it holds the
 // lock of the database, so that two processes never write an older mark over a newer one. If a process crashes between the commit and
@@ -50,16 +51,17 @@ const (
 	witnessReminder = time.Minute     // interval between two warnings about writes that fail
 )
 
-// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before it uses the
-// ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A ledger that was not opened
-// does not use the file. If a write fails, the change still succeeds, and the next change writes again. The ledger logs a warning about
-// failed writes at most once a minute.
+// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before
+// it uses the ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A
+// ledger that was not opened does not use the file. If a write fails, the change still succeeds, and the next change
+// writes again. The ledger logs a warning about failed writes at most once a minute.
 func (l *Ledger) KeepWitness(path string, log *slog.Logger) {
 	l.witness = &witness{database: path, log: log, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
 
-// openWitness compares the witness with the database under the lock of the database, and writes the witness after the commit. It skips
-// ahead if the database is older than the witness. It also skips ahead if the witness is damaged, because the database may then be older.
+// openWitness compares the witness with the database under the lock of the database, and writes the witness after the
+// commit. It skips ahead if the database is older than the witness. It also skips ahead if the witness is damaged,
+// because the database may then be older.
 func (l *Ledger) openWitness(ctx context.Context) error {
 	w := l.witness
 	if w == nil {
@@ -100,7 +102,8 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 	return nil
 }
 
-// use begins the use of the witness of the given ledger, and marks the file as due. If ledger is empty, use ends the use of the witness.
+// use begins the use of the witness of the given ledger, and marks the file as due. If ledger is empty, use ends the
+// use of the witness.
 func (w *witness) use(ledger string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,9 +137,9 @@ func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 // path returns the path of the file.
 func (w *witness) path() string { return w.database + witnessInfix + w.ledger }
 
-// keepWitness writes the witness after a change. grown reports whether the change has assigned new ids, and last is the last id. The
-// write is omitted if the file already covers these ids, unless the file is due. keepWitness also writes if ctx has ended, because the
-// change is committed, and the caller uses its numbers.
+// keepWitness writes the witness after a change. grown reports whether the change has assigned new ids, and last is the
+// last id. The write is omitted if the file already covers these ids, unless the file is due. keepWitness also writes
+// if ctx has ended, because the change is committed, and the caller uses its numbers.
 func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	w := l.witness
 	if w == nil {

@@ -101,8 +101,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// In the second and the third case, the counters do not change between the copy and the restore. The numbers that are issued in this time
-// are from a range that was reserved before the copy.
+// In the second and the third case, the counters do not change between the copy and the restore. The numbers that are
+// issued in this time are from a range that was reserved before the copy.
 func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{
@@ -286,7 +286,8 @@ func TestReserveSucceedsIfWitnessCannotBeWritten(t *testing.T) {
 	w.close(t)
 }
 
-// If the witness was not written after the last changes, the next process replaces it before the process changes the ledger.
+// If the witness was not written after the last changes, the next process replaces it before the process changes the
+// ledger.
 func TestOpenReplacesOldWitness(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
@@ -312,8 +313,8 @@ func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
 	}
 }
 
-// A killed process or another user may have left a draft of the witness. The next write replaces the draft. The new witness has the mode
-// of the database.
+// A killed process or another user may have left a draft of the witness. The next write replaces the draft. The new
+// witness has the mode of the database.
 func TestWriteOfWitnessReplacesOldDraft(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
@@ -351,7 +352,8 @@ func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// A server that starts while the database is moved away creates a new database at the same path. The witness of the first database stays.
+// A server that starts while the database is moved away creates a new database at the same path. The witness of the
+// first database stays.
 func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -376,8 +378,8 @@ func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger stays, because an
-// operator may restore the old database.
+// The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger stays,
+// because an operator may restore the old database.
 func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))

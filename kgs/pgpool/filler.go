@@ -30,8 +30,8 @@ const (
 // after the other. Each insert is one transaction, so after a crash either all its codes are in the
 // pool or none.
 type Filler struct {
-	// Crowded is called when fewer than half of the codes that a Fill drew were new. More than half of all codes of this length are then
-	// used or in the pool. The caller sets Crowded before the first Fill. Crowded may be nil.
+	// Crowded is called when fewer than half of the codes that a Fill drew were new. More than half of all codes of
+	// this length are then used or in the pool. The caller sets Crowded before the first Fill. Crowded may be nil.
 	Crowded func()
 
 	pool *Pool

@@ -165,8 +165,9 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
-	// If Redis came back from an older snapshot, its list also has keys that servers took after the snapshot. Therefore the size at the
-	// last Prepare is the better count of the lost keys. The keys in batches are not lost: their holders use them.
+	// If Redis came back from an older snapshot, its list also has keys that servers took after the snapshot. Therefore
+	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
+	// holders use them.
 	lost := cmp.Or(s.cfg.Size.Swap(0), seen.Keys)
 	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
 	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))

@@ -22,7 +22,8 @@ func TestFillerBeginsNewEpochIfPoolIsInOlderEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil { // by a worker that crashes before it opens the pool
+	// A worker opens an epoch in the ledger, and crashes before it opens the pool.
+	if _, _, err := d.OpenEpoch(t.Context(), 1, status.RunID); err != nil {
 		t.Fatal(err)
 	}
 	d.wantSize(s, 0)

@@ -16,13 +16,13 @@ import (
 // batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch never return to the list: Redis
 // may have lost the record that the batch was written off.
 type held struct {
-	// recording is a mutex: a call that settles a batch or records it again puts the only element into the channel. Unlike for a
-	// sync.Mutex, the wait ends with the context.
+	// recording is a mutex: a call that settles a batch or records it again puts the only element into the channel.
+	// Unlike for a sync.Mutex, the wait ends with the context.
 	recording chan struct{}
 
 	mu      sync.Mutex
 	batches map[int64]*heldBatch
-	late    []*heldBatch // settled batches that may appear in Redis again, because a script to record them may still arrive
+	late    []*heldBatch // settled batches that a script which arrives late may record again
 }
 
 // heldBatch is one batch.
@@ -69,8 +69,8 @@ func (h *held) addLate(batches []*heldBatch) {
 	h.late = append(h.late, batches...)
 }
 
-// unrecorded returns the batches that are not on record in epoch. Such a batch may be on record in an epoch with a higher number, if
-// PostgreSQL and Redis both came back from older states.
+// unrecorded returns the batches that are not on record in epoch. Such a batch may be on record in an epoch with a
+// higher number, if PostgreSQL and Redis both came back from older states.
 func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,9 +104,10 @@ func (h *held) lock(ctx context.Context) error {
 
 func (h *held) unlock() { <-h.recording }
 
-// recordAgain records the batches of earlier epochs in the present epoch. If this process crashes before a batch is recorded, an audit
-// counts the keys of the batch as abandoned with their epoch. If the process crashes later, Sweep writes these keys off. If the pool has
-// begun another epoch in the meantime, the next Sweep records the batches in that epoch.
+// recordAgain records the batches of earlier epochs in the present epoch. If this process crashes before a batch is
+// recorded, an audit counts the keys of the batch as abandoned with their epoch. If the process crashes later, Sweep
+// writes these keys off. If the pool has begun another epoch in the meantime, the next Sweep records the batches in
+// that epoch.
 func (p *Pool) recordAgain(ctx context.Context, epoch int64) error {
 	for _, b := range p.held.unrecorded(epoch) {
 		switch err := p.recordOne(ctx, b, epoch); {
@@ -138,8 +139,9 @@ func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
 	return nil
 }
 
-// settleLate deletes records of batches that are already settled. Such a record exists if a call to record the batch failed, and its script
-// reached Redis only after the batch was settled. A script that arrives after a new epoch has begun has no effect.
+// settleLate deletes records of batches that are already settled. Such a record exists if a call to record the batch
+// failed, and its script reached Redis only after the batch was settled. A script that arrives after a new epoch has
+// begun has no effect.
 func (p *Pool) settleLate(ctx context.Context) error {
 	late := p.held.takeLate()
 	for i, b := range late {

@@ -16,7 +16,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newHeldBatches returns a pool that is open for epoch 2 and has 100 keys. Its holder still has two batches of 10 keys from epoch 1.
+// newHeldBatches returns a pool that is open for epoch 2 and has 100 keys. Its holder still has two batches of 10 keys
+// from epoch 1.
 func newHeldBatches(t *testing.T) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
 	t.Helper()
 	return newHeldBatchesIn(t, testenv.Redis(t))
@@ -55,8 +56,8 @@ func wantBatches(t *testing.T, p *Pool, batches ...*kgs.Batch) {
 	}
 }
 
-// wantUnusedCount checks how many keys the metrics count as unused keys of an earlier epoch. The metrics must count no key as one of a
-// pool that lost data.
+// wantUnusedCount checks how many keys the metrics count as unused keys of an earlier epoch. The metrics must count no
+// key as one of a pool that lost data.
 func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEarlierEpoch); got != want {

@@ -182,8 +182,9 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 	return nil
 }
 
-// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the record of b in the present epoch no
-// longer exists, a Sweep has abandoned the whole batch because this holder seemed dead. In this case settle reports false.
+// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the record of b in the
+// present epoch no longer exists, a Sweep has abandoned the whole batch because this holder seemed dead. In this case
+// settle reports false.
 func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) (abandoned bool, err error) {
 	reply, err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.id, strings.Join(unused, " "), strings.Join(lost, " "),
 		kgs.ReasonLostReply, b.codes[0], b.epoch).Int64Slice()

@@ -8,10 +8,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// If the workers of a ledger use several pools, or if two copies of a database use one pool, the workers replace each other's epochs
-// again and again. Each new epoch abandons the keys of a pool. Therefore the number of epochs of a list in 24 hours
-// (countEpochs) has a limit. Above the limit, a worker waits before it replaces an epoch of another worker, until the last epoch is
-// old enough. The first wait is firstWait. It doubles with each further epoch, up to maxWait.
+// If the workers of a ledger use several pools, or if two copies of a database use one pool, the workers replace each
+// other's epochs again and again. Each new epoch abandons the keys of a pool. Therefore the number of epochs of a list
+// in 24 hours (countEpochs) has a limit. Above the limit, a worker waits before it replaces an epoch of another worker,
+// until the last epoch is old enough. The first wait is firstWait. It doubles with each further epoch, up to maxWait.
 const (
 	maxEpochs = 4 // limit if the pool has an older epoch than the ledger
 	maxSkips  = 2 // limit if the pool has a newer epoch; smaller, because the ledger then also skips numbers

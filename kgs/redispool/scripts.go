@@ -52,7 +52,7 @@ local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
 -- isForeign is true if another database owns the pool.
--- isLeft is true if the workers of that database have not confirmed it as the owner for a minute. Any database may then take the pool over.
+-- isLeft is true if no worker of the owner has confirmed it for a minute, so that another database may take the pool over.
 local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
@@ -116,7 +116,8 @@ return epoch .. ' ' .. blob
 // codes, the first code of the batch, the epoch in which the batch was taken. The script returns two
 // numbers: 1 if it ended the batch or 0 if it changed nothing, and the epoch of the pool.
 //
-// If the batch was taken in an earlier epoch, its unused codes do not return to the list, and its record has another name; see held.
+// If the batch was taken in an earlier epoch, its unused codes do not return to the list, and its record has another
+// name; see held.
 //
 // The script changes nothing in two cases:
 //
@@ -238,9 +239,10 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for this epoch. If
-// Redis now has another history, the script refuses, and the caller must read the status again. The script also refuses while another
-// database owns the pool. The new pool keeps only the high-water mark of the old pool, without values that no program can have written.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for
+// this epoch. If Redis now has another history, the script refuses, and the caller must read the status again. The
+// script also refuses while another database owns the pool. The new pool keeps only the high-water mark of the old
+// pool, without values that no program can have written.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end

@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// status opens a pool at a URL and returns the error of Status. It repeats a call that times out, because a busy machine may need more
-// time for a connection than the client allows.
+// status opens a pool at a URL and returns the error of Status. It repeats a call that times out, because a busy
+// machine may need more time for a connection than the client allows.
 func status(t *testing.T, rawURL string) error {
 	t.Helper()
 	client, err := OpenClient(rawURL)

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// State is the state of a pool in the judgement of a [DeadMan].
+// State is the state of a pool as a [DeadMan] judges it.
 type State string
 
 // The states, from best to worst.
@@ -57,7 +57,7 @@ type DeadMan struct {
 
 	mu    sync.Mutex
 	last  Judgement
-	level State // state that follows from the size of the pool alone, even if Observation.Unsafe is set
+	level State // state that follows from the size and the runway of the pool, without regard to Observation.Unsafe
 
 	seenAt    time.Time // time of the last successful look at the pool
 	peak      int64     // highest number of keys observed while the pool fills

@@ -17,9 +17,9 @@ import (
 type brokenPool struct {
 	keys, pushed, popped atomic.Int64 // pushed excludes the initial keys
 	fills                atomic.Int64
-	prepare, fill        error
-	spin                 bool
-	trickle              bool // if true, one key arrives every ten seconds, although servers take ten a second
+	prepare, fill        error // the errors of Prepare and Fill
+	spin                 bool  // if true, Fill pushes no keys and returns no error
+	trickle              bool  // if true, one key arrives every ten seconds, although servers take ten a second
 }
 
 func (p *brokenPool) Prepare(context.Context) error { return p.prepare }

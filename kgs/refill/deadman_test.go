@@ -26,7 +26,7 @@ type look struct {
 	keys   int64
 	epoch  int64
 	unsafe string
-	unseen bool
+	unseen bool // whether the switch cannot read the pool
 	want   State
 	do     action
 }
@@ -94,7 +94,7 @@ func repeat(n int, l look) (looks []look) {
 }
 
 // The switch observes only the pool. It must still detect a running worker that pushes no keys.
-func TestDeadManRestartsAndPages(t *testing.T) {
+func TestDeadManRestartsAndPagesWhenPoolIsLow(t *testing.T) {
 	t.Parallel()
 	d, registry := newTestSwitch(), prometheus.NewRegistry()
 	d.cfg.Metrics = kgs.NewMetrics(registry)

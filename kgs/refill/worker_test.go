@@ -96,7 +96,7 @@ func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 	})
 }
 
-func TestWorkerBacksOffAndRecovers(t *testing.T) {
+func TestWorkerBacksOffInOutageAndThenFillsPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		filler := &stubFiller{err: errors.New("no connection")}
 		ctx, cancel := context.WithCancel(t.Context())
