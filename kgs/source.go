@@ -53,9 +53,9 @@ type Source struct {
 	failing  error                    // error of the last refill; nil after a success
 	closed   bool
 
-	everFilled bool // whether a batch has ever arrived
-	failures   FailureLog
-	late       FailureLog // of settlements; only the refill loop uses it
+	everFilled bool       // whether a batch has ever arrived
+	failures   FailureLog // logs failed refills
+	late       FailureLog // logs failed settlements; only the refill loop uses it
 }
 
 var _ Generator = (*Source)(nil)
@@ -86,8 +86,8 @@ func NewSource(cfg SourceConfig) *Source {
 //
 // Next fails with ErrNoKeys if it gets no key in that time. A supply that is down or hangs must not
 // delay every request. Therefore Next fails at once if the last refill failed, or if the running
-// refill has already taken longer than Patience. A source that has just started is an exception:
-// before its first batch, and for Patience after NewSource, Next waits although a refill has
+// refill has already taken longer than Patience. A source that has just started is an exception: until
+// its first batch arrives or Patience has passed since NewSource, Next waits although a refill has
 // failed.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {

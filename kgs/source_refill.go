@@ -69,7 +69,7 @@ func (s *Source) refill(ctx context.Context) (err error) {
 	for err == nil && ctx.Err() == nil && s.needsBatch() {
 		err = s.fetch(ctx)
 	}
-	if (err == nil || answered(err)) && ctx.Err() == nil { // Close settles the other batches
+	if (err == nil || answered(err)) && ctx.Err() == nil { // after the end of ctx, Close settles the batches
 		s.late.Note(s.settleFinished(ctx))
 	}
 	s.mu.Lock()

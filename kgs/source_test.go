@@ -20,7 +20,7 @@ type stubSupply struct {
 	next     int
 	sizes    []int         // the n of each successful Take
 	err      error         // the error of Take and Settle
-	settling error         // a further error of Settle
+	settling error         // another error of Settle; Take does not return it
 	delay    time.Duration // the duration of Take
 	returned []string
 	lost     []string

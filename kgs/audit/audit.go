@@ -32,7 +32,7 @@ type Evidence struct {
 	Space    *codespace.Space
 	Snapshot func(context.Context) (ledger.Snapshot, error)
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
-	Order    Order                                          // of the link store; usually Space
+	Order    Order                                          // order of the link store; usually Space
 
 	// Epochs returns the epochs of the lists of the shared pool, by the number of the list. It reads the lists whose
 	// numbers are the keys of the map want. Epochs is nil if there is no shared pool.
@@ -123,9 +123,10 @@ const auditPasses = 3
 // accounts are the same in any order. In a random order, Run needs up to 40 bytes for each link of
 // the present epoch.
 //
-// A fault counts only if every pass finds it, because keys move during a pass. A code that is used
-// as a key and has no number is a fault at once, and so is a misplaced row. Run compares all faults of the passes, although
-// Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
+// A fault counts only if every pass finds it, because keys move during a pass. There are two exceptions: a
+// code that is used as a key and has no number is a fault at once, and so is a misplaced row. Run compares
+// all faults of the passes, although Accounts lists only the first MaxListed faults of each kind, in the
+// order of their ranks.
 //
 // An error means that Run could not complete the audit. If the shared pool loses its data during the
 // audit, or waits for a new epoch, Run begins again for as long as Patience. After that the error is

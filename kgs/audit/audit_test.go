@@ -26,7 +26,7 @@ type fixture struct {
 	epoch  func() (int64, error) // epoch of the pool; if nil, the pool has the epoch of the ledger
 }
 
-// newFixture reserves [0, 100) and puts at least 10 numbers into every place.
+// newFixture reserves the numbers [0, 100) and puts at least 10 numbers into every place.
 func newFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -41,7 +41,7 @@ func newFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	if epoch != 1 {
 		t.Fatalf("epoch %d, want 1", epoch)
 	}
-	delivered := l.MustReserve(t, "worker", ledger.StateShipping, 40) // [0, 40)
+	delivered := l.MustReserve(t, "worker", ledger.StateShipping, 40) // reserves [0, 40)
 	if _, err := l.Deliver(t.Context(), delivered); err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +51,9 @@ func newFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, kgs.ReasonCrash); err != nil {
 		t.Fatal(err)
 	}
-	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [40, 50)
-	l.MustReserve(t, "server", ledger.StateReserved, 10) // [50, 60)
-	l.MustReserve(t, "server", ledger.StateBatch, 40)    // [60, 100)
+	l.MustReserve(t, "worker", ledger.StateShipping, 10) // reserves [40, 50)
+	l.MustReserve(t, "server", ledger.StateReserved, 10) // reserves [50, 60)
+	l.MustReserve(t, "server", ledger.StateBatch, 40)    // reserves [60, 100)
 	s.link(60, 90, kgs.SourceLedger)
 	s.link(5000, 5010, "random")
 	return s
@@ -103,7 +103,7 @@ func (s *fixture) audit(t *testing.T) (Accounts, error) {
 	return a, err
 }
 
-// wantSums checks that the accounts of each epoch add up, and that the totals are their sums.
+// wantSums checks that the accounts of each epoch add up, and that the totals are the sums over all epochs.
 func wantSums(t *testing.T, a Accounts) {
 	t.Helper()
 	sum := Accounts{Abandoned: map[string]int64{}}
@@ -229,7 +229,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(t *testing.T, s *fixture)
-		want   map[string]int64 // abandoned
+		want   map[string]int64 // number of abandoned numbers by reason
 	}{
 		"an alias that took a key's code": {
 			func(_ *testing.T, s *fixture) { s.links[0].Source = "alias" },
@@ -252,7 +252,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 				if _, _, err := s.OpenEpoch(t.Context(), 1, "run"); err != nil {
 					t.Fatal(err)
 				}
-			}, // unlinked numbers in rows, the numbers from 100 to the high-water mark, and the margin
+			}, // the rollback abandons 30 unlinked numbers in rows, 400 up to the high-water mark, and the margin
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 20, kgs.ReasonRollback: 30 + 400 + codespace.Size(3)/100}},
 	}
 	for name, tt := range tests {

@@ -27,7 +27,7 @@ func TestAuditCountsKeysOfLeases(t *testing.T) {
 		s.link(0, 10, kgs.SourceKGS)
 		s.link(20, 21, kgs.SourceKGS) // the client reported the key as lost, but it has a link
 		s.link(30, 31, kgs.SourceKGS) // the key was returned, so the key of the link comes from another ledger
-		s.link(70, 80, kgs.SourceKGS) // in an open lease
+		s.link(70, 80, kgs.SourceKGS) // these keys are in an open lease
 		s.link(5000, 5010, kgs.SourceKGS)
 		got, err := s.audit(t)
 		if err != nil {

@@ -31,7 +31,7 @@ const poolChunkLen = 10_000
 type holding struct {
 	supply kgs.Supply
 	*kgs.Batch
-	spent int // number of its codes that are linked
+	spent int // number of codes of the batch that have a link
 }
 
 // system simulates a whole service in one goroutine. It has a ledger, a Redis pool, a server and
@@ -227,7 +227,7 @@ func (w *system) evidence(happen func()) Evidence {
 		},
 		Links: func(context.Context) iter.Seq2[Linked, error] {
 			happen()
-			return amid(noErrors(slices.Clone(w.links)), happen) // a clone, because a query reads the rows of one moment
+			return amid(noErrors(slices.Clone(w.links)), happen) // cloned, because a query reads the rows of one moment
 		},
 	}
 }

@@ -51,7 +51,7 @@ func TestAuditFindsSameAccountsAndFaultsAsModel(t *testing.T) {
 	}
 }
 
-// evidenceOf returns the readings, one for each pass.
+// evidenceOf returns evidence in which each pass finds the next of the readings.
 func evidenceOf(space *codespace.Space, readings []reading) Evidence {
 	snapshots := 0
 	present := func() reading { return readings[(snapshots-1)/2] }
@@ -148,7 +148,7 @@ func (g generator) later(b ledger.Snapshot) ledger.Snapshot {
 	return b
 }
 
-// code returns a code of a number that is reserved or soon will be. A few codes have no number.
+// code returns the code of a number that is reserved or will be reserved soon. A few of the codes have no number.
 func (g generator) code(b ledger.Snapshot) string {
 	if g.IntN(30) == 0 {
 		return []string{"no_code", "x", "12345678901"}[g.IntN(3)]

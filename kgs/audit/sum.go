@@ -144,7 +144,7 @@ func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row)
 // put adds n numbers without a link to the accounts of a place.
 func (p *pass) put(e *EpochAccounts, w place, n int64) {
 	switch w {
-	case nowhere: // in an earlier epoch
+	case nowhere: // lost with an earlier epoch
 		count(e.Abandoned, kgs.ReasonEpoch, n)
 	case shipping:
 		e.Shipping += n

@@ -49,10 +49,10 @@ const (
 	Reserved  Status = "reserved"   // the code is a key that waits for a link
 	Abandoned Status = "abandoned"  // no server will hand out the code
 	NotIssued Status = "not issued" // no key source has issued the code
-	Unknown   Status = "unknown"    // the database has no record of the code
+	Unknown   Status = "unknown"    // the database does not record what happened to the code
 )
 
-// Explanation is the result of [Explain]. Members that do not apply to the code are nil.
+// Explanation is the result of [Explain]. Members that do not apply to the code are empty or nil.
 type Explanation struct {
 	Code      string  `json:"code"`
 	Status    Status  `json:"status"`

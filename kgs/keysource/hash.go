@@ -11,7 +11,7 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is the number of codes of one URL. Each attempt needs a commit. Even if a commit
+// hashAttempts is the number of codes that Hash makes from one URL. Each attempt needs a commit. Even if a commit
 // takes 20 ms, all attempts together stay within the time limit of a creation.
 const hashAttempts = 200
 

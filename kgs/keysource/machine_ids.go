@@ -20,7 +20,7 @@ var errNoMachine = errors.New("no machine id is free")
 // promise is the permission of a holder to make numbers with a machine id, with times before until.
 type promise struct {
 	id     int
-	holder string // "" means none
+	holder string // name of the holder; "" if there is none
 	until  int64  // milliseconds since snowflakeEpoch
 }
 

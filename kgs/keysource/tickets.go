@@ -85,9 +85,9 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 }
 
 // Next waits for one database for at most 250 ms. If this call fails, Next waits for the other
-// database for at most 500 ms. Only attempt 0 switches to the other database. After a conflict, Next uses
-// the database to which the last attempt 0 of any creation switched, unless that database fails. Without
-// concurrent creations, this is the database of the attempt 0 of this creation.
+// database for at most 500 ms. The attempts 0 of all creations alternate between the databases. A later
+// attempt begins with the database of the last attempt 0 of any creation, unless that database fails.
+// Without concurrent creations, this is the database of the attempt 0 of the same creation.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)

@@ -74,7 +74,7 @@ func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	return LedgerUnderTest{reopen(), db.Write, reopen, `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`}
 }
 
-// OnOpenLedgers is [OnLedgers] with an open ledger whose codes are not permuted.
+// OnOpenLedgers is like [OnLedgers], but it opens the ledger before the test. The codes are not permuted.
 func OnOpenLedgers(t *testing.T, test func(t *testing.T, l LedgerUnderTest)) {
 	t.Helper()
 	OnLedgers(t, func(t *testing.T, l LedgerUnderTest) {
@@ -124,12 +124,12 @@ func (b LedgerUnderTest) WantRows(t testing.TB, want ...ledger.Row) {
 	}
 }
 
-// Row is a row of the ledger with numbers of 3-character codes.
+// Row returns a row of the ledger with numbers of 3-character codes.
 func Row(lo, hi int64, state ledger.State, holder string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: state, Holder: holder}
 }
 
-// AbandonedRow is a row of abandoned numbers of 3-character codes.
+// AbandonedRow returns a row of abandoned numbers of 3-character codes.
 func AbandonedRow(lo, hi int64, reason string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: ledger.StateAbandoned, Reason: reason}
 }

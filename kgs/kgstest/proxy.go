@@ -12,7 +12,7 @@ import (
 type CuttingProxy struct {
 	Listener net.Listener
 	target   string
-	Cut      atomic.Bool // drop the next reply and close its connection
+	Cut      atomic.Bool // whether to drop the next reply and close its connection
 }
 
 // NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
@@ -52,7 +52,7 @@ func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	}
 	defer func() { _ = server.Close() }() // the error does not matter, because no test checks it
 	go func() {
-		defer func() { _ = server.Close() }() // also ends the other direction
+		defer func() { _ = server.Close() }() // also ends the copy in the other direction
 		copyUntil(server, client, func() bool { return false })
 	}()
 	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })

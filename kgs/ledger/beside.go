@@ -24,7 +24,7 @@ func createBeside(database, path string) (*os.File, error) {
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok && err == nil && os.Geteuid() == 0 {
 		err = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
-	if errors.Is(err, os.ErrPermission) { // some file systems and containers permit no such change; a file of this process is better than none
+	if errors.Is(err, os.ErrPermission) { // not permitted by some file systems and containers; the file is still useful
 		err = nil
 	}
 	if err != nil {

@@ -36,8 +36,8 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 		// times out.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
 		lock:  `SELECT epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
-		// The statement does not use now(), because now() is the time before the transaction waited
-		// for the lock.
+		// The statement does not use now(), because now() is the time at which the transaction began,
+		// before it waited for the lock.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
 		// now() is constant within a statement, so a comparison of a column with it can use an index.

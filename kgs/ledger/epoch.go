@@ -111,7 +111,7 @@ func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number 
 	return number, opened && err == nil, err
 }
 
-// enter makes a change concern one list.
+// enter selects the list that a change concerns, and reads the epoch of the list.
 func (t *tx) enter(ctx context.Context, list int) error {
 	e, err := epochOf(ctx, t.Tx, list)
 	t.list, t.epoch = list, e.Number
@@ -130,7 +130,7 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	if t.latest = number; list == t.list {
 		t.epoch = number
 	}
-	// The ranges on their way to another list are of an epoch of that list.
+	// Keep the ranges on their way to another list. They have an epoch of that list.
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 

@@ -37,7 +37,7 @@ func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, e
 	return before, after, err
 }
 
-// AllowLook makes the next Sweep count as a look.
+// AllowLook makes the next Sweep count as a look, even directly after another look.
 func (l *Ledger) AllowLook() {
 	l.heartbeats.mu.Lock()
 	defer l.heartbeats.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *Ledger) ForgetNumbers() {
 	l.highWater.Next = nil
 }
 
-// WriteWitness does what a change with a new id does after its commit.
+// WriteWitness writes the witness, as a change that assigns a new id does after its commit.
 func (l *Ledger) WriteWitness(ctx context.Context) { l.keepWitness(ctx, math.MaxInt64, true) }
 
 // InsertReserved adds a reserved row.

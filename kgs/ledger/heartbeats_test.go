@@ -47,7 +47,7 @@ func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 	}
 }
 
-// A holder may miss several heartbeats and go on, so quiet waits until Sweep would declare it dead.
+// A live holder may miss several heartbeats, so quiet waits until Sweep would declare the holder dead.
 func TestCheckForLiveHoldersWaitsForLateHeartbeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

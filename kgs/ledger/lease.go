@@ -40,7 +40,7 @@ const (
 // Lease is keys on loan to a client program.
 type Lease struct {
 	ID      int64
-	Expires time.Time         // according to the clock of the database
+	Expires time.Time         // time of the expiry by the clock of the database
 	Ranges  []codespace.Range // ranges in the order in which to hand out their codes
 
 	Repeated bool // set by Lend if an earlier request with the same id made the lease
@@ -166,8 +166,8 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 
 // Ended counts the numbers that the end of a lease abandoned.
 type Ended struct {
-	Kept int64 // abandoned as ReasonClient
-	Lost int64 // abandoned as ReasonLostReply
+	Kept int64 // numbers that were abandoned as ReasonClient
+	Lost int64 // numbers that were abandoned as ReasonLostReply
 }
 
 // EndLease ends a lease of client. The unused ranges become reserved ranges without a holder.

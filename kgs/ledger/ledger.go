@@ -68,9 +68,9 @@ type Ledger struct {
 	close       func() error
 	heartbeats  heartbeats       // the heartbeats that the last Sweep read, for each holder
 	highWater   highWater        // high-water mark of this process
-	name        atomic.Value     // holds a string
-	database    atomic.Value     // holds a string
-	onSkipAhead func(left int64) // may be nil
+	name        atomic.Value     // the string that Name returns
+	database    atomic.Value     // the string that Database returns
+	onSkipAhead func(left int64) // called after each skip-ahead; may be nil
 	witness     *witness         // nil unless KeepWitness was called
 }
 

@@ -24,7 +24,7 @@ type Presence struct {
 // presenceInfix is between the path of the database and the name of the holder.
 const presenceInfix = ".holder-"
 
-// draftMemory is the age at which Bury removes a file that is not locked yet, because its process was killed.
+// draftMemory is the age at which Bury removes a draft. A process that is alive renames its draft earlier.
 const draftMemory = time.Minute
 
 // Announce creates the locked file of a holder of the SQLite file at database. The caller closes the result after the holder is released.
@@ -58,9 +58,10 @@ func (p *Presence) Close() error {
 	return errors.Join(err, p.file.Close())
 }
 
-// Bury declares the holders dead that were announced for the SQLite database at path and whose processes have ended. Other holders can
-// then take over their ranges at once, and the next Sweep abandons their batches. Bury returns the number of these holders. After a crash,
-// the next Bury continues. Bury joins the errors that concern one holder, and continues with the other holders.
+// Bury looks for the holders that were announced for the SQLite database at path. It declares each of them dead whose
+// process has ended. Other holders can then take over the ranges of the dead holders at once, and the next Sweep
+// abandons their batches. Bury returns the number of the holders that it declared dead. After a crash, the next Bury
+// continues. If Bury fails for one holder, it continues with the other holders and returns all errors.
 func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

@@ -25,7 +25,7 @@ func announce(t *testing.T, l kgstest.LedgerUnderTest, path, holder string) *led
 }
 
 // A server is killed and started again several times. After each start, it takes over the range that its predecessor held.
-func TestNextHolderTakesOverRangeOfBuriedHolder(t *testing.T) {
+func TestNextHolderTakesOverRangeOfKilledHolder(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {

@@ -158,7 +158,7 @@ func TestCutRefusesARangeThatWasTakenOver(t *testing.T) {
 		}
 		// The rest of the range is free for any holder, although its old holder works again.
 		l.WantRows(t, kgstest.Row(0, 10, ledger.StateReserved, "heir"), kgstest.Row(10, 100, ledger.StateReserved, ""))
-		// The range stays fenced even if frozen gets the same numbers again under another id.
+		// The range stays fenced even if the frozen holder gets the same numbers again under another id.
 		if err := l.Release(t.Context(), "heir"); err != nil {
 			t.Fatal(err)
 		}

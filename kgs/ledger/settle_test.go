@@ -14,7 +14,7 @@ import (
 func TestDeliverReturnsLowestRangeIDThatMayBePushed(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		a := l.MustReserve(t, "a", ledger.StateShipping, 10)
-		l.MustReserve(t, "x", ledger.StateReserved, 10) // uses an id too
+		l.MustReserve(t, "x", ledger.StateReserved, 10) // gets an id between those of a and b
 		b := l.MustReserve(t, "b", ledger.StateShipping, 10)
 		for _, step := range []struct {
 			deliver ledger.Reservation

@@ -11,7 +11,7 @@ import (
 
 const (
 	watchInterval = 2 * time.Second // time between two reads of the counters
-	// watchStale is the age from which Fresh no longer returns the counters.
+	// watchStale is the age at which Fresh no longer returns the counters.
 	watchStale = 3 * watchInterval
 	// takeWindow is the time over which the rate is measured. It is long because the keys of a batch count
 	// together when the batch is settled.

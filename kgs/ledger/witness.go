@@ -110,7 +110,7 @@ func (w *witness) use(ledger string) {
 	w.ledger, w.written, w.due = ledger, 0, true
 }
 
-// These warnings describe a witness that did not protect the database.
+// These warnings describe a witness that may not have protected the database.
 const (
 	witnessMissing = "the witness of the database is missing: if the database was restored from an older file, codes that were issued since then are issued again"
 	witnessDamaged = "the witness of the database is damaged: the ledger skips ahead as after a rollback"
@@ -177,7 +177,7 @@ func (l *Ledger) writeWitness(ctx context.Context) error {
 	return nil
 }
 
-// nextIn reads the counters that have reserved any number, by code length.
+// nextIn returns the counters that are above 0, by code length.
 func nextIn(ctx context.Context, tx *sql.Tx) (next map[int]int64, err error) {
 	spaces, err := collect(ctx, tx, scanSpace, selectSpaces)
 	next = make(map[int]int64)
@@ -198,7 +198,7 @@ type witnessText struct {
 
 var errDamaged = errors.New("the file is damaged")
 
-// readWitness fails with errDamaged if the file has other content than the witness of the ledger.
+// readWitness fails with errDamaged if the file is not an undamaged witness of the ledger.
 func readWitness(path, ledger string) (HighWaterMark, error) {
 	info, err := os.Stat(path)
 	if err != nil {

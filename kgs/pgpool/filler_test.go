@@ -104,7 +104,7 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
-func TestPostgresPoolSecondOpenKeepsKeys(t *testing.T) {
+func TestSecondOpenOfPostgresPoolKeepsKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)

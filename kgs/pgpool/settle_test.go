@@ -81,7 +81,7 @@ func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 // A process freezes, and another process reserves some of its keys. Then the frozen process
 // continues and settles its batch. Settle must not free the keys of the other process. A key that
 // the frozen process has used must never be handed out again.
-func TestPostgresPoolLateSettleKeepsKeysOfOtherHolder(t *testing.T) {
+func TestLateSettleInPostgresPoolKeepsKeysOfOtherHolder(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)

@@ -42,7 +42,7 @@ return to
 `
 )
 
-// pusher pushes the codes of one chunk of r.
+// pusher pushes one chunk of r. text holds the codes of the numbers of the chunk, one after the other.
 type pusher func(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error
 
 func pushScript(ctx context.Context, p *Pool, r ledger.Reservation, numbers codespace.Range, text []byte) error {

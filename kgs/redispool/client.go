@@ -11,7 +11,7 @@ import (
 
 const (
 	dialTimeout  = 500 * time.Millisecond
-	connsPerNode = 8 // a process makes few calls to the pool at the same time
+	connsPerNode = 8 // limit of the connections to one node; a process makes few calls at the same time
 )
 
 // Address is a parsed URL of a Redis. All methods are safe for concurrent use.
@@ -81,7 +81,7 @@ type reload struct{ cluster *redis.ClusterClient }
 // DialHook implements redis.Hook.
 func (reload) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook implements redis.Hook. It does not wait until the masters are read.
+// ProcessHook implements redis.Hook. It does not wait until the client has read the masters again.
 func (h reload) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -90,7 +90,7 @@ func (h reload) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook implements redis.Hook. It does not wait until the masters are read.
+// ProcessPipelineHook implements redis.Hook. It does not wait until the client has read the masters again.
 func (h reload) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)

@@ -69,8 +69,8 @@ func awaitMaster(t *testing.T, replica *testenv.Server) {
 }
 
 // testFailover fills a pool and calls failOver, which returns when a replica has replaced the
-// master. The pool must then be without an epoch, and must work after it was opened for the next
-// epoch.
+// master. The pool must then report that it needs a new epoch, and must work after it was opened for
+// the next epoch.
 func testFailover(t *testing.T, p *Pool, failOver func()) {
 	t.Helper()
 	openEpoch(t, p, 1)

@@ -70,7 +70,7 @@ func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) r
 // replicated is a master with a filled pool, and a replica that has all of its data.
 type replicated struct {
 	master, replica *testenv.Server
-	client, behind  redis.UniversalClient // of the master, of the replica
+	client, behind  redis.UniversalClient // client calls the master, and behind calls the replica
 }
 
 func startReplicated(t *testing.T, fill func(redis.UniversalClient)) replicated {

@@ -43,10 +43,10 @@ type Filler struct {
 	current *ledger.Reservation // the range in progress; nil if there is none
 	next    int64               // the first number of current that is not known to be pushed
 
-	failing time.Time // when the first of a series of pushes failed; zero if the last push succeeded
-	rests   time.Time // the filler gave a range up and reserves no other range before this time
-	renewed time.Time // when the ledger recorded the last heartbeat
-	claimed time.Time // when Redis recorded the last confirmation of the owner
+	failing time.Time // time of the first failure in a series of failed pushes; zero if the last push succeeded
+	rests   time.Time // time before which the filler reserves no range, because it gave a range up
+	renewed time.Time // time at which the ledger recorded the last heartbeat
+	claimed time.Time // time at which Redis recorded the last confirmation of the owner
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -220,10 +220,10 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 }
 
 // deliver records in the ledger that the current range is completely in the pool. Then it calls
-// Pool.Forget, which deletes the mark of the range. If the worker crashes before the record,
-// another worker takes over the range. The mark is at the end of the range, so that worker pushes
-// nothing and delivers the range. If the worker crashes before Forget, the pool keeps the mark
-// until the next range is delivered.
+// Pool.Forget, which deletes the mark of the range. If the worker crashes before the ledger has
+// recorded this, another worker takes over the range. The other worker finds the mark at the end of
+// the range, pushes nothing and delivers the range. If the worker crashes before Forget, the pool
+// keeps the mark until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
 	floor, err := s.ledger.Deliver(ctx, *s.current)
 	if err != nil {
@@ -271,7 +271,7 @@ func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 		s.next = mark
 		failpoint.At("ship:pushed")
 		if mark != c.numbers.Hi {
-			return pushed, nil // an earlier push lost its reply, or another worker took over the range
+			return pushed, nil // the reply to an earlier push was lost, or another worker took over the range
 		}
 		pushed += c.numbers.Len()
 	}

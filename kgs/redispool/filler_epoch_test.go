@@ -37,8 +37,8 @@ func TestFillerBeginsNewEpochIfPoolIsInOlderEpoch(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestFillerBeginsEpochAfterFlush flushes the pool. Redis does not change its replication id then, so
-// the filler must detect the loss in another way.
+// TestFillerBeginsEpochAfterFlush flushes the pool. A flush does not change the replication id of Redis,
+// so the filler must detect the loss in another way.
 func TestFillerBeginsEpochAfterFlush(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -64,9 +64,9 @@ func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 	t.Parallel()
 	const margin = 10_000_000 // a skip-ahead leaves out this many numbers above the high-water mark
 	for name, restore := range map[string]string{
-		"by ranges":           `UPDATE kgs_ledger SET last_range = 1`,
-		"by an epoch":         `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
-		"by ranges and epoch": `UPDATE kgs_ledger SET last_range = 0, epoch = 0`,
+		"the ledger lacks ranges":              `UPDATE kgs_ledger SET last_range = 1`,
+		"the ledger lacks an epoch":            `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
+		"the ledger lacks ranges and an epoch": `UPDATE kgs_ledger SET last_range = 0, epoch = 0`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -135,12 +135,12 @@ func TestFillerRepeatsFailedHeartbeat(t *testing.T) {
 	}
 }
 
-func TestFillerContinuesAfterCrash(t *testing.T) {
+func TestNextFillerContinuesRangeOfCrashedFiller(t *testing.T) {
 	t.Parallel()
 	// These are the steps of a filler for one range of 1000 numbers. The filler crashes after one
 	// of them. The step deliver does not call Pool.Forget, which follows it.
 	steps := []struct {
-		name string // of the last step before the crash
+		name string // name of the step
 		do   func(ctx context.Context, s *Filler) error
 	}{
 		{"reserve", func(ctx context.Context, s *Filler) error { return s.reserve(ctx, 1000) }},
@@ -197,14 +197,14 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
 			t.Errorf("Fill after the freeze with %s: error %v, current range %v", name, err, frozen.current)
 		}
-		d.fill(frozen, 70, 70) // it continues with another range
+		d.fill(frozen, 70, 70) // the filler continues with another range
 		d.wantAll(heir)
 	}
 }
 
-// TestFillerWithoutMarkAndFloorPushesTwice is the control of TestFillerIsFencedAfterFreeze. Without
+// TestFillerWithoutMarkAndFloorPushesRangeTwice is the control of TestFillerIsFencedAfterFreeze. Without
 // the mark and the floor, the filler that was frozen pushes the range again.
-func TestFillerWithoutMarkAndFloorPushesTwice(t *testing.T) {
+func TestFillerWithoutMarkAndFloorPushesRangeTwice(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	frozen, heir := d.open("frozen"), d.open("heir")
@@ -216,7 +216,7 @@ func TestFillerWithoutMarkAndFloorPushesTwice(t *testing.T) {
 	if err := d.client.HSet(t.Context(), heir.cfg.Pool.keys[0], "floor", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	d.fill(frozen, 70, 1000) // a second time
+	d.fill(frozen, 70, 1000) // pushes the range a second time
 	if _, err := d.space.Ranges(kgstest.Drain(t, heir.cfg.Pool, 2000)); err == nil {
 		t.Error("no code was in the pool twice, so these tests prove nothing")
 	}

@@ -67,9 +67,9 @@ func (d fixture) owned(holder, database string) *Filler {
 	return s
 }
 
-// TestPoolWithoutOwnerGetsOne lets a worker use a pool that an older release opened, without an
-// owner.
-func TestPoolWithoutOwnerGetsOne(t *testing.T) {
+// TestWorkerBecomesOwnerOfPoolWithoutOwner lets a worker use a pool that an older release opened without an
+// owner. The database of the worker must become the owner.
+func TestWorkerBecomesOwnerOfPoolWithoutOwner(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.owned("a", "1/1")

@@ -44,15 +44,15 @@ func keyNames(prefix, tag string) []string {
 //
 // The name is the replication id of Redis. The run_id of the Redis process would not be sufficient,
 // because it stays the same in a fail-back: a master is demoted, copies the older data of a replica
-// and is promoted again. The replication id changes then. Redis reports the run_id in 11 us and the
-// replication id in 4 us.
+// and is promoted again. A fail-back changes the replication id. Redis reports the run_id in 11 us and
+// the replication id in 4 us.
 const scriptHead = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
 -- isForeign is true if another database owns the pool.
--- isLeft is true if no worker of the owner has confirmed it for a minute, so that another database may take the pool over.
+-- isLeft is true if no worker of the owner has confirmed it for a minute. Another database may then take the pool over.
 local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 

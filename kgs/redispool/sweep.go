@@ -62,7 +62,7 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 			return abandoned, fmt.Errorf("delete the write-off of batch %s: %w", field, err)
 		}
 		if reason == kgs.ReasonCrash {
-			abandoned += dropped * int64(len(codes)) // dropped is 0 if another process was faster
+			abandoned += dropped * int64(len(codes)) // dropped is 0 if another process has deleted the write-off
 		}
 	}
 }

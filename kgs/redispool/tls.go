@@ -86,7 +86,7 @@ func (f tlsFiles) read(param string) ([]byte, error) {
 	if err != nil {
 		var path *os.PathError
 		if errors.As(err, &path) {
-			err = path.Err // its own text would repeat the path
+			err = path.Err // the text of a PathError would repeat the path
 		}
 		return nil, &FileError{param, f[param], err}
 	}

@@ -169,7 +169,7 @@ func TestDeadManThatMayNotGiveUpKeepsRestartingWorker(t *testing.T) {
 		now = now.Add(time.Second)
 		d.act(d.observe(now, Observation{}, true), 0)
 	}
-	if restarts < 6 || restarts > 8 { // due after 0, 10, 30, 70, 150, 310, 610 and 910 s
+	if restarts < 6 || restarts > 8 { // restarts are due after 0, 10, 30, 70, 150, 310, 610 and 910 s
 		t.Errorf("%d restarts in twenty minutes, want 6 to 8", restarts)
 	}
 }

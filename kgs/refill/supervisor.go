@@ -11,7 +11,7 @@ import (
 
 // Runner is what a Supervisor runs: a [Worker] or [Workers].
 type Runner interface {
-	Run(ctx context.Context) error // until ctx ends
+	Run(ctx context.Context) error // runs until ctx ends
 	Rate() float64                 // keys per second that arrive in the pool
 }
 

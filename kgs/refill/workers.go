@@ -7,7 +7,7 @@ import (
 )
 
 // Workers fills a pool that consists of several lists, with one worker for each list. If a worker
-// cannot reach its list, the others go on.
+// cannot reach its list, the other workers continue.
 type Workers []*Worker
 
 var _ Runner = Workers(nil)

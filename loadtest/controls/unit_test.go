@@ -33,7 +33,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir", "TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
-		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfBuriedHolder"}},
+		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfKilledHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
