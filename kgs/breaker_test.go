@@ -74,8 +74,8 @@ func TestBreakerOpensAfterFailuresAndClosesAfterSuccess(t *testing.T) {
 	})
 }
 
-// In an outage of three minutes, the breaker logs that it opened, once a minute that it is still open, and at the end
-// that it closed.
+// In an outage of three minutes, the breaker logs that it opened. Then it logs once a minute that it is still open. At
+// the end it logs that it closed.
 func TestBreakerLogsChangesAndOneLineAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

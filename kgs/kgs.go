@@ -15,10 +15,10 @@
 //	kgstest     conformance tests for the contracts
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns the
-// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool and
-// gives one key to each creation, which is the request that creates a link. There are two
-// exceptions. A pool in PostgreSQL holds random codes, so it needs neither the ledger nor a code
-// space. The key sources of package keysource have no pool.
+// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool. It
+// gives one key to each creation, which is a request that creates a link. There are two exceptions. A
+// pool in PostgreSQL holds random codes, so it needs neither the ledger nor a code space. The key
+// sources of package keysource have no pool.
 //
 // Vocabulary:
 //
@@ -38,13 +38,13 @@
 //
 //   - the ledger reserves each number once, a worker pushes its key once, and a server hands out
 //     the key once. Only a number that was returned unused goes through these steps again;
-//   - an audit can account for each reserved number at any time: a link uses the number, or the
-//     number is in a pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
+//   - an audit can account for each reserved number at any time. The number is used by a link, in a
+//     pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
 //
 // The key sources without a ledger document their own guarantees. This package does not access
 // links. The primary key of the link store decides which link a code belongs to. As long as the
-// invariants hold, no two links get the same key of the ledger, so a violation of this primary key has
-// another cause, such as an alias.
+// invariants hold, no two links get the same key of the ledger. If the primary key rejects such a key,
+// another link has the code as its alias or random code.
 package kgs
 
 import (

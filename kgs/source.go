@@ -24,7 +24,7 @@ type SourceConfig struct {
 
 // Source holds the local batches of one server in memory: the current batch and a spare batch. It
 // hands out the keys of the current batch. When the current batch is empty, the spare batch
-// replaces it, and a refill takes a new spare batch from the supply in the background. At most one
+// replaces it. A refill then takes a new spare batch from the supply in the background. At most one
 // refill runs at a time. The size of a batch follows the measured rate of use. A batch is at most
 // maxGrowth times as large as the previous batch, but the source always requests at least Min keys.
 //

@@ -2,9 +2,9 @@
 // PostgreSQL pool. It runs while servers and workers run.
 //
 // Each reserved number is used by a link, in a pool, in a batch, on its way to a pool, or abandoned
-// for a reason. A number that is in none of these places, or in two places that exclude each other,
-// is a [Fault], unless it moved during the audit or was lost with an earlier epoch. The accounts
-// close if there is no fault.
+// for a reason. A number is a [Fault] if it is in none of these places, or in two places that exclude
+// each other. A number that moved during the audit, or was lost with an earlier epoch, is no fault. The
+// accounts close if there is no fault.
 //
 // An audit is a merge of two sorted streams. The first stream is the reserved numbers, divided into
 // segments. All numbers of a segment have the same place in the ledger or in the pool. The second
@@ -116,12 +116,11 @@ const auditPasses = 3
 // then the whole pool and then all links, because keys move in this order. Run takes no locks that block
 // other processes, and several audits may run at once.
 //
-// Run merges the links with the reserved numbers. It keeps the rows of the ledger, the keys in the
-// pool as ranges of consecutive numbers, and the gaps between the links of the present epoch. It
-// keeps nothing for the other numbers and links. So its memory does not grow with the number of
-// links or of reserved numbers, if the links arrive in the order of their ranks in Space. The
-// accounts are the same in any order. In a random order, Run needs up to 40 bytes for each link of
-// the present epoch.
+// Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges
+// of the keys in the pool, and the gaps between the links of the present epoch. It keeps nothing for the
+// other numbers and links. Therefore the memory does not grow with the number of links or of reserved
+// numbers. This is only true if the links arrive in the order of their ranks in Space. In a random order,
+// Run gives the same accounts, but needs up to 40 bytes for each link of the present epoch.
 //
 // A fault counts only if every pass finds it, because keys move during a pass. There are two exceptions: a
 // code that is used as a key and has no number is a fault at once, and so is a misplaced row. Run compares

@@ -91,7 +91,7 @@ func TestAuditCountsNumbersByEpoch(t *testing.T) {
 }
 
 // A missing number just before the boundary of the present epoch is lost with its epoch. A
-// missing number just after the boundary is a fault. This is true for every code length.
+// missing number just after the boundary is a fault. The test checks several code lengths.
 func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -15,11 +15,11 @@ type FaultKind string
 
 // The kinds of faults.
 const (
-	FaultMissing    FaultKind = "missing"    // reserved, but in no place
-	FaultDuplicate  FaultKind = "duplicate"  // in more than one place that hands out keys
-	FaultReused     FaultKind = "reused"     // linked, but still to be handed out
-	FaultForeign    FaultKind = "foreign"    // never reserved, but in the pool or linked as a key of the ledger
-	FaultUnrecorded FaultKind = "unrecorded" // linked as a key of the PostgreSQL pool, which has no row for it
+	FaultMissing    FaultKind = "missing"    // the code is reserved, but in no place
+	FaultDuplicate  FaultKind = "duplicate"  // the code is in more than one place that hands out keys
+	FaultReused     FaultKind = "reused"     // a link has the code, but the code is still to be handed out
+	FaultForeign    FaultKind = "foreign"    // the code was never reserved, but is in the pool or a key of a link
+	FaultUnrecorded FaultKind = "unrecorded" // a link has a key of the PostgreSQL pool, which has no row for it
 	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find it by the code
 )
 

@@ -22,8 +22,8 @@ type reading struct {
 type modelPass struct {
 	space     *codespace.Space
 	reading   reading
-	places    map[string]place    // by code; a reserved code has an entry
-	links     map[string]linkKind // by code; only codes with a link
+	places    map[string]place    // the key is a code; only a reserved code has an entry
+	links     map[string]linkKind // the key is a code; only a code with a link has an entry
 	reasons   []string
 	raw       map[Fault]bool // faults of this pass; some of them may be keys that moved during the pass
 	strangers map[string]bool
@@ -47,8 +47,8 @@ func newModelPass(space *codespace.Space, r reading) *modelPass {
 	return m
 }
 
-// placeIn returns the place of a code in the rows of a snapshot, and the number of rows from which
-// the code could be handed out.
+// placeIn returns the place of a code in the rows of a snapshot. live is the number of rows from which the
+// code could be handed out.
 func (m *modelPass) placeIn(b ledger.Snapshot, code string) (greatest place, live int) {
 	length, n, _ := m.space.Number(code)
 	for _, r := range b.Rows {

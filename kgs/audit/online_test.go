@@ -35,8 +35,8 @@ type holding struct {
 }
 
 // system simulates a whole service in one goroutine. It has a ledger, a Redis pool, a server and
-// a worker, and the state that the server and the worker have in memory. Each random event is
-// one step. Steps can occur between any two reads of an audit.
+// a worker. It also has the state that the server and the worker keep in memory. Each random event
+// is one step. Steps can occur between any two reads of an audit.
 type system struct {
 	t                      *testing.T
 	rand                   *rand.Rand

@@ -73,7 +73,7 @@ func newPass(e Evidence, b ledger.Snapshot, candidates faultRanks) *pass {
 // poolRanks is the ranks of the codes that the shared pool has on record.
 type poolRanks struct{ waiting, inBatch rankSet }
 
-// readPool adds the codes that the shared pool has on record. They arrive in any order.
+// readPool adds the codes that the shared pool has on record. The codes arrive in any order.
 func (p *pass) readPool(pool *poolRanks, found iter.Seq2[kgs.PoolEntry, error]) error {
 	for f, err := range found {
 		if err != nil {

@@ -185,8 +185,8 @@ func (g generator) changed(pool []kgs.PoolEntry) (all []kgs.PoolEntry) {
 	return all
 }
 
-// withLinks returns the links of r and further links, each code once. They are in the order of
-// their ranks or in a random order.
+// withLinks returns the links of r and further links. Each code has one link. The links are in the order
+// of their ranks or in a random order.
 func (g generator) withLinks(r reading) []Linked {
 	all := slices.Clone(r.links)
 	seen := make(map[string]bool)

@@ -15,12 +15,12 @@ type place int
 
 const (
 	nowhere     place = iota
-	shipping          // on its way to the shared pool
-	reserved          // in the ledger: for a pool in a process, or without a holder
-	pooled            // in the shared pool
-	ledgerBatch       // in a batch that the ledger has on record
-	sharedBatch       // in a batch that the shared pool has on record
-	abandoned         // abandoned+i means abandoned for the i-th reason
+	shipping          // the number is on its way to the shared pool
+	reserved          // the number is reserved for the pool in a process, or has no holder
+	pooled            // the number is in the shared pool
+	ledgerBatch       // the number is in a batch that the ledger has on record
+	sharedBatch       // the number is in a batch that the shared pool has on record
+	abandoned         // abandoned+i means that the number is abandoned for the reason pass.reasons[i]
 )
 
 // leased reports whether a client of this ledger may have the number, from an open lease or from

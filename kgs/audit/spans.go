@@ -116,8 +116,8 @@ const minJoin = 1024
 // the ranks arrive in order, its memory depends on the number of gaps. In a random order, which is
 // the worst case, it needs up to 40 bytes for each rank.
 type rankSet struct {
-	spans  []span // in order of arrival since the last join
-	again  []span // ordered; the ranks that were added more than once, complete after join
+	spans  []span // ordered by the last join, followed by the spans that arrived later
+	again  []span // ranks that were added more than once, as ordered spans; complete only after join
 	joinAt int    // number of spans at which the spans are joined
 }
 

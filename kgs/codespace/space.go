@@ -37,8 +37,8 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 // Space turns numbers into codes and back. For every length, it is a permutation of all codes of
 // that length: two numbers never share a code, and each code has a number.
 //
-// The permutation is FF1, a format-preserving cipher (NIST SP 800-38G), with AES, radix 62, an
-// empty tweak and one numeral for each character of the code. One secret is enough for all lengths:
+// The permutation is FF1, a format-preserving cipher (NIST SP 800-38G) that uses AES. The radix is 62,
+// the tweak is empty, and each character of the code is one numeral. One secret is enough for all lengths:
 // the length is part of the input of each round of FF1, so the permutations of two lengths are
 // unrelated.
 //
@@ -48,11 +48,11 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 // demonstrations.
 //
 // A Space is safe for concurrent use, and its methods do not block. A method that takes a number
-// panics if the length is outside [MinLength, MaxLength] or the number is outside [0, Size),
-// because its result would be the code of another number.
+// panics if the length is outside [MinLength, MaxLength] or the number is outside [0, Size).
+// Without the panic, its result would be the code of another number.
 type Space struct {
 	fingerprint string
-	ff1         [MaxLength + 1]*ff1 // by length; nil for codes in counter order
+	ff1         [MaxLength + 1]*ff1 // the index is the length; the elements are nil if codes are in counter order
 	digits      [256]int8           // the value of each byte as a digit; -1 for other bytes
 	scratch     sync.Pool           // holds *ff1Scratch
 }

@@ -20,7 +20,7 @@ import (
 // Evidence is what the database records about a code.
 type Evidence struct {
 	Code    string
-	Space   *codespace.Space // of the ledger
+	Space   *codespace.Space // code space of the ledger
 	Ledger  ledger.Snapshot
 	Link    *Link              // nil if no link has the code
 	Machine *keysource.Machine // the machine id of the code, if the code can be a Snowflake number

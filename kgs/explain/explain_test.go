@@ -29,8 +29,8 @@ func row(lo, hi int64, state ledger.State, holder, reason string) ledger.Row {
 
 func code(n int64) string { return codespace.Plain().Code(6, n) }
 
-// The explanation of a code without a link depends on the place of its number, on its row in a
-// PostgreSQL pool, or on its form.
+// If no link has a code, the explanation depends on the place of its number, on its row in a PostgreSQL
+// pool, or on its form.
 func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 	t.Parallel()
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16, whose time is some weeks after the beginning of 2026
@@ -74,8 +74,8 @@ func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 	}
 }
 
-// The explanation of a code with a link depends on the key source of the link, even if the code
-// also has the form of another key source.
+// If a link has a code, the explanation depends on the key source of the link. The code may also have the
+// form of a code of another key source.
 func TestExplanationOfLinkDependsOnKeySource(t *testing.T) {
 	t.Parallel()
 	for source, tt := range map[string]struct {

@@ -182,7 +182,8 @@ func TestUnreachableDatabaseReturnsUnavailable(t *testing.T) {
 			}
 		}
 	}
-	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 { // at most one per second, even on a slow machine
+	// The server logs at most one line per second. A slow machine may need several seconds for the requests.
+	if n := strings.Count(log.String(), "kgs_leases"); n < 1 || n > 10 {
 		t.Errorf("20 failed requests wrote %d lines to the log, want 1 to 10:\n%s", n, log.String())
 	}
 	l.Exec(t, `ALTER TABLE hidden RENAME TO kgs_leases`)

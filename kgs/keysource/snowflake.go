@@ -135,7 +135,7 @@ func sinceEpoch(t time.Time) int64 { return t.UnixMilli() - snowflakeEpoch }
 
 // SnowflakeFields are the fields of a Snowflake number.
 type SnowflakeFields struct {
-	Time     time.Time `json:"time"` // in UTC, with a precision of a millisecond
+	Time     time.Time `json:"time"` // time in UTC, with a precision of a millisecond
 	Machine  int       `json:"machine"`
 	Sequence int64     `json:"sequence"`
 }

@@ -40,9 +40,9 @@ func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
 	})
 }
 
-// TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious lets a process, the heir, acquire an id, and then sets its
-// clock back to a time at which the previous holder had the id. The heir must not make the numbers of the
-// previous holder.
+// TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious lets a process, the heir, acquire an id. Then it sets the
+// clock of the heir back to a time at which the previous holder had the id. The heir must not make the numbers of
+// the previous holder.
 func TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)

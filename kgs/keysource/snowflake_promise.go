@@ -104,8 +104,8 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
 	defer cancel()
 	held, next := s.held()
-	// Read the clock once, before the call of the database. acquire takes only an id whose promise
-	// has ended at now, and adopt lets the numbers of this id begin at now.
+	// Read the clock once, before the call of the database. acquire takes only an id whose promise has
+	// ended at the time now. adopt lets the numbers of the id begin at the same time.
 	now := sinceEpoch(s.cfg.now())
 	if held.until-now > promiseLow.Milliseconds() {
 		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {

@@ -246,9 +246,9 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 	})
 }
 
-// TestMachineIDOfADeadProcessBecomesFree kills a process. Open of another process with the same id
-// must not fail, and this process must make its first number after the promise of the killed
-// process has ended.
+// TestMachineIDOfADeadProcessBecomesFree kills a process. Then another process, the heir, opens the same
+// id, which must not fail. The heir must make its first number after the end of the promise of the killed
+// process.
 func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)

@@ -61,7 +61,7 @@ type Tickets struct {
 	length  int
 	timeout time.Duration // ticketTimeout, except in tests
 	turn    atomic.Int64
-	sides   [2]ticketSide // by parity
+	sides   [2]ticketSide // the index is the parity
 }
 
 type ticketSide struct {
@@ -175,7 +175,7 @@ const ticketsAhead = 32
 type SQLiteTickets struct {
 	db    *sqlite.DB
 	turn  chan struct{} // a mutex for ahead: the running Take puts the only element into the channel
-	ahead [2]struct {   // by parity
+	ahead [2]struct {   // the index is the parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process
 	}

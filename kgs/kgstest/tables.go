@@ -62,8 +62,9 @@ func (k *KeyTables) Count(query string) (n int) {
 	return n
 }
 
-// DrawAgain makes keys available even if they were used. A worker does this by mistake if another
-// process uses a code after the worker has looked for it and before the worker inserts it.
+// DrawAgain makes keys available even if they were used. A worker does this by mistake if another process
+// uses a code at a certain moment: after the worker has found the code unused, and before the worker
+// inserts it.
 func (k *KeyTables) DrawAgain(codes ...string) {
 	k.T.Helper()
 	k.Exec(`WITH pool AS (

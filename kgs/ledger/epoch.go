@@ -56,8 +56,9 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 	return e, err
 }
 
-// RecentEpochs returns how many epochs of the list workers opened within the given time, and how long ago the last of them was opened, by
-// the clock of the database. It leaves out epochs that the ledger opened itself when it skipped ahead.
+// RecentEpochs returns the number n of epochs of the list that workers opened within the given time. last is the age of
+// the last of them, by the clock of the database. RecentEpochs leaves out epochs that the ledger opened itself when it
+// skipped ahead.
 func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs

@@ -49,19 +49,20 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 //
 // Every change except Open and Replace consists of one or more transactions. Each transaction first locks the
 // only row of kgs_ledger and then checks for a rollback, as detectRollback documents. Because of the lock, the
-// changes of all processes run one after the other, and range ids become visible in the order in which they
-// are assigned.
+// changes of all processes run one after the other. Range ids become visible in the order in which they are
+// assigned.
 //
 // A crash before the commit of a change leaves the ledger unchanged. Each method documents the
 // effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
 // cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
 // All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may then still wait up
-// to five seconds for the lock of another process, and up to five seconds for the write of the witness. A
-// transaction of a change takes at most 10 s. Open, Replace and the methods that only read have no time limit
-// besides ctx. An error that is not defined in this package or in package kgs means that an argument is
-// invalid, or that the database failed or could not be reached. After a failure of the database, it is unknown
-// whether the change was made.
+// to 5 s for the lock of another process, and up to 5 s for the write of the witness. A transaction of a
+// change takes at most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
+//
+// This package and package kgs define errors. Any other error means that an argument is invalid, or that the
+// database failed or could not be reached. After a failure of the database, it is unknown whether the change
+// was made.
 type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
@@ -99,10 +100,10 @@ type Config struct {
 
 // Open creates the ledger if the database has none, and returns the code space of the ledger. If
 // cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
-// ledger was created with another secret or with another value of Permute, and with ErrWitness if the
-// ledger has a witness that cannot be used. After a crash, the
-// database has no ledger, or a ledger that the next Open completes. If several processes create the
-// ledger at once, only one secret is stored, and all processes use it.
+// ledger was created with another secret or with another value of Permute. It fails with ErrWitness if
+// the ledger has a witness that cannot be used. After a crash, the database has no ledger, or a ledger
+// that the next Open completes. If several processes create the ledger at once, only one secret is
+// stored, and all processes use it.
 func (l *Ledger) Open(ctx context.Context, cfg Config) (*codespace.Space, error) {
 	space, made, err := cfg.space()
 	if err != nil {

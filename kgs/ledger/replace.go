@@ -88,8 +88,8 @@ type Unused struct {
 	beats map[string]int64 // number of heartbeats by holder
 }
 
-// CheckUnused returns ErrInUse if a holder sends heartbeats. If there is any holder, CheckUnused waits until
-// Sweep would declare it dead, which takes half a minute, or until a holder sends a heartbeat.
+// CheckUnused returns ErrInUse if a holder sends heartbeats. If there is a holder, CheckUnused waits for half
+// a minute, after which Sweep would declare the holder dead. It returns earlier if a holder sends a heartbeat.
 func (l *Ledger) CheckUnused(ctx context.Context) (Unused, error) {
 	beats, err := quiet(ctx, l.beats)
 	return Unused{l.dialect.lock, beats}, err

@@ -32,9 +32,9 @@ const (
 // Reserve reserves a range of 1 to n numbers for holder. The codes have at least the given
 // length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
 //
-//   - First, if state is StateShipping, Reserve takes over a shipping range of the current
-//     epoch of list 0 that has no live holder or that belongs to holder. A holder pushes one range at a
-//     time, so it has such a range only if the answer of an earlier Reserve was lost. The range
+//   - First, if state is StateShipping, Reserve takes over a shipping range of the current epoch of
+//     list 0. The range must have no live holder, or must belong to holder. A holder pushes one range at
+//     a time, so it has such a range only if the answer of an earlier Reserve was lost. The range
 //     keeps its id, because the pool records progress under that id. Reserve takes the whole
 //     range, whatever n and length are, because a part of the range may be in the pool.
 //   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These
@@ -83,8 +83,8 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 }
 
 // Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder. The
-// batch always gets a new id, even if it has all numbers of r. The new id raises the last id of the ledger,
-// so that a copy of the database from before the cut is recognized by its lower last id.
+// batch always gets a new id, even if it has all numbers of r. The new id raises the last id of the ledger.
+// If an older copy of the database is restored, the ledger recognizes the copy by its lower last id.
 // Cut also returns the rest of r, which is empty if r has at most n numbers. It fails with
 // ErrFenced if another holder took over all or part of r while holder was frozen.
 //

@@ -99,9 +99,9 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.
 //
-// The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
-// processes ended, and no pool has a record of the numbers. Synchronous replication prevents
-// such a loss of history.
+// The ledger can issue numbers twice if all of these are true: processes issued numbers beyond the
+// margin, all these processes ended, and no pool has a record of the numbers. Synchronous replication
+// prevents such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1

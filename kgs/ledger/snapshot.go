@@ -35,8 +35,8 @@ type Row struct {
 // Snapshot is the whole content of the ledger at one moment.
 type Snapshot struct {
 	Epoch      Epoch          // the newest epoch of all lists
-	Spaces     []SpaceCounter // in order of length
-	Boundaries []Boundary     // in order of epoch and length
+	Spaces     []SpaceCounter // counters in order of length
+	Boundaries []Boundary     // boundaries in order of epoch and length
 	Rows       []Row
 }
 
@@ -51,7 +51,7 @@ func (b Snapshot) Epochs() map[int]int64 {
 
 // Counters is the part of a snapshot that is cheap to read.
 type Counters struct {
-	Spaces []SpaceCounter // in order of length
+	Spaces []SpaceCounter // counters in order of length
 	// Held is how many numbers of each code length are in reserved and shipping ranges, and in batches that
 	// are not leases.
 	Held map[int]int64

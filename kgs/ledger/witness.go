@@ -29,9 +29,9 @@ var ErrWitness = errors.New("cannot use the witness of the database; let the use
 // The witness does not help if it is replaced by an older file too. The name of the file contains the name of the
 // ledger, so the ledger of another database at the same path has another witness.
 //
-// A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It writes while it holds the
-// lock of the database, so that two processes never write an older mark over a newer one. If a process crashes between the commit and
-// the write, the witness lacks numbers that no process has used.
+// A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It holds
+// the lock of the database while it writes, so that no process writes an older mark over a newer one. If a process
+// crashes between the commit and the write, the witness lacks numbers that no process has used.
 type witness struct {
 	database string // path of the SQLite file
 	log      *slog.Logger
@@ -193,7 +193,7 @@ func nextIn(ctx context.Context, tx *sql.Tx) (next map[int]int64, err error) {
 type witnessText struct {
 	Ledger string        `json:"ledger"`
 	LastID int64         `json:"last_id"`
-	Next   map[int]int64 `json:"next"` // by code length
+	Next   map[int]int64 `json:"next"` // counters by code length
 }
 
 var errDamaged = errors.New("the file is damaged")

@@ -156,7 +156,7 @@ func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 			w.skipped = 0
 			w.close(t)
 
-			w = openWitnessed(t, path) // with a witness of the present state
+			w = openWitnessed(t, path) // its witness now has the present state
 			w.reserve(t, "c", ledger.StateBatch, 10)
 			if w.skipped > 0 {
 				t.Errorf("the next process skipped %d numbers again", w.skipped)
@@ -193,7 +193,7 @@ func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 			if skipped := w.skipped > 0; skipped != tt.skips {
 				t.Errorf("the ledger skipped %d numbers", w.skipped)
 			}
-			w = w.reopen(t, "") // with a witness of the present state
+			w = w.reopen(t, "") // its witness now has the present state
 			for range 3 {
 				w.reserve(t, "a", ledger.StateBatch, 10)
 			}

@@ -23,7 +23,7 @@ type Pool struct {
 	taking  chan struct{} // a mutex for Take: the running Take puts the only element into the channel
 
 	mu     sync.Mutex
-	ranges []ledger.Reservation // in the order in which they are handed out
+	ranges []ledger.Reservation // ranges in the order in which they are handed out
 	taken  int64                // numbers taken so far
 	pushed int64                // numbers pushed so far
 }

@@ -109,7 +109,7 @@ func TestSecondOpenOfPostgresPoolKeepsKeys(t *testing.T) {
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
 	s := k.filler(&kgstest.DrawnCodes{})
-	if err := s.open(t.Context()); err != nil { // a second worker opens the pool again
+	if err := s.open(t.Context()); err != nil { // as a second worker does
 		t.Fatal(err)
 	}
 	wantStatus(t, s.pool, kgs.PoolStatus{Keys: 10, Pushed: 10})

@@ -5,8 +5,8 @@ import (
 )
 
 // The constants are the SQL statements of a Pool. A statement first locks rows and then finds them
-// again by their ctid, which is their place in the table and does not change while they are locked.
-// A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
+// again by their ctid. The ctid of a row is its place in the table. It does not change while the row is
+// locked. A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
 // key.
 const (
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
@@ -90,9 +90,9 @@ const (
 		SELECT (SELECT before FROM pool) + n, key FROM fresh
 		ON CONFLICT DO NOTHING`
 
-	// poolStatus returns the last id that was assigned, whether the pool belongs to the
-	// current history of the database, the id of the first free row from $1 on, and the id of
-	// the last row.
+	// poolStatus returns four values: the last id that was assigned, whether the pool belongs
+	// to the current history of the database, the id of the first free row from $1 on, and the
+	// id of the last row.
 	poolStatus = `SELECT last_id, history = ` + ledger.PostgresHistory + `,
 			(SELECT id FROM available_keys WHERE id >= $1 AND NOT is_reserved ORDER BY id LIMIT 1),
 			(SELECT max(id) FROM available_keys)

@@ -26,9 +26,9 @@ type Address struct{ opts redis.UniversalOptions }
 // The URL may have more parameters. cluster=true selects a Cluster when the URL has only one
 // address. sentinel_username and sentinel_password are the credentials for the Sentinels; the
 // credentials before the @ are for the Redis servers. The default port is 6379, and 26379 for
-// Sentinels. With rediss://, tls_ca names a PEM file with the certificates of the authorities that
-// the client trusts instead of those of the system. tls_cert and tls_key name PEM files with the
-// certificate of the client and its key. The client reads these two files again for each connection.
+// Sentinels. With rediss://, tls_ca names a PEM file with certificates of authorities. The client then
+// trusts these authorities and not those of the system. tls_cert and tls_key name PEM files with the
+// certificate of the client and its key. The client reads tls_cert and tls_key again for each connection.
 //
 // The error is a [FileError] if a file cannot be used. Errors contain no part of the URL except the
 // names of its files, because the URL may contain a password.
@@ -51,8 +51,8 @@ func ParseURL(rawURL string) (*Address, error) {
 // Open returns a client. It does not connect. The caller closes the client.
 //
 // A client for a single Redis or for Sentinel never repeats a command that may have run. A client
-// for a Cluster may repeat such a command, because it cannot distinguish a broken connection from a
-// slot that has moved to another node. After a command without a reply, a client for a Cluster also
+// for a Cluster may repeat such a command: it cannot distinguish a broken connection from a slot that
+// has moved to another node. After a command without a reply, a client for a Cluster also
 // reads again which node is the master of each slot. A call ends when its context ends. Dialling
 // takes at most dialTimeout, and each read and each write takes at most callTimeout.
 func (a *Address) Open() redis.UniversalClient {
@@ -73,9 +73,9 @@ func OpenClient(rawURL string) (redis.UniversalClient, error) {
 	return address.Open(), nil
 }
 
-// reload is a hook for a client of a Cluster. After a command without a reply, it makes the client
-// read again which node is the master of each slot, because a replica may have replaced the master
-// that did not reply. Without the hook, the client would call the former master for up to a minute.
+// reload is a hook for a client of a Cluster. If a master does not reply, a replica may have replaced it.
+// Therefore the hook makes the client read again which node is the master of each slot. Without the hook,
+// the client would call the former master for up to a minute.
 type reload struct{ cluster *redis.ClusterClient }
 
 // DialHook implements redis.Hook.

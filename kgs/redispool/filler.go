@@ -115,8 +115,8 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads
 // the epoch of the ledger before the epoch of the pool, so another worker may have begun an epoch in
 // between. Therefore behind reads the epoch of the ledger again. If the epoch of the pool is still
-// newer, the database of the ledger was restored from an older state and would reserve numbers a
-// second time. In this case behind begins a new epoch, and the ledger skips ahead: it moves its
+// newer, the database of the ledger was restored from an older state. Such a ledger would reserve
+// numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead: it moves its
 // counters past every number that the rollback may have hidden.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
@@ -149,7 +149,7 @@ func (s *Filler) renew(ctx context.Context) error {
 // empty pool for the new epoch.
 //
 // The worker may crash after the ledger has begun the epoch and before the pool is open. The next
-// Prepare of any worker detects this and begins another epoch. The same happens if the worker
+// Prepare of any worker detects the crash and begins another epoch. The same happens if the worker
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for it.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {

@@ -189,7 +189,7 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 			d.fill(heir, 70, 500)
 		} else {
 			heir.begin(t, 70, 1000)
-			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // without Forget
+			if _, err := d.Deliver(t.Context(), *heir.current); err != nil { // does not call Forget
 				t.Fatal(err)
 			}
 		}

@@ -112,7 +112,7 @@ func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
 	book.alive = []string{"worker"}
 	other := New(p.client, Config{Holder: "worker", Space: p.cfg.Space, Ledger: book})
 	sweep(t, other, 20)
-	sweep(t, p, 0) // by the holder itself, which was only frozen
+	sweep(t, p, 0) // the holder was only frozen, and calls Sweep itself
 	wantBatches(t, p)
 	if err := errors.Join(p.Settle(t.Context(), held[0], held[0].Codes, nil), p.Settle(t.Context(), held[1], nil, nil)); err != nil {
 		t.Fatal(err)
@@ -162,7 +162,8 @@ func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 	sweep(t, p, 0)
 }
 
-// If PostgreSQL and Redis both come back from older states, the next epoch may have a lower number than an epoch that the holder has seen.
+// The holder has a batch of epoch 7. PostgreSQL and Redis both come back from older states, so the next epoch is epoch
+// 1.
 func TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber(t *testing.T) {
 	t.Parallel()
 	p, _ := newTestPool(t, testenv.Redis(t), "holder")

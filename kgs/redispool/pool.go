@@ -127,8 +127,8 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 }
 
 // Take takes up to n keys. If the reply to the previous Take was lost, Take returns the batch of
-// that call, which may have more than n keys. It fails with [kgs.ErrEmpty] when the pool is empty, and with
-// [kgs.ErrNoEpoch] when the pool lost its state.
+// that call, which may have more than n keys. Take fails with [kgs.ErrEmpty] when the pool is empty, and
+// with [kgs.ErrNoEpoch] when the pool lost its state.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	if err := p.lock(ctx); err != nil {
 		return nil, err

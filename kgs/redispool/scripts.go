@@ -66,8 +66,9 @@ local function giveBack(blob)
 end
 `
 
-// scriptGuard ends a script, before it has any effect, if the pool was not opened in the current
-// history, belongs to another database, or was altered. The comment of Pool describes the guard and its cost.
+// scriptGuard ends a script before it has any effect, unless the pool was opened in the current history
+// and was not altered. It also ends the script if the pool belongs to another database. The comment of
+// Pool describes the guard and its cost.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
 if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end

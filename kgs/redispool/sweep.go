@@ -68,8 +68,8 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 }
 
 // withdraw moves the batches of dead holders among fields to the write-offs. A holder is dead if it has a batch
-// in the pool but is not in the ledger. This is certain because the ledger records a holder before
-// the holder takes keys, and because the pool was read before withdraw reads the ledger.
+// in the pool but is not in the ledger. This is certain for two reasons: the ledger records a holder
+// before the holder takes keys, and withdraw reads the ledger after fields was read from the pool.
 func (p *Pool) withdraw(ctx context.Context, fields []string) error {
 	alive, err := p.cfg.Ledger.Holders(ctx)
 	if err != nil {

@@ -91,8 +91,8 @@ type Judgement struct {
 const LeastRate = 0.01
 
 // Runway returns the seconds until the pool is empty at the current rate if no more keys arrive. The runway of an
-// empty pool is 0. It is unknown while the switch cannot read the pool, while no server takes keys, and in an
-// epoch in which no key was taken.
+// empty pool is 0. The runway is unknown while the switch cannot read the pool, while no server takes keys, and
+// in an epoch in which no key was taken.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:

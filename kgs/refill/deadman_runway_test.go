@@ -31,7 +31,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 func TestDeadManAlarmsOnShortRunway(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
-	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // so low that the alarms for a short runway come first
+	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // so low that the alarms about the runway come first
 	states := drained(d, 90, 10, 0)
 	for state, limit := range map[State]float64{StateRestart: restartRunway, StatePage: pageRunway} {
 		j, seen := states[state]

@@ -28,9 +28,9 @@ type Supervisor struct {
 	worker Runner
 }
 
-// NewSupervisor returns a supervisor that calls build for every worker it runs. Workers of a shared
-// pool must have different holder names in the ledger, so that a new worker can take over the
-// ranges of a worker that hangs.
+// NewSupervisor returns a supervisor that calls build for every worker it runs. A new worker of a shared
+// pool must be able to take over the ranges of a worker that hangs. Therefore each worker of such a pool
+// must have its own holder name in the ledger.
 func NewSupervisor(build func() Runner, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }

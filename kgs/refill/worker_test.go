@@ -79,7 +79,7 @@ func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 		if size, _ := filler.get(); size != 10_000 {
 			t.Errorf("the pool was filled to %d, want its capacity of 10000", size)
 		}
-		filler.set(9_000, nil) // at the low-water mark
+		filler.set(9_000, nil) // the low-water mark
 		<-time.After(time.Second)
 		if size, _ := filler.get(); size != 9_000 {
 			t.Errorf("a pool at the low-water mark was refilled to %d", size)
