@@ -65,11 +65,11 @@ func TestBreakerOpensAfterFailuresAndClosesAfterSuccess(t *testing.T) {
 		time.Sleep(breakerPause + 1)
 		pool.err = nil
 		if s, err := status(t.Context()); s.Keys != 5 || err != nil {
-			t.Errorf("Status = %+v, %v", s, err)
+			t.Errorf("Status through a half-open breaker = %+v, %v, want 5 keys", s, err)
 		}
 		wantState(t, b, gobreaker.StateClosed)
 		if batch, err := b.Take(t.Context(), 1); batch.ID != 1 || err != nil {
-			t.Errorf("Take = %v, %v", batch, err)
+			t.Errorf("Take through a closed breaker = %v, %v, want batch 1", batch, err)
 		}
 	})
 }

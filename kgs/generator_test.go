@@ -41,10 +41,10 @@ func TestFallbackIsDryOnlyIfFirstAttemptFindsNoKey(t *testing.T) {
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
 	for _, attempt := range []int{1000, 0} {
 		if key, err := k.Next(t.Context(), "https://go.dev", attempt); key.Source != "random" || err != nil {
-			t.Errorf("attempt %d: Next = %+v, %v", attempt, key, err)
+			t.Errorf("attempt %d: Next = %+v, %v, want a key of the fallback", attempt, key, err)
 		}
 		if k.Dry() != (attempt == 0) {
-			t.Errorf("after attempt %d, Dry() = %v", attempt, k.Dry())
+			t.Errorf("after attempt %d, Dry() = %v, want true only after attempt 0", attempt, k.Dry())
 		}
 	}
 }

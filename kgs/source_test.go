@@ -114,7 +114,7 @@ func wantNoWait(t *testing.T, s *Source, what string) {
 		t.Errorf("Next on an empty batch: %v, want ErrNoKeys", err)
 	}
 	if waited := time.Since(start); waited != 0 {
-		t.Errorf("Next waited %v for %s", waited, what)
+		t.Errorf("Next waited %v for %s, want no wait", waited, what)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 		}()
 		mustNext(t, s).Batch.Used()
 		if got := time.Since(s.started); got > s.cfg.Patience {
-			t.Errorf("the first key came after %v", got)
+			t.Errorf("the first key came after %v, want at most Patience", got)
 		}
 	})
 }
@@ -345,7 +345,7 @@ func TestSourceSettlesEveryOutcome(t *testing.T) {
 		b.Batch.Lost(b.Code)
 		c.Batch.Returned(c.Code)
 		if again := mustNext(t, s); again.Code != c.Code {
-			t.Errorf("after Returned(%s) the next key is %s", c.Code, again.Code)
+			t.Errorf("after Returned(%s) the next key is %s, want the returned key", c.Code, again.Code)
 		} else {
 			again.Batch.Returned(again.Code)
 		}
@@ -360,7 +360,7 @@ func TestSourceSettlesEveryOutcome(t *testing.T) {
 			t.Errorf("%d keys were returned, want 198", got)
 		}
 		if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, ErrNoKeys) {
-			t.Errorf("Next after Close: %v", err)
+			t.Errorf("Next after Close: %v, want ErrNoKeys", err)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func newFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 		t.Fatal(err)
 	}
 	if epoch != 1 {
-		t.Fatalf("epoch %d, want 1", epoch)
+		t.Fatalf("the first epoch is %d, want 1", epoch)
 	}
 	delivered := l.MustReserve(t, "worker", ledger.StateShipping, 40) // reserves [0, 40)
 	if _, err := l.Deliver(t.Context(), delivered); err != nil {
@@ -265,10 +265,10 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got.Faults) > 0 {
-				t.Errorf("faults: %v", got.Faults)
+				t.Errorf("the audit found the faults %v, want none", got.Faults)
 			}
 			if diff := cmp.Diff(tt.want, got.Abandoned); diff != "" {
-				t.Errorf("abandoned (-want +got):\n%s", diff)
+				t.Errorf("abandoned numbers by reason (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -290,7 +290,7 @@ func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	e.Links = func(context.Context) iter.Seq2[Linked, error] { moved = true; return noErrors(s.links) }
 	got, err := Run(t.Context(), e)
 	if err != nil || len(got.Faults) > 0 || got.InPool != 20 {
-		t.Errorf("accounts %+v, error %v", got, err)
+		t.Errorf("the audit gives the accounts %+v, error %v; want 20 keys in the pool and no fault", got, err)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestAuditCountsKeysThatMoveDuringLastPass(t *testing.T) {
 	}
 	got, err := Run(t.Context(), e)
 	if err != nil || len(got.Faults) > 0 || got.InPool != 19 || got.OnTheMove != 1 {
-		t.Errorf("accounts %+v, error %v", got, err)
+		t.Errorf("the audit gives the accounts %+v, error %v; want 19 keys in the pool, 1 on the move and no fault", got, err)
 	}
 	wantSums(t, got)
 }
@@ -351,7 +351,7 @@ func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 			t.Errorf("faults (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(before.Links, got.Links); diff != "" {
-			t.Errorf("links (-before +after):\n%s", diff)
+			t.Errorf("links by source (-before +after):\n%s", diff)
 		}
 	})
 }

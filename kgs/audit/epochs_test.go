@@ -48,7 +48,7 @@ func (s *fixture) open(t *testing.T, number int64) {
 	s.pool = nil
 	epoch, _, err := s.OpenEpoch(t.Context(), number-1, "run")
 	if err != nil || epoch != number {
-		t.Fatalf("epoch %d, want %d; error %v", epoch, number, err)
+		t.Fatalf("OpenEpoch opened epoch %d, want %d; error %v", epoch, number, err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
 		t.Errorf("accounts %+v, error %v; want ErrEpochChanged", a, err)
 	}
 	if a, err := s.audit(t); err != nil || len(a.Faults) > 0 {
-		t.Errorf("the next audit: %+v, error %v", a, err)
+		t.Errorf("the next audit gives the accounts %+v, error %v; want no fault", a, err)
 	}
 }
 
@@ -198,6 +198,6 @@ func TestAuditReadsNoPoolBeforeTheFirstEpoch(t *testing.T) {
 	s.MustReserve(t, "server", ledger.StateBatch, 10)
 	s.epoch = func() (int64, error) { return 0, kgs.ErrNoEpoch }
 	if a, err := s.audit(t); err != nil || a.InBatches != 10 {
-		t.Errorf("accounts %+v, error %v", a, err)
+		t.Errorf("the audit gives the accounts %+v, error %v; want 10 numbers in batches", a, err)
 	}
 }

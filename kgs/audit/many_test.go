@@ -57,7 +57,7 @@ func TestAuditMemoryDoesNotGrowWithNumbers(t *testing.T) {
 	first := heapInUse()
 	a, err := Run(t.Context(), e)
 	if err != nil || a.FaultTotal() > 0 || a.Linked != links || a.InPool != waiting {
-		t.Fatalf("accounts %+v, error %v", a, err)
+		t.Fatalf("the audit gives the accounts %+v, error %v; want no fault, and each number in a link or in the pool", a, err)
 	}
 	if last-first > limit {
 		t.Errorf("the memory grew by %d bytes while the audit read %d links, want at most %d", last-first, links, limit)
@@ -86,7 +86,7 @@ func TestAuditAcceptsLinksInAnyOrder(t *testing.T) {
 	a, err := Run(t.Context(), evidenceOf(space, same(r)))
 	want := map[FaultKind]int64{FaultMissing: 10}
 	if diff := cmp.Diff(want, a.FaultCounts); err != nil || diff != "" || a.Linked != numbers-10 {
-		t.Errorf("%d linked, error %v, faults (-want +got):\n%s", a.Linked, err, diff)
+		t.Errorf("%d numbers are linked, error %v; faults (-want +got):\n%s", a.Linked, err, diff)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestAuditCountsFaultsThatItDoesNotList(t *testing.T) {
 		lo := int64(i) * 10_000
 		for n, code := range space.Codes(codespace.Range{Length: 6, Lo: lo, Hi: lo + MaxListed}) {
 			if f := got.Faults[i*MaxListed+n]; f != (Fault{kind, code}) {
-				t.Fatalf("fault %d is %v, want %s %s", i*MaxListed+n, f, kind, code)
+				t.Fatalf("fault %d is %v, want the fault %s of %s", i*MaxListed+n, f, kind, code)
 			}
 		}
 	}

@@ -263,7 +263,7 @@ func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 			}
 			a, err := Run(t.Context(), w.evidence(w.step))
 			if len(a.Faults) > 0 {
-				t.Fatalf("seed %d, step %d: %d faults, such as %s", seed, w.steps, len(a.Faults), a.Faults[0])
+				t.Fatalf("seed %d, step %d: the audit found %d faults, such as %s", seed, w.steps, len(a.Faults), a.Faults[0])
 			}
 			switch {
 			case err == nil:
@@ -278,7 +278,7 @@ func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 		}
 		w.refill() // opens the pool if necessary
 		if a, err := Run(t.Context(), w.evidence(func() {})); err != nil || len(a.Faults) > 0 || a.OnTheMove > 0 {
-			t.Errorf("seed %d, at rest: %d faults, %d keys on the move, error %v", seed, len(a.Faults), a.OnTheMove, err)
+			t.Errorf("seed %d, at rest: the audit found %d faults and %d keys on the move, error %v; want none", seed, len(a.Faults), a.OnTheMove, err)
 		}
 	}
 	if closed == 0 || controls == 0 {

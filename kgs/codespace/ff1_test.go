@@ -208,7 +208,7 @@ func mustPanic(t *testing.T, f func()) {
 	t.Helper()
 	defer func() {
 		if recover() == nil {
-			t.Error("no panic")
+			t.Error("the function did not panic")
 		}
 	}()
 	f()

@@ -27,7 +27,7 @@ func TestRankRefusesInvalidCodes(t *testing.T) {
 	for name, s := range spaces(t) {
 		for _, other := range []string{"", "ab", "abcdefghijk", "abc_ef", "abc-ef", "abcd\u00e9", strings.Repeat("a", 22)} {
 			if rank, ok := s.Rank(other); ok {
-				t.Errorf("%s: %q has the rank %d", name, other, rank)
+				t.Errorf("%s: %q has the rank %d, want no rank", name, other, rank)
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func TestAtRankPanicsOnInvalidRanks(t *testing.T) {
 		mustPanic(t, func() { AtRank(rank) })
 	}
 	if length, n := AtRank(last - 1); length != MaxLength || n != Size(MaxLength)-1 {
-		t.Errorf("the last rank belongs to number %d of length %d", n, length)
+		t.Errorf("the last rank belongs to number %d of length %d, want the last number of the greatest length", n, length)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestNewAcceptsSecretsOf16Or32Bytes(t *testing.T) {
 	for size := range 40 {
 		_, err := New(make([]byte, size))
 		if ok := size == 16 || size == 32; ok != (err == nil) {
-			t.Errorf("New with a secret of %d bytes: error %v", size, err)
+			t.Errorf("New with a secret of %d bytes: error %v, want an error unless there are 16 or 32 bytes", size, err)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestFingerprintDependsOnTheSecret(t *testing.T) {
 		secret[i] = 1
 		got := newSpace(t, secret).Fingerprint()
 		if again := newSpace(t, secret).Fingerprint(); got != again {
-			t.Errorf("secret %x: fingerprints %s and %s", secret, got, again)
+			t.Errorf("secret %x: two calls gave the fingerprints %s and %s", secret, got, again)
 		}
 		if other, ok := seen[got]; ok {
 			t.Errorf("secret %x has the fingerprint of %s", secret, other)
@@ -240,10 +240,10 @@ func TestNumberRefusesInvalidCodes(t *testing.T) {
 	} {
 		for name, s := range spaces(t) {
 			if length, n, err := s.Number(code); err == nil {
-				t.Errorf("%s: %q is number %d of length %d", name, code, n, length)
+				t.Errorf("%s: %q is number %d of length %d, want an error", name, code, n, length)
 			}
 			if ranges, err := s.Ranges([]string{"abcdef", code}); err == nil {
-				t.Errorf("%s: the ranges of %q are %v", name, code, ranges)
+				t.Errorf("%s: the ranges of %q are %v, want an error", name, code, ranges)
 			}
 		}
 	}

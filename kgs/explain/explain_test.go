@@ -36,7 +36,7 @@ func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16, whose time is some weeks after the beginning of 2026
 	fields, ok := keysource.ParseSnowflake(snowflake)
 	if !ok {
-		t.Fatal("not a Snowflake number")
+		t.Fatal("the code of this test is not a Snowflake number")
 	}
 	for name, tt := range map[string]struct {
 		evidence Evidence
@@ -96,7 +96,7 @@ func TestExplanationOfLinkDependsOnKeySource(t *testing.T) {
 			t.Parallel()
 			x := Explain(Evidence{Code: tt.code, Space: codespace.Plain(), Ledger: snapshotWith(), Link: &Link{URL: "https://go.dev/", Source: source}})
 			if x.Status != Linked || !strings.Contains(x.Origin, tt.origin) || (x.Number != nil) != tt.number || len(x.NotRecorded) == 0 {
-				t.Errorf("%+v", x)
+				t.Errorf("the explanation %+v does not fit the key source", x)
 			}
 			if source == "pool" && (x.Epoch == nil || *x.Epoch != 2 || x.Number.Number != 250) {
 				t.Errorf("epoch %v, number %+v; want epoch 2 and number 250", x.Epoch, x.Number)

@@ -125,7 +125,7 @@ func TestGRPCAndJSONShareLeases(t *testing.T) {
 		}
 		state, err := c.call(yours, "Status", func(*dynamicpb.Message) {})
 		if err != nil || get(state, "keys_reserved").Int() != 100 || get(state, "space_length").Int() != 6 {
-			t.Errorf("status %v, error %v", state, err)
+			t.Errorf("Status = %v, error %v, want 100 reserved keys and length 6", state, err)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestGRPCErrorsHaveCodeAndRetryDelay(t *testing.T) {
 	_, err := c.call(mine, "TakeKeys", takeRequest("b", 1000), grpc.Trailer(&trailer))
 	details := status.Convert(err).Details()
 	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 || len(trailer.Get("retry-after")) != 1 {
-		t.Fatalf("TakeKeys above the rate: error %v, details %v, trailer %v", err, details, trailer)
+		t.Fatalf("TakeKeys above the rate: error %v, details %v, trailer %v; want ResourceExhausted, one detail and retry-after", err, details, trailer)
 	}
 	if info, ok := details[0].(*errdetails.RetryInfo); !ok || info.GetRetryDelay().GetSeconds() < 80 {
 		t.Errorf("retry info %v, want nearly 100 seconds", details[0])
@@ -171,6 +171,6 @@ func TestGRPCHealthCheckReportsReadiness(t *testing.T) {
 		}
 	}
 	if _, err := check("another"); status.Code(err) != codes.NotFound {
-		t.Errorf("health of another service: %v", err)
+		t.Errorf("health of another service: %v, want NotFound", err)
 	}
 }

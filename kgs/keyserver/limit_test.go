@@ -19,7 +19,7 @@ func TestEachClientHasSeparateKeyRateLimit(t *testing.T) {
 		leaveTen(t, l)
 		s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": MaxCount}); len(r.Codes) != 10 {
-			t.Errorf("TakeKeys with 10 codes left: status %d, %s", r.status, r.text)
+			t.Errorf("TakeKeys with 10 codes left: status %d, %s, want 10 keys", r.status, r.text)
 		}
 		r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "b", "count": 1000})
 		wait, err := strconv.Atoi(r.header.Get("Retry-After"))
@@ -70,7 +70,7 @@ func TestConcurrentRequestsOfEachClientAreLimited(t *testing.T) {
 		t.Errorf("the refusal has the header %v and the text %s, want Retry-After 1 and resource_exhausted", r.header, r.text)
 	}
 	if r := s.call("Bearer "+yours, "Status", map[string]any{}); r.status != http.StatusOK { // Status only reads
-		t.Errorf("Status of another client: status %d, %s", r.status, r.text)
+		t.Errorf("Status of another client: status %d, %s, want 200", r.status, r.text)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)

@@ -37,7 +37,7 @@ func TestPythonClientTakesAndReturnsKeys(t *testing.T) {
 		s := serve(t, l.Ledger, nil)
 		out, err := exec.CommandContext(t.Context(), "python3", "-c", script, s.URL, mine).CombinedOutput()
 		if err != nil {
-			t.Errorf("%v: %s", err, out)
+			t.Errorf("the Python program failed: %v: %s", err, out)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestLostReplyLosesNoKeys(t *testing.T) {
 		cut.Store(true)
 		for range 3 { // each attempt gets the same keys
 			if b, err := remote.Take(t.Context(), 100); err == nil || errors.Is(err, kgs.ErrEmpty) {
-				t.Fatalf("%v, error %v", b, err)
+				t.Fatalf("Take = %v, error %v, want an error of the connection", b, err)
 			}
 		}
 		cut.Store(false)
@@ -152,7 +152,7 @@ func TestRemoteSupplyConvertsErrorsOfTheService(t *testing.T) {
 	s := serve(t, l.Ledger, func(c *Config) { c.Rate = 10 })
 	remote := supply(t, s.address(mine))
 	if b, err := remote.Take(t.Context(), MaxCount); err != nil || len(b.Codes) != 10 {
-		t.Fatalf("%v, error %v", b, err)
+		t.Fatalf("Take = %v, error %v, want the last 10 keys", b, err)
 	}
 	if b, err := remote.Take(t.Context(), 1000); !errors.Is(err, kgs.ErrEmpty) {
 		t.Errorf("Take above the rate = %v, error %v, want ErrEmpty", b, err)

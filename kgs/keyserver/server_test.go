@@ -51,7 +51,7 @@ func TestReturnedKeysAreLeasedAgain(t *testing.T) {
 				"leaseId": first.LeaseID, "unused": first.Codes[40:60], "lost": first.Codes[:10],
 			})
 			if r.status != http.StatusOK {
-				t.Fatalf("ReturnKeys: %+v", r)
+				t.Fatalf("ReturnKeys = %+v, want status 200", r)
 			}
 		}
 		if diff := cmp.Diff(first.Codes[40:60], s.take("b", 20).Codes); diff != "" {
@@ -141,7 +141,7 @@ func TestRequestSizeIsLimited(t *testing.T) {
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
 	if r.Code != "resource_exhausted" {
-		t.Errorf("a request above the size limit: status %d, %.200s", r.status, r.text)
+		t.Errorf("a request above the size limit: status %d, %.200s, want resource_exhausted", r.status, r.text)
 	}
 }
 
@@ -153,11 +153,11 @@ func TestLargestRequestSucceeds(t *testing.T) {
 	s := serve(t, l.Ledger, func(c *Config) { c.Length = 10 })
 	b, err := supply(t, s.address(mine)).Take(t.Context(), 2*MaxCount)
 	if err != nil || len(b.Codes) != MaxCount {
-		t.Fatalf("error %v", err)
+		t.Fatalf("Take did not return MaxCount keys: error %v", err)
 	}
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"leaseId": b.ID, "unused": b.Codes})
 	if r.status != http.StatusOK {
-		t.Errorf("status %d, %s", r.status, r.text)
+		t.Errorf("ReturnKeys of all keys: status %d, %s, want 200", r.status, r.text)
 	}
 	s.take("next", 100)
 	if n := reserved(t, l); n != MaxCount {
@@ -178,7 +178,7 @@ func TestUnreachableDatabaseReturnsUnavailable(t *testing.T) {
 		} {
 			r := s.call("Bearer "+mine, procedure, request)
 			if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" || strings.Contains(r.text, "kgs_leases") {
-				t.Errorf("%s: status %d, %s", procedure, r.status, r.text)
+				t.Errorf("%s: status %d, %s, want 503 and Retry-After 1", procedure, r.status, r.text)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func TestConcurrentProcessesGetDifferentMachineIDs(t *testing.T) {
 			ids[s.promise.id] = true
 		}
 		if len(ids) != many {
-			t.Errorf("%d generators got %d machine ids", many, len(ids))
+			t.Errorf("%d generators got %d different machine ids", many, len(ids))
 		}
 	})
 }
@@ -95,7 +95,7 @@ func TestMachineIDFreeForLongestTimeIsReusedFirst(t *testing.T) {
 			s := newTestSnowflake(l, fmt.Sprint(want), -1, clock.now)
 			mustKeep(t, s)
 			if s.promise.id != want {
-				t.Errorf("machine id %d, want %d", s.promise.id, want)
+				t.Errorf("the process acquired machine id %d, want %d", s.promise.id, want)
 			}
 		}
 		s := newTestSnowflake(l, "one too many", -1, clock.now)
@@ -118,7 +118,7 @@ func TestLastFreeMachineIDIsFoundAfterConflict(t *testing.T) {
 	s := newTestSnowflake(l, "late", -1, clockAt(100_000).now)
 	mustKeep(t, s)
 	if s.promise.id != 1 {
-		t.Errorf("machine id %d, want 1", s.promise.id)
+		t.Errorf("the process acquired machine id %d, want 1", s.promise.id)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestMachineIDOfADeadProcessBecomesFree(t *testing.T) {
 		nextCode(t, dead)
 		heir := newTestSnowflake(l, "heir", 7, nil)
 		if err := heir.Open(t.Context()); err != nil {
-			t.Fatalf("Open = %v", err)
+			t.Fatalf("Open of the heir: %v", err)
 		}
 		run(t, heir)
 		var k kgs.Key

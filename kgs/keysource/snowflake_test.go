@@ -104,7 +104,7 @@ func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}
 	s.next = clock.ms.Load()<<sequenceBits | 4095
 	if ms, machine, sequence := parts(t, nextCode(t, s)); ms != 1<<timeBits-1 || machine != 1023 || sequence != 4095 {
-		t.Errorf("the last number has the time %d, the machine id %d and the sequence number %d", ms, machine, sequence)
+		t.Errorf("the last number has the time %d, the machine id %d and the sequence number %d, want the highest values", ms, machine, sequence)
 	}
 	clock.step(time.Millisecond)
 	if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {
@@ -155,7 +155,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			back.Store(int64(10 * time.Second))
 			wantNoKeys(t, s, "the clock is 10 s behind")
 			if took := time.Since(began); took > 0 {
-				t.Errorf("the refusal took %v", took)
+				t.Errorf("the refusal took %v, want no wait", took)
 			}
 			time.Sleep(10*time.Second - 2*clockPatience)
 			wantNoKeys(t, s, "the clock is 50 ms behind")
@@ -173,7 +173,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()
 			if _, err := s.Next(ctx, "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Next = %v", err)
+				t.Errorf("Next = %v, want ErrNoKeys and DeadlineExceeded", err)
 			}
 		})
 	})
@@ -185,7 +185,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			began := time.Now()
 			wantNoKeys(t, s, "the clock does not advance")
 			if took := time.Since(began); took > clockPatience {
-				t.Errorf("the refusal took %v", took)
+				t.Errorf("the refusal took %v, want at most 25 ms", took)
 			}
 		})
 	})

@@ -53,7 +53,7 @@ func TestTicketsContinueWhileOneDatabaseIsDown(t *testing.T) {
 			}
 			// Without the breaker, every second creation would wait for the database that is down.
 			if took := time.Since(began); took > 1000*ticketTimeout/4 {
-				t.Errorf("2000 creations took %v", took)
+				t.Errorf("2000 creations took %v, so creations waited for the database that is down", took)
 			}
 			if tickets.State() == gobreaker.StateClosed {
 				t.Error("the breaker is closed although one database is down")
@@ -61,7 +61,7 @@ func TestTicketsContinueWhileOneDatabaseIsDown(t *testing.T) {
 			outage.end(server)
 			kgstest.Await(t, "a number of the database that recovered", func() bool { return take()%2 == 1 })
 			if s := tickets.State(); s != gobreaker.StateClosed {
-				t.Errorf("the breaker is %v while both databases serve", s)
+				t.Errorf("the breaker is %v while both databases answer, want closed", s)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestTicketsFailFastWithoutDatabases(t *testing.T) {
 		t.Errorf("Next after %d failures: %v, want ErrNoKeys and ErrOpenState", failures, err)
 	}
 	if s := tickets.State(); s != gobreaker.StateOpen {
-		t.Errorf("the breaker is %v while no database serves", s)
+		t.Errorf("the breaker is %v while no database answers, want open", s)
 	}
 	server.Restart()
 	kgstest.Await(t, "a number of the databases that recovered", func() bool {

@@ -175,7 +175,7 @@ func TestStepOfTicketSearchIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {
-			t.Errorf("attempt 9,999 got the number %d", n)
+			t.Errorf("attempt 9,999 got the number %d, want the limit of the step", n)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 	look(0, 1, 1)
 	for i := range int64(deadAfter - 1) {
 		if dead := look(HeartbeatInterval, 2+i, 1); len(dead) > 0 {
-			t.Fatalf("after %d looks, the dead holders are %v", i+1, dead)
+			t.Fatalf("after %d looks, the dead holders are %v, want none", i+1, dead)
 		}
 	}
 	// Looks less than a HeartbeatInterval apart do not count. A late look counts as one look.
@@ -63,14 +63,14 @@ func TestCheckForLiveHoldersWaitsForLateHeartbeats(t *testing.T) {
 				return map[string]int64{"late": 1}, nil
 			})
 			if !errors.Is(err, tt.want) {
-				t.Errorf("heartbeat after %v: %v, %v; want %v", tt.next, beats, err, tt.want)
+				t.Errorf("with the next heartbeat after %v, quiet returned %v, %v; want %v", tt.next, beats, err, tt.want)
 			}
 			if took := time.Since(begun); err == nil && took != deadAfter*HeartbeatInterval {
 				t.Errorf("quiet took %v, want %v", took, deadAfter*HeartbeatInterval)
 			}
 		}
 		if beats, err := quiet(t.Context(), func(context.Context) (map[string]int64, error) { return nil, nil }); beats != nil || err != nil {
-			t.Errorf("without a holder: %v, %v", beats, err)
+			t.Errorf("quiet without a holder = %v, %v, want nil", beats, err)
 		}
 	})
 }

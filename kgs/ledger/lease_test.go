@@ -40,12 +40,12 @@ func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 			}
 		}
 		if other := l.MustLend(t, "b", "1", 100); other.ID == want.ID || other.Ranges[0].Lo != 100 {
-			t.Errorf("a request of another client with the same id got %+v", other)
+			t.Errorf("a request of another client with the same id got %+v, want another lease that begins at number 100", other)
 		}
 		// The ledger cannot repeat a request whose record is deleted.
 		l.Exec(t, `DELETE FROM kgs_leases WHERE client = 'a'`)
 		if again := l.MustLend(t, "a", "1", 100); again.Ranges[0].Lo != 200 {
-			t.Errorf("after its record was deleted, the request got %+v", again)
+			t.Errorf("after its record was deleted, the request got %+v, want a new lease that begins at number 200", again)
 		}
 	})
 }
@@ -64,11 +64,11 @@ func TestParallelLendsMakeOneLeasePerRequest(t *testing.T) {
 			}
 			leases[i].Repeated = true
 			if diff := cmp.Diff(leases[i%2], leases[i]); diff != "" {
-				t.Errorf("request %d (-first +this):\n%s", i%2, diff)
+				t.Errorf("leases of request %d (-first +this):\n%s", i%2, diff)
 			}
 		}
 		if first != 2 {
-			t.Errorf("%d leases are not repeated, want one for each of two requests", first)
+			t.Errorf("%d leases do not have Repeated set, want one for each of two requests", first)
 		}
 		if leases[0].Ranges[0] == leases[1].Ranges[0] {
 			t.Error("two requests got the same keys")
@@ -97,12 +97,12 @@ func TestLendIsAtomic(t *testing.T) {
 			}
 			counters, err := l.Counters(t.Context())
 			if err != nil || counters.Reserved() != 0 {
-				t.Errorf("%d numbers are reserved after a crash in %s, error %v", counters.Reserved(), step, err)
+				t.Errorf("%d numbers are reserved after a crash in %s, error %v; want none", counters.Reserved(), step, err)
 			}
 		}
 		l.MustLend(t, "a", "1", 10)
 		if again := l.Reopen().MustLend(t, "a", "1", 10); again.Ranges[0] != (codespace.Range{Length: 3, Lo: 0, Hi: 10}) {
-			t.Errorf("after a lost answer the request got %+v", again)
+			t.Errorf("after a lost answer the request got %+v, want the numbers [0, 10)", again)
 		}
 		l.WantRows(t, kgstest.Row(0, 10, ledger.StateBatch, ""))
 	})
@@ -154,7 +154,7 @@ func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
 			unused = append(unused, codespace.Range{Length: 3, Lo: 2 * n, Hi: 2*n + 1})
 		}
 		if kept := l.MustEndLease(t, "a", lease.ID, unused, nil); kept != 1000-50-(ledger.LeaseRanges-1) {
-			t.Errorf("the client keeps %d keys", kept)
+			t.Errorf("the client keeps %d keys, want all except those of the longest unused ranges", kept)
 		}
 		for n := range int64(10) {
 			l.MustLend(t, "a", fmt.Sprint("again ", n), 500)
@@ -192,7 +192,7 @@ func TestExpiredLeaseEndsAndClientKeepsItsKeys(t *testing.T) {
 			t.Errorf("%d keys expired, want the 10 keys of the lease that was open; error %v", kept, err)
 		}
 		if again := l.MustLend(t, "a", "over", 50); again.Ranges[0] != (codespace.Range{Length: 3, Lo: 60, Hi: 100}) {
-			t.Errorf("a request whose record is deleted got %+v", again.Ranges)
+			t.Errorf("a request whose record is deleted got %+v, want the returned numbers [60, 100)", again.Ranges)
 		}
 	})
 }
@@ -205,12 +205,12 @@ func TestExpireLeasesEndsManyLeases(t *testing.T) {
 		}
 		l.ExpireAll(t, ledger.LeaseMemory)
 		if kept, err := l.ExpireLeases(t.Context()); err != nil || kept != ledger.ExpireAtOnce+1 {
-			t.Errorf("%d keys expired, error %v", kept, err)
+			t.Errorf("%d keys expired, error %v; want one key of each lease", kept, err)
 		}
 		l.WantRows(t, kgstest.AbandonedRow(0, ledger.ExpireAtOnce+1, kgs.ReasonClient))
 		var rows int
 		if err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_leases`).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d leases are on record, error %v", rows, err)
+			t.Errorf("%d leases are on record, error %v; want none", rows, err)
 		}
 	})
 }
@@ -233,11 +233,11 @@ func TestExpireLeasesLimitsEachTransaction(t *testing.T) {
 			return err
 		})
 		if err != nil || kept < ledger.ExpireRanges || kept > ledger.ExpireRanges+ledger.LeaseRanges {
-			t.Errorf("one transaction ended %d ranges of one key each, error %v", kept, err)
+			t.Errorf("one transaction ended %d ranges of one key each, error %v; want about ExpireRanges", kept, err)
 		}
 		rest, err := l.ExpireLeases(t.Context())
 		if err != nil || kept+rest != leases*(ledger.LeaseRanges+1) {
-			t.Errorf("%d keys expired, then %d, error %v", kept, rest, err)
+			t.Errorf("%d keys expired, then %d, error %v; want the keys of all leases", kept, rest, err)
 		}
 	})
 }
@@ -248,11 +248,11 @@ func TestSweepIgnoresLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustLend(t, "a", "1", 10)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 0 {
-			t.Errorf("Sweep abandoned %d numbers of a lease, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of a lease, error %v; want none", n, err)
 		}
 		l.Exec(t, `UPDATE kgs_ranges SET lease = 0`)
 		if n, err := l.Sweep(t.Context()); err != nil || n != 10 {
-			t.Errorf("Sweep abandoned %d numbers of a batch without a holder, error %v", n, err)
+			t.Errorf("Sweep abandoned %d numbers of a batch without a holder, error %v; want 10", n, err)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestLendReturnsFewerNumbersAtTheEndOfASpace(t *testing.T) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 7 WHERE length IN (3, 10)`)
 		for i, want := range []codespace.Range{{Length: 3, Lo: codespace.Size(3) - 7, Hi: codespace.Size(3)}, {Length: 10, Lo: codespace.Size(10) - 7, Hi: codespace.Size(10)}} {
 			if lease := l.MustLend(t, "a", fmt.Sprint("2", i), 10); len(lease.Ranges) != 1 || lease.Ranges[0] != want {
-				t.Errorf("got %+v, want %+v", lease.Ranges, want)
+				t.Errorf("the lease has the ranges %+v, want %+v", lease.Ranges, want)
 			}
 		}
 		wantNoLease(t, l, "a", "1", kgs.ErrExhausted)

@@ -23,7 +23,7 @@ func TestParallelOpenCallsMakeOneLedgerSecret(t *testing.T) {
 			return space.Fingerprint(), nil
 		})
 		if n := len(slices.Compact(prints)); n != 1 {
-			t.Errorf("16 starts got %d different secrets", n)
+			t.Errorf("16 starts got %d different secrets, want one", n)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestLedgerOpenRefusesDifferentSecret(t *testing.T) {
 func TestReserveFailsBeforeOpen(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 1); err == nil {
-			t.Errorf("Reserve on a ledger that was never opened returned %v", r)
+			t.Errorf("Reserve on a ledger that was never opened returned %v, want an error", r)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestIdentifyDoesNotCreateALedger(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
 		if _, err := l.Identify(t.Context(), ledger.Config{Permute: true}); !errors.Is(err, ledger.ErrNotInitialized) {
-			t.Errorf("Identify before Open: %v", err)
+			t.Errorf("Identify before Open: %v, want ErrNotInitialized", err)
 		}
 		opened, err := l.Open(t.Context(), mine)
 		if err != nil {
@@ -80,10 +80,10 @@ func TestIdentifyDoesNotCreateALedger(t *testing.T) {
 		}
 		space, err := l.Identify(t.Context(), mine)
 		if err != nil || space.Fingerprint() != opened.Fingerprint() {
-			t.Errorf("Identify after Open: %v", err)
+			t.Errorf("Identify after Open: error %v, or another code space", err)
 		}
 		if _, err := l.Identify(t.Context(), ledger.Config{}); !errors.Is(err, ledger.ErrWrongSecret) {
-			t.Errorf("Identify with another permutation: %v", err)
+			t.Errorf("Identify with another permutation: %v, want ErrWrongSecret", err)
 		}
 	})
 }
@@ -108,7 +108,7 @@ func TestLedgerReadersAndWritersDoNotBlockEachOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(before) != 1 || len(after) != 1 {
-			t.Errorf("one transaction read %d ranges, then %d", len(before), len(after))
+			t.Errorf("one transaction read %d ranges, then %d, want 1 each time", len(before), len(after))
 		}
 	})
 }
@@ -119,7 +119,7 @@ func TestReserveEndsWithItsContext(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			if r, err := l.Reserve(ctx, "a", ledger.StateBatch, 3, 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("reserved %+v while the ledger was locked, error %v", r, err)
+				t.Errorf("reserved %+v while the ledger was locked, error %v; want DeadlineExceeded", r, err)
 			}
 			return nil
 		})

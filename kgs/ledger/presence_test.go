@@ -44,7 +44,7 @@ func TestNextHolderTakesOverRangeOfKilledHolder(t *testing.T) {
 		killed.Kill(t)
 	}
 	if holders, err := l.Holders(t.Context()); err != nil || !slices.Equal(holders, []string{"alive", "third"}) {
-		t.Errorf("the holders are %v (error %v)", holders, err)
+		t.Errorf("the holders are %v (error %v), want alive and third", holders, err)
 	}
 	if _, err := l.Bury(t.Context(), path); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestNextHolderTakesOverRangeOfKilledHolder(t *testing.T) {
 		t.Errorf("Close of a presence whose file was deleted: %v", err)
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 1 { // the database
-		t.Errorf("the files %v are left (error %v)", left, err)
+		t.Errorf("the files %v are left (error %v), want only the database", left, err)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestBuryContinuesAfterAnError(t *testing.T) {
 	}
 	killed := announce(t, l, path, "b")
 	if info, err := os.Stat(path + ".holder-b"); err != nil || info.Mode() != 0o640 {
-		t.Errorf("the file of the holder has not the mode of the database: %v, error %v", info.Mode(), err)
+		t.Errorf("the file of the holder has the mode %v (error %v), want that of the database", info.Mode(), err)
 	}
 	killed.Kill(t)
 	if dead, err := l.Bury(t.Context(), path); dead != 1 || !strings.Contains(err.Error(), "bury a: ") {
@@ -98,10 +98,10 @@ func TestBuryRemovesOldDrafts(t *testing.T) {
 		}
 	}
 	if dead, err := l.Bury(t.Context(), path); dead != 0 || err != nil {
-		t.Errorf("Bury = %d, %v", dead, err)
+		t.Errorf("Bury = %d, %v, want 0", dead, err)
 	}
 	left, err := filepath.Glob(path + "*")
 	if err != nil || !slices.Equal(left, []string{path + ".holder-new.new"}) {
-		t.Errorf("the files %v are left (error %v)", left, err)
+		t.Errorf("the files %v are left (error %v), want only the new draft", left, err)
 	}
 }

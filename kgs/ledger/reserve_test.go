@@ -51,7 +51,7 @@ func TestReserveContinuesWithLongerCodes(t *testing.T) {
 			}
 		}
 		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 3); !errors.Is(err, kgs.ErrExhausted) {
-			t.Errorf("reserved %v when no numbers were left, error %v", r, err)
+			t.Errorf("reserved %v when no numbers were left, error %v; want ErrExhausted", r, err)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestReserveDoesNotAdoptRangesOfShorterCodes(t *testing.T) {
 		l.DeclareDead(t, "dead")
 		r, err := l.Reserve(t.Context(), "b", ledger.StateReserved, 5, 10)
 		if want := (codespace.Range{Length: 5, Lo: 0, Hi: 10}); err != nil || r.Range != want {
-			t.Errorf("reserved %+v for codes of 5 characters, error %v", r, err)
+			t.Errorf("reserved %+v for codes of 5 characters, error %v; want the first 10 numbers of length 5", r, err)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestRepeatedCutReturnsSameBatch(t *testing.T) {
 		for range 2 { // the second call returns the answer of the first
 			batch, rest, err := l.Cut(t.Context(), "a", r, 30)
 			if err != nil || batch.Range != (codespace.Range{Length: 3, Lo: 0, Hi: 30}) || rest != (ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}) {
-				t.Fatalf("cut %+v, rest %+v, error %v", batch, rest, err)
+				t.Fatalf("Cut = %+v, %+v, error %v, want the batch [0, 30) and the rest [30, 100)", batch, rest, err)
 			}
 		}
 		rest := ledger.Reservation{Range: codespace.Range{Length: 3, Lo: 30, Hi: 100}, ID: r.ID, Epoch: 0}
@@ -136,7 +136,7 @@ func TestRepeatedCutReturnsSameBatch(t *testing.T) {
 		for range 2 {
 			batch, none, err := l.Cut(t.Context(), "a", rest, 1000)
 			if err != nil || batch != whole || none != (ledger.Reservation{}) {
-				t.Fatalf("cut %+v, rest %+v, error %v", batch, none, err)
+				t.Fatalf("Cut = %+v, %+v, error %v, want the batch [30, 100) and no rest", batch, none, err)
 			}
 		}
 		l.WantRows(t, kgstest.Row(0, 30, ledger.StateBatch, "a"), kgstest.Row(30, 100, ledger.StateBatch, "a"))

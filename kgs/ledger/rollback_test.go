@@ -50,7 +50,7 @@ func TestSkipAheadContinuesWithLongerCodes(t *testing.T) {
 		lo := codespace.Size(4) / ledger.SkipPart
 		want := ledger.Reservation{Range: codespace.Range{Length: 4, Lo: lo, Hi: lo + 10}, ID: r.ID, Epoch: 8}
 		if diff := cmp.Diff(want, r); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
+			t.Errorf("reservation after the skip-ahead (-want +got):\n%s", diff)
 		}
 		all, err := l.Snapshot(t.Context())
 		if err != nil {
@@ -126,7 +126,7 @@ func TestEachLedgerDatabaseHasPermanentUniqueName(t *testing.T) {
 		}
 	}
 	if one.Database() == two.Database() || one.Database() == "" || one.Reopen().Database() != "" {
-		t.Errorf("the databases have the names %q and %q", one.Database(), two.Database())
+		t.Errorf("the databases have the names %q and %q, want two different names", one.Database(), two.Database())
 	}
 	again := one.Reopen()
 	if _, err := again.Identify(t.Context(), ledger.Config{Permute: true}); err != nil || again.Database() != one.Database() {

@@ -43,7 +43,7 @@ func TestSettleRefusesNumbersOutsideBatchAndIsIdempotent(t *testing.T) {
 			"an empty range":            {{Length: 3, Lo: 10, Hi: 10}},
 		} {
 			if err := l.Settle(t.Context(), "a", r.ID, ranges[:1], ranges[1:]); err == nil {
-				t.Errorf("settled with %s", name)
+				t.Errorf("Settle accepted %s", name)
 			}
 		}
 		l.WantRows(t, kgstest.Row(0, 100, ledger.StateBatch, "a"))
@@ -134,7 +134,7 @@ func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 			t.Errorf("%d numbers are reserved, want 40", n)
 		}
 		if s := counters.Current(3); s.Length != 3 || s.UsedRatio() != 40/float64(codespace.Size(3)) {
-			t.Errorf("the counter in use is %+v", s)
+			t.Errorf("the counter in use is %+v, want that of length 3 with 40 numbers reserved", s)
 		}
 	})
 }
@@ -195,14 +195,14 @@ func TestConcurrentOpenEpochCallsOpenOneEpoch(t *testing.T) {
 		}
 		got, err := l.Epoch(t.Context())
 		if err != nil || got.Number != 1 || got.Pool == "" {
-			t.Errorf("the epoch is %+v, error %v", got, err)
+			t.Errorf("the epoch is %+v, error %v; want epoch 1 with a pool", got, err)
 		}
 		all, err := l.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(all.Boundaries) != 8 || all.Boundaries[0] != (ledger.Boundary{Epoch: got, Length: 3, Next: 20}) || all.Boundaries[1] != (ledger.Boundary{Epoch: got, Length: 4, Next: 0}) {
-			t.Errorf("the boundaries of the epoch are %+v", all.Boundaries)
+			t.Errorf("the boundaries of the epoch are %+v, want 20 for length 3 and 0 for the other lengths", all.Boundaries)
 		}
 		l.WantRows(t, kgstest.Row(10, 20, ledger.StateBatch, "a"))
 	})

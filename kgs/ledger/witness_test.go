@@ -159,7 +159,7 @@ func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 			w = openWitnessed(t, path) // its witness now has the present state
 			w.reserve(t, "c", ledger.StateBatch, 10)
 			if w.skipped > 0 {
-				t.Errorf("the next process skipped %d numbers again", w.skipped)
+				t.Errorf("the next process skipped %d numbers again, want none", w.skipped)
 			}
 			w.close(t)
 		})
@@ -191,7 +191,7 @@ func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 			w = w.reopen(t, "")
 			w.wantWarnings(t, 1, tt.says)
 			if skipped := w.skipped > 0; skipped != tt.skips {
-				t.Errorf("the ledger skipped %d numbers", w.skipped)
+				t.Errorf("the ledger skipped %d numbers, want a skip-ahead only if the witness is damaged", w.skipped)
 			}
 			w = w.reopen(t, "") // its witness now has the present state
 			for range 3 {
@@ -199,7 +199,7 @@ func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 			}
 			w.wantWarnings(t, 0, "")
 			if w.skipped > 0 {
-				t.Errorf("the next process skipped %d numbers", w.skipped)
+				t.Errorf("the next process skipped %d numbers, want none", w.skipped)
 			}
 			w.close(t)
 		})
@@ -242,7 +242,7 @@ func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
 	}
 	counters, err := w.Counters(t.Context())
 	if err != nil || counters.Reserved() != 1000 || w.skipped > 0 {
-		t.Errorf("%d numbers are reserved (error %v), and %d were skipped", counters.Reserved(), err, w.skipped)
+		t.Errorf("%d numbers are reserved (error %v), and %d were skipped, want 1000 and 0", counters.Reserved(), err, w.skipped)
 	}
 	unblock()
 	w = w.reopen(t, "")
@@ -367,7 +367,7 @@ func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	}
 	w = openWitnessed(t, path)
 	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
-		t.Errorf("the new ledger reserved %v and skipped %d numbers", r.Range, w.skipped)
+		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead", r.Range, w.skipped)
 	}
 	w.wantWarnings(t, 0, "")
 	w = w.reopen(t, copied)
@@ -396,7 +396,7 @@ func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
-		t.Errorf("the new ledger reserved %v and skipped %d numbers", r.Range, w.skipped)
+		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead", r.Range, w.skipped)
 	}
 	w.wantWarnings(t, 0, "")
 	w = w.reopen(t, copied)

@@ -66,7 +66,7 @@ func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 			t.Errorf("Take returned %d keys of the pool, want the 20 keys that were not taken over", len(left))
 		}
 		if n := pool.Len(); n != 0 {
-			t.Errorf("the empty pool reports %d keys", n)
+			t.Errorf("the empty pool reports %d keys, want 0", n)
 		}
 		if s := pool.Status(); s.Taken != 20 {
 			t.Errorf("Status = %+v, want 20 keys taken", s)

@@ -81,7 +81,7 @@ func TestPoolWorksWithLeastRights(t *testing.T) {
 	allow(t, admin, "least", leastRights...)
 	p, book := newTestPool(t, openClient(t, "least:secret@"+server.Addr), "holder")
 	if err := useEverything(t, p, book); err != nil {
-		t.Errorf("a user with the rights %v: %v", leastRights, err)
+		t.Errorf("a user with the rights %v cannot use the pool: %v", leastRights, err)
 	}
 	if len(book.ranges[kgs.ReasonCrash]) == 0 || len(book.ranges[kgs.ReasonLostReply]) == 0 {
 		t.Errorf("the sweep abandoned %v, so not every operation has run", book.ranges)

@@ -225,7 +225,7 @@ func TestRedisPoolAtMemoryLimitRefusesOnlyPushes(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(50, 100)) || !slices.Equal(batches, kgstest.Codes(0, 1)) {
-		t.Errorf("the list has %v and the codes on record are %v", list, batches)
+		t.Errorf("the list has %v and the codes on record are %v, want the codes 50 to 99 and the code 0", list, batches)
 	}
 }
 
@@ -263,6 +263,6 @@ func TestRedisPoolCallsMayBeRepeatedAfterLostReplies(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(10, 60)) || len(batches) != 1 {
-		t.Errorf("the list has %v and the batches have %v", list, batches)
+		t.Errorf("the list has %v and the batches have %v, want the codes 10 to 59 and one other code", list, batches)
 	}
 }

@@ -127,7 +127,7 @@ func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 		t.Fatalf("Prepare = %v, want errSeveralPools", err)
 	}
 	if r, err := d.Reserve(t.Context(), "c", ledger.StateBatch, 6, 10); err != nil || r.Lo < 300 {
-		t.Errorf("the ledger reserved %d to %d again, error %v", r.Lo, r.Hi, err)
+		t.Errorf("the ledger reserved %d to %d again, error %v; want numbers from 300 on", r.Lo, r.Hi, err)
 	}
 }
 

@@ -25,14 +25,14 @@ func TestRedisKeyNamesOfFirstListNeverChange(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		if l := newTestLists(nil, n+1); l.lists[0].keys[0] != "keypool:{default}:state" {
-			t.Errorf("with %d lists, the names of the first list are %v", n+1, l.lists[0].keys)
+			t.Errorf("with %d lists, the names of the first list are %v, want those of the pool default", n+1, l.lists[0].keys)
 		}
 	}
 	if p := New(nil, Config{Name: "ledger"}); p.keys[1] != "keypool:{ledger}:keys" {
-		t.Errorf("the names are %v", p.keys)
+		t.Errorf("the names of the pool ledger are %v", p.keys)
 	}
 	if other := New(nil, Config{Name: "ledger", Prefix: "staging"}); other.keys[1] != "staging:{ledger}:keys" {
-		t.Errorf("with the prefix staging, the names are %v", other.keys)
+		t.Errorf("with the prefix staging, the names are %v, want names that begin with staging", other.keys)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestHashTagsSpreadListsOverClusterSlots(t *testing.T) {
 			}
 			for _, n := range lists {
 				if want := MaxLists / masters; n < want-2 || n > want+3 {
-					t.Errorf("%s: the lists on %d masters are %v", name, masters, lists)
+					t.Errorf("%s: the lists on %d masters are %v, want nearly equal numbers", name, masters, lists)
 				}
 			}
 		}
@@ -68,7 +68,7 @@ func TestHashTagsSpreadListsOverClusterSlots(t *testing.T) {
 			seen[(at[i]-at[0]+slots)%slots*3/slots] = true
 		}
 		if len(seen) != 3 {
-			t.Errorf("%s: the first three lists are in %d thirds of the slots", name, len(seen))
+			t.Errorf("%s: the first three lists are in %d thirds of the slots, want 3", name, len(seen))
 		}
 	}
 }

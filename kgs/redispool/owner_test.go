@@ -38,7 +38,7 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	}
 	wantRefused()
 	if status, _ := copied.cfg.Pool.Status(t.Context()); !strings.Contains(status.Unsafe(), "another database") { // Status fails with ErrForeign
-		t.Errorf("the alarm of the copy is %q", status.Unsafe())
+		t.Errorf("the alarm of the copy is %q, want an alarm about another database", status.Unsafe())
 	}
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)

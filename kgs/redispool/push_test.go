@@ -129,7 +129,7 @@ func TestRedisPoolSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(20, 100)) || !slices.Equal(batches, held.Codes) {
-		t.Errorf("the list has %v and the batches have %v", list, batches)
+		t.Errorf("the list has %v and the batches have %v, want the codes 20 to 99 and the batch of the live holder", list, batches)
 	}
 	// The holder sent a Take before it was declared dead. The Take arrives late and gets no
 	// keys.
@@ -137,7 +137,7 @@ func TestRedisPoolSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 		t.Errorf("a late Take returned %q, %v, want no codes", late, err)
 	}
 	if again := mustTake(t, dead, 5); !slices.Equal(again.Codes, kgstest.Codes(20, 25)) {
-		t.Errorf("Take of the thawed holder returned %v", again.Codes)
+		t.Errorf("Take of the thawed holder returned %v, want the codes 20 to 24", again.Codes)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRedisPoolOpenEmptiesPoolOnlyForLaterEpoch(t *testing.T) {
 	b := mustTake(t, p, 10)
 	openEpoch(t, p, 1)
 	if status, err := p.Status(t.Context()); status.Keys != 20 || status.Epoch != 1 || err != nil {
-		t.Errorf("Status after a second Open for epoch 1 = %+v, %v", status, err)
+		t.Errorf("Status after a second Open for epoch 1 = %+v, %v, want 20 keys and epoch 1", status, err)
 	}
 	if err := p.Open(t.Context(), 2, "another run"); !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Errorf("Open for another history of the data: %v, want ErrNoEpoch", err)
@@ -156,7 +156,7 @@ func TestRedisPoolOpenEmptiesPoolOnlyForLaterEpoch(t *testing.T) {
 	openEpoch(t, p, 3)
 	openEpoch(t, p, 2) // late, so it changes nothing
 	if status, err := p.Status(t.Context()); status.Keys != 0 || status.Epoch != 3 || err != nil {
-		t.Errorf("Status after Open for epoch 3 = %+v, %v", status, err)
+		t.Errorf("Status after Open for epoch 3 = %+v, %v, want no keys and epoch 3", status, err)
 	}
 	if err := p.Settle(t.Context(), b, b.Codes, b.Codes[:1]); err != nil {
 		t.Errorf("Settle of a batch of an older epoch: %v", err)

@@ -23,7 +23,7 @@ func TestRedisPoolStatusReportsCountsAndPolicy(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	p, _ := newTestPool(t, client, "holder")
 	if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || s.Policy != "noeviction" || s.RunID == "" {
-		t.Errorf("Status of a pool that was never opened = %+v, %v", s, err)
+		t.Errorf("Status of a pool that was never opened = %+v, %v, want ErrNoEpoch, a policy and a RunID", s, err)
 	}
 	openEpoch(t, p, 1)
 	mustPush(t, p, testRange(1, 0, 100))

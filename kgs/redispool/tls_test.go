@@ -77,7 +77,7 @@ func TestRedisClientReadsCertificateForEachConnection(t *testing.T) {
 		}
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {
-		t.Errorf("with the renewed certificate: %v", err)
+		t.Errorf("Ping with the renewed certificate: %v", err)
 	}
 }
 

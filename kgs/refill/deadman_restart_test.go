@@ -113,12 +113,12 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 				pool.keys.Store(1000)
 				o := pool.watch(t, true, time.Hour)
 				if len(o.states) != 3 || o.states[1] != StateRestart || o.states[2] != StatePage {
-					t.Errorf("states %v, want ok, restart, page", o.states)
+					t.Errorf("the switch was in the states %v, want ok, restart, page", o.states)
 				}
 				// The first restart is due after about 40 s, when the runway
 				// falls below 60 s. The gaps after it are 10, 20 and 40 s.
 				if o.restarts != futileRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
-					t.Errorf("the switch gave up after %v and %d restarts", o.gaveUp, o.restarts)
+					t.Errorf("the switch gave up after %v and %d restarts, want 3 restarts in 100 to 130 s", o.gaveUp, o.restarts)
 				}
 				if tries := pool.fills.Load(); tries > 6*int64(o.gaveUp.Seconds()) {
 					t.Errorf("%d attempts in %v, so the worker does not back off", tries, o.gaveUp)
@@ -134,7 +134,7 @@ func TestDeadManPagesIfWorkerIsMissing(t *testing.T) {
 		pool.keys.Store(1000)
 		o := pool.watch(t, false, 10*time.Minute)
 		if len(o.states) != 3 || o.states[2] != StatePage || o.restarts != 0 || o.gaveUp != 0 {
-			t.Errorf("%+v, want the states ok, restart and page, no restart of a worker, and no give-up", o)
+			t.Errorf("the switch did %+v, want the states ok, restart and page, no restart of a worker, and no give-up", o)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 		pool := &brokenPool{}
 		o := pool.watch(t, true, 10*time.Minute)
 		if len(o.states) != 1 || o.states[0] != StateOK || o.restarts != 0 {
-			t.Errorf("%+v, want only the state ok and no restart, because the pool fills", o)
+			t.Errorf("the switch did %+v, want only the state ok and no restart, because the pool fills", o)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 		pool.keys.Store(1000)
 		o := pool.watch(t, true, 10*time.Minute)
 		if o.gaveUp != 0 || o.restarts < futileRestarts {
-			t.Errorf("%+v, want repeated restarts and no give-up, because keys arrive", o)
+			t.Errorf("the switch did %+v, want repeated restarts and no give-up, because keys arrive", o)
 		}
 	})
 }
@@ -186,6 +186,6 @@ func TestDeadManPagesWhenNewEpochsNeverFill(t *testing.T) {
 		d.observe(now, observed(kgs.PoolStatus{Epoch: 1 + i/5, Keys: keys, Pushed: keys}), true)
 	}
 	if j := d.Judgement(); j.State != StatePage {
-		t.Errorf("%+v, want a page", j)
+		t.Errorf("the judgement is %+v, want the state page", j)
 	}
 }

@@ -51,7 +51,7 @@ func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 		d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10
 		for state, j := range drained(d, 95, 10, arrive) {
 			if state != StateOK {
-				t.Errorf("%s: state %s at %+v", name, state, j)
+				t.Errorf("%s: the switch entered the state %s at %+v, want only the state ok", name, state, j)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 		}
 		d.observe(now, observed(pool), true)
 		if got := d.Judgement(); got.State != StateOK {
-			t.Fatalf("state %s %d s after a burst, at %+v", got.State, i-30, got)
+			t.Fatalf("the state is %s %d s after a burst, at %+v; want ok", got.State, i-30, got)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestDeadManStateDependsOnKeysInPool(t *testing.T) {
 				now = now.Add(time.Second)
 				do := d.observe(now, Observation{PoolStatus: kgs.PoolStatus{Keys: l.keys, Epoch: l.epoch}, Unsafe: l.unsafe}, !l.unseen)
 				if got := d.Judgement(); got.State != l.want || do != l.do {
-					t.Fatalf("look %d (%+v): state %s, action %v", i, l, got.State, do)
+					t.Fatalf("look %d (%+v) gave the state %s and the action %v", i, l, got.State, do)
 				}
 			}
 		})
@@ -123,10 +123,10 @@ func TestDeadManPagesAtOnceForUnsafePoolThatCannotBeRead(t *testing.T) {
 	d.observe(time.Now(), observed(kgs.PoolStatus{Keys: 1000}), true)
 	d.observe(time.Now(), Observation{}, false)
 	if got := d.Judgement().State; got != StateOK {
-		t.Errorf("state %s after one failed look, want ok", got)
+		t.Errorf("the state is %s after one failed look, want ok", got)
 	}
 	d.observe(time.Now(), Observation{Unsafe: "another database owns the pool"}, false)
 	if got := d.Judgement().State; got != StatePage {
-		t.Errorf("state %s, want page", got)
+		t.Errorf("the state is %s, want page", got)
 	}
 }

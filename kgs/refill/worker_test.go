@@ -82,7 +82,7 @@ func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 		filler.set(9_000, nil) // the low-water mark
 		<-time.After(time.Second)
 		if size, _ := filler.get(); size != 9_000 {
-			t.Errorf("a pool at the low-water mark was refilled to %d", size)
+			t.Errorf("a pool at the low-water mark was refilled to %d keys, want no refill", size)
 		}
 		filler.set(8_999, nil)
 		<-time.After(time.Second)
@@ -109,7 +109,7 @@ func TestWorkerBacksOffInOutageAndThenFillsPool(t *testing.T) {
 		filler.set(0, nil)
 		<-time.After(3 * time.Second)
 		if size, _ := filler.get(); size != 10_000 {
-			t.Errorf("3 s after the outage the pool holds %d", size)
+			t.Errorf("3 s after the outage the pool holds %d keys, want 10000", size)
 		}
 		cancel()
 		<-done
@@ -133,7 +133,7 @@ func TestSupervisorReplacesWorkerOnRestart(t *testing.T) {
 			t.Errorf("after a restart: %d workers, the first worker called Release: %v; want 2 and true", len(fillers), fillers[0].released)
 		}
 		if size, _ := fillers[1].get(); size != 10_000 {
-			t.Errorf("the new worker filled the pool to %d", size)
+			t.Errorf("the new worker filled the pool to %d keys, want 10000", size)
 		}
 		cancel()
 		if err := <-done; err != nil || !fillers[1].released {
