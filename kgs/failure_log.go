@@ -10,7 +10,7 @@ import (
 // for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
-	task    string // for example "refill the pool"
+	task    string // name of the task in the log, such as "refill the pool"
 	failing bool   // whether a failure was logged and no success followed it
 	every   time.Duration
 	logged  time.Time // time of the last failure that was logged

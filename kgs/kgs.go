@@ -118,9 +118,9 @@ const (
 
 // PoolStatus is the state of a pool. Every kind of pool reports it.
 type PoolStatus struct {
-	Keys   int64 // keys in the pool now
-	Taken  int64 // keys that servers have taken from the pool in this epoch
-	Pushed int64 // keys that workers have pushed to the pool in this epoch
+	Keys   int64 // number of keys in the pool
+	Taken  int64 // number of keys that servers have taken from the pool in this epoch
+	Pushed int64 // number of keys that workers have pushed to the pool in this epoch
 	Epoch  int64 // the pool's epoch; 0 for a pool without epochs
 }
 

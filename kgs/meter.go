@@ -35,7 +35,7 @@ func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	}
 	m.perSecond += min(1, weight) * (float64(total-m.total)/elapsed - m.perSecond)
 	m.total, m.at = total, now
-	if m.perSecond < 0.001 { // a rate below 3.6 an hour counts as 0
+	if m.perSecond < 0.001 { // a rate below 3.6 units per hour counts as 0
 		m.perSecond = 0
 	}
 }

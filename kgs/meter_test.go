@@ -43,7 +43,7 @@ func TestWindowRateIgnoresGrowthBeforeWindow(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		seconds int
-		growth  int64 // per second
+		growth  int64 // growth of the count per second
 	}{{60, 20}, {600, 0}, {60, 20}} {
 		for second := range tt.seconds {
 			w.Sample(total, now)

@@ -32,7 +32,7 @@ type SourceConfig struct {
 type Source struct {
 	cfg     SourceConfig
 	current atomic.Pointer[LocalBatch]
-	reused  atomic.Int64 // len(returned), readable without the lock
+	reused  atomic.Int64 // len(returned), for readers that do not hold mu
 	wanted  chan struct{}
 	stop    context.CancelFunc
 	done    chan struct{}
@@ -40,7 +40,7 @@ type Source struct {
 
 	mu       sync.Mutex
 	spare    *LocalBatch
-	live     map[*LocalBatch]struct{} // every batch that is not settled yet
+	live     map[*LocalBatch]struct{} // all batches that are not settled yet
 	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // number of keys that were handed out from batches that are empty now
@@ -97,7 +97,7 @@ func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	defer patience.Stop()
 	for {
 		filled, err := s.refillUnderWay()
-		if k, ok := s.take(); ok { // a refill may have ended since the call of take above
+		if k, ok := s.take(); ok { // a refill may have ended after the first call of take
 			return k, nil
 		}
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // cost of reading the clock. The target is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
 	s := newBulkSource()
-	var took [100_000]int // number of calls by duration in ns; the last element also counts all longer calls
+	var took [100_000]int // number of calls with each duration in ns; the last element also counts all longer calls
 	n := 0
 	for b.Loop() {
 		start := time.Now()

@@ -18,7 +18,7 @@ import (
 type stubSupply struct {
 	mu       sync.Mutex
 	next     int
-	sizes    []int         // the n of each successful Take
+	sizes    []int         // the argument n of each successful Take
 	err      error         // the error of Take and Settle
 	settling error         // another error of Settle; Take does not return it
 	delay    time.Duration // the duration of Take
@@ -302,7 +302,7 @@ func TestSourceSizesBatchesByRate(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
 		defer closeSource(t, s)
-		for range 20_000 { // 20 s at 1,000 keys a second
+		for range 20_000 { // for 20 s, the test takes 1,000 keys a second
 			mustNext(t, s).Batch.Used()
 			<-time.After(time.Millisecond)
 		}

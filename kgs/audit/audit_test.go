@@ -307,7 +307,8 @@ func TestAuditCountsKeysThatMoveDuringLastPass(t *testing.T) {
 	}
 	got, err := Run(t.Context(), e)
 	if err != nil || len(got.Faults) > 0 || got.InPool != 19 || got.OnTheMove != 1 {
-		t.Errorf("the audit gives the accounts %+v, error %v; want 19 keys in the pool, 1 on the move and no fault", got, err)
+		t.Errorf("the audit gives the accounts %+v, error %v; want 19 keys in the pool, 1 on the move and no fault",
+			got, err)
 	}
 	wantSums(t, got)
 }

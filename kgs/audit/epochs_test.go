@@ -24,7 +24,7 @@ func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 		t.Fatal(err)
 	}
 	s := &fixture{LedgerUnderTest: l, space: space}
-	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [0, 10), before the first shared pool; lost
+	l.MustReserve(t, "worker", ledger.StateShipping, 10) // [0, 10): reserved before the first shared pool, and lost
 	s.open(t, 1)
 	s.refill(t, 10) // [10, 20): three linked, three abandoned, four lost
 	s.link(10, 13, kgs.SourcePool)
@@ -34,10 +34,10 @@ func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	s.open(t, 2)
 	s.open(t, 3)
 	s.refill(t, 20)                                     // [20, 40): all are linked except for the last two
-	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41), for a pool in a process
+	l.MustReserve(t, "server", ledger.StateReserved, 1) // [40, 41): reserved for a pool in a process
 	s.link(20, 38, kgs.SourcePool)
 	s.open(t, 4)
-	s.refill(t, 9) // [41, 50), in the present epoch
+	s.refill(t, 9) // [41, 50): reserved in the present epoch
 	s.addPool(42, 50, false)
 	return s
 }

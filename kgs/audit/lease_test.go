@@ -23,7 +23,8 @@ func TestAuditCountsKeysOfLeases(t *testing.T) {
 		s := &fixture{LedgerUnderTest: l, space: space}
 		over := l.MustLend(t, "a", "1", 40)
 		l.MustLend(t, "a", "2", 40)
-		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}}) // the client keeps [0, 20)
+		// The client keeps the numbers [0, 20).
+		l.MustEndLease(t, "a", over.ID, []codespace.Range{{Length: 3, Lo: 30, Hi: 40}}, []codespace.Range{{Length: 3, Lo: 20, Hi: 30}})
 		s.link(0, 10, kgs.SourceKGS)
 		s.link(20, 21, kgs.SourceKGS) // the client reported the key as lost, but it has a link
 		s.link(30, 31, kgs.SourceKGS) // the key was returned, so the key of the link comes from another ledger

@@ -57,7 +57,8 @@ func TestAuditMemoryDoesNotGrowWithNumbers(t *testing.T) {
 	first := heapInUse()
 	a, err := Run(t.Context(), e)
 	if err != nil || a.FaultTotal() > 0 || a.Linked != links || a.InPool != waiting {
-		t.Fatalf("the audit gives the accounts %+v, error %v; want no fault, and each number in a link or in the pool", a, err)
+		t.Fatalf("the audit gives the accounts %+v, error %v; want no fault, and each number in a link or in the pool",
+			a, err)
 	}
 	if last-first > limit {
 		t.Errorf("the memory grew by %d bytes while the audit read %d links, want at most %d", last-first, links, limit)
@@ -105,9 +106,9 @@ func manyFaults(space *codespace.Space, n int64) (r reading) {
 	add(n, block, link)           // [0, n) is missing
 	add(block, 2*block, push)     // [block, block+n) is in the pool twice
 	add(block, block+n, push)     //
-	add(2*block, 3*block, link)   // [2*block, 2*block+n) is in the pool too
+	add(2*block, 3*block, link)   // [2*block, 2*block+n) has links, and is in the pool too
 	add(2*block, 2*block+n, push) //
-	add(3*block, 3*block+n, link) // foreign
+	add(3*block, 3*block+n, link) // [3*block, 3*block+n) is foreign
 	add(0, n, func(code string) { link("_" + code) })
 	return r
 }

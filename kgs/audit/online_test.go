@@ -47,7 +47,7 @@ type system struct {
 	server                 []kgs.Supply // the supplies that the server takes keys from
 	held                   []holding
 	worker                 *redispool.Filler
-	serverName, workerName string // their holder names in the ledger
+	serverName, workerName string // holder names of the server and the worker in the ledger
 	names                  int
 	steps                  int
 	sound                  bool // if true, no step makes the pool lose its state
@@ -104,7 +104,7 @@ func (w *system) step() {
 	likely := []func(){w.take, w.take, w.link, w.link, w.settle, w.refill}
 	rare := []func(){w.stall, w.killServer, w.stopServer, w.killWorker, w.sweep, w.flush}
 	if w.sound {
-		rare = rare[:len(rare)-1] // remove flush
+		rare = rare[:len(rare)-1] // without the last function, flush
 	}
 	all := likely
 	if w.rand.IntN(8) == 0 {
@@ -263,7 +263,8 @@ func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 			}
 			a, err := Run(t.Context(), w.evidence(w.step))
 			if len(a.Faults) > 0 {
-				t.Fatalf("seed %d, step %d: the audit found %d faults, such as %s", seed, w.steps, len(a.Faults), a.Faults[0])
+				t.Fatalf("seed %d, step %d: the audit found %d faults, such as %s",
+					seed, w.steps, len(a.Faults), a.Faults[0])
 			}
 			switch {
 			case err == nil:
@@ -278,7 +279,8 @@ func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 		}
 		w.refill() // opens the pool if necessary
 		if a, err := Run(t.Context(), w.evidence(func() {})); err != nil || len(a.Faults) > 0 || a.OnTheMove > 0 {
-			t.Errorf("seed %d, at rest: the audit found %d faults and %d keys on the move, error %v; want none", seed, len(a.Faults), a.OnTheMove, err)
+			t.Errorf("seed %d, at rest: the audit found %d faults and %d keys on the move, error %v; want none",
+				seed, len(a.Faults), a.OnTheMove, err)
 		}
 	}
 	if closed == 0 || controls == 0 {
@@ -294,7 +296,7 @@ func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
 	w.sound = true
 	var want []Fault
 	for range 3 {
-		w.refill() // so that the pool has a code that the test can remove
+		w.refill() // the pool then has a code that the test can remove
 		code, err := w.client.LPop(t.Context(), "keypool:{default}:keys").Result()
 		if err != nil {
 			t.Fatal(err)

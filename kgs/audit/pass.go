@@ -40,12 +40,12 @@ func linkOf(source string) linkKind {
 type pass struct {
 	space      *codespace.Space
 	order      Order
-	next       [codespace.MaxLength + 1]int64 // the ledger's counters when the pass began, by length
+	next       [codespace.MaxLength + 1]int64 // counters of the ledger when the pass began; the index is the length
 	sections   []section
 	reserved   []span   // reserved[i] is the ranks of sections[i]
 	reasons    []string // reasons of abandonment, in the order of their first use
 	segments   []segment
-	at         int     // index of the segment of the last link
+	at         int     // index of the segment that contained the last link
 	linked     rankSet // linked numbers of the open segments
 	reused     rankSet
 	beyond     rankSet // keys that are in the pool or linked, although their numbers were not reserved when the pass began

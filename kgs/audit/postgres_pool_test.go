@@ -89,7 +89,7 @@ func TestAuditCountsKeysOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(kgs.SourceRandom, kgstest.Codes(90, 95))...)
 	k.Die("c", time.Hour)
 	k.refill()                          // returns the keys that c had reserved
-	k.DrawAgain(kgstest.Codes(0, 3)...) // Take removes them
+	k.DrawAgain(kgstest.Codes(0, 3)...) // Take would remove these keys
 
 	a := k.auditPool(links...)
 	want := &PostgresPoolAccounts{

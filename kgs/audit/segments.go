@@ -89,7 +89,7 @@ func (c cover) separate() (all []span) {
 type segment struct {
 	span
 	place   place
-	section int              // index of the section
+	section int              // index of the section in pass.sections
 	open    bool             // true if the numbers are nowhere and their epoch is not over; a number without a link is then missing
 	links   [linkKinds]int64 // number of links by kind
 }

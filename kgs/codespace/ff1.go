@@ -33,7 +33,7 @@ type halves struct{ a, b uint64 }
 type ff1 struct {
 	block  cipher.Block
 	mod    [2]uint64 // radix^m for even (0) and odd (1) rounds, where m is the length of the half that the round replaces
-	width  int       // bytes of NUM(B) in Q; b in the standard
+	width  int       // number of bytes of NUM(B) in Q; the standard calls it b
 	hi, lo uint64    // MAC of all blocks before the last block of Q, XORed with the end of the tweak
 }
 

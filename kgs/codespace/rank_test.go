@@ -40,7 +40,8 @@ func TestAtRankPanicsOnInvalidRanks(t *testing.T) {
 		mustPanic(t, func() { AtRank(rank) })
 	}
 	if length, n := AtRank(last - 1); length != MaxLength || n != Size(MaxLength)-1 {
-		t.Errorf("the last rank belongs to number %d of length %d, want the last number of the greatest length", n, length)
+		t.Errorf("the last rank belongs to number %d of length %d, want the last number of the greatest length",
+			n, length)
 	}
 }
 

@@ -54,7 +54,7 @@ type Space struct {
 	fingerprint string
 	ff1         [MaxLength + 1]*ff1 // the index is the length; the elements are nil if codes are in counter order
 	digits      [256]int8           // the value of each byte as a digit; -1 for other bytes
-	scratch     sync.Pool           // holds *ff1Scratch
+	scratch     sync.Pool           // pool of *ff1Scratch
 }
 
 // New returns the space of a secret. The secret is the key of AES-128 or AES-256, so it must have

@@ -109,7 +109,8 @@ func TestNewAcceptsSecretsOf16Or32Bytes(t *testing.T) {
 	for size := range 40 {
 		_, err := New(make([]byte, size))
 		if ok := size == 16 || size == 32; ok != (err == nil) {
-			t.Errorf("New with a secret of %d bytes: error %v, want an error unless there are 16 or 32 bytes", size, err)
+			t.Errorf("New with a secret of %d bytes: error %v, want an error unless there are 16 or 32 bytes",
+				size, err)
 		}
 	}
 }

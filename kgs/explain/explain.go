@@ -56,8 +56,8 @@ const (
 type Explanation struct {
 	Code      string  `json:"code"`
 	Status    Status  `json:"status"`
-	Reason    string  `json:"reason"`               // one sentence
-	KeySource string  `json:"key_source,omitempty"` // source of the link
+	Reason    string  `json:"reason"`               // one sentence that gives the reason for the status
+	KeySource string  `json:"key_source,omitempty"` // source of the link, such as a key source or "alias"
 	Origin    string  `json:"origin,omitempty"`     // what the code is, such as a number or a random string
 	Link      *Link   `json:"link,omitempty"`
 	Number    *Number `json:"number,omitempty"`
@@ -82,7 +82,7 @@ type Number struct {
 type Range struct {
 	ID     int64        `json:"id"`
 	Lo     int64        `json:"lo"`
-	Hi     int64        `json:"hi"` // exclusive
+	Hi     int64        `json:"hi"` // first number after the range
 	State  ledger.State `json:"state"`
 	Holder string       `json:"holder,omitempty"` // the server, worker or client; empty if no process holds the range
 	Reason string       `json:"reason,omitempty"` // why the range was abandoned

@@ -50,8 +50,8 @@ const maxUnderWay = 64
 // client is the server's state of one Client.
 type client struct {
 	name     string
-	digest   [sha256.Size]byte // digest of the token; all digests have the same length
-	limiter  *rate.Limiter     // limits the keys per second
+	digest   [sha256.Size]byte // digest of the token
+	limiter  *rate.Limiter     // limits the number of keys per second
 	underWay chan struct{}
 }
 

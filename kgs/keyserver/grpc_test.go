@@ -145,7 +145,8 @@ func TestGRPCErrorsHaveCodeAndRetryDelay(t *testing.T) {
 	_, err := c.call(mine, "TakeKeys", takeRequest("b", 1000), grpc.Trailer(&trailer))
 	details := status.Convert(err).Details()
 	if status.Code(err) != codes.ResourceExhausted || len(details) != 1 || len(trailer.Get("retry-after")) != 1 {
-		t.Fatalf("TakeKeys above the rate: error %v, details %v, trailer %v; want ResourceExhausted, one detail and retry-after", err, details, trailer)
+		t.Fatalf("TakeKeys above the rate: error %v, details %v, trailer %v; want ResourceExhausted, one detail and retry-after",
+			err, details, trailer)
 	}
 	if info, ok := details[0].(*errdetails.RetryInfo); !ok || info.GetRetryDelay().GetSeconds() < 80 {
 		t.Errorf("retry info %v, want nearly 100 seconds", details[0])

@@ -25,7 +25,7 @@ type server struct {
 	Config
 	clients   []*client
 	metrics   *metrics
-	outageLog *rate.Sometimes // limits the lines that are logged during an outage
+	outageLog *rate.Sometimes // limits how many lines the server logs during an outage
 }
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)

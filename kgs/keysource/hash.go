@@ -26,7 +26,7 @@ const hashLength = 6
 // conflict. After 200 links, no code is left for the URL. Anyone who knows a URL can find out
 // whether it has a link.
 type Hash struct {
-	Algorithm string // "md5" or "sha256"
+	Algorithm string // name of the hash function: "md5" or "sha256"
 }
 
 var _ kgs.Generator = Hash{}

@@ -21,7 +21,7 @@ var errNoMachine = errors.New("no machine id is free")
 type promise struct {
 	id     int
 	holder string // name of the holder; "" if there is none
-	until  int64  // milliseconds since snowflakeEpoch
+	until  int64  // end of the promise, in milliseconds since snowflakeEpoch
 }
 
 // MachineIDs is the table of promises. Each change is one statement with a condition. Of several

@@ -11,7 +11,7 @@ import (
 // Random draws random codes. It keeps no record of used codes, so its caller retries after a
 // conflict. If a fraction f of the space is in use, a code needs 1/(1-f) attempts on average.
 type Random struct {
-	Length func() int // returns the length of the next code in characters
+	Length func() int // returns the number of characters of the next code
 }
 
 var _ kgs.Generator = Random{}

@@ -76,7 +76,7 @@ func TestRedisIncrCountsInBase62(t *testing.T) {
 	other := newTestIncr(client, "other", 6)
 	wantCode(t, one, 0, "000001")
 	wantCode(t, one, 0, "000002")
-	wantCode(t, other, 0, "000001") // another installation on the same Redis
+	wantCode(t, other, 0, "000001") // a counter with another name begins at 1
 	wantCode(t, one, 1, "000004")
 	wantCode(t, one, 3, "00000C")
 	setCounter(t, one, 999_999)
@@ -147,7 +147,7 @@ func TestRedisIncrNeedsOneRoundTripForEachKey(t *testing.T) {
 	t.Parallel()
 	client := connect(t, testenv.StartRedis(t).Addr)
 	r := newTestIncr(client, "test", 6)
-	wantCode(t, r, 0, "000001") // opens the connection
+	wantCode(t, r, 0, "000001") // the first key opens the connection
 	before := commands(t, client)
 	for range 100 {
 		if _, err := r.Next(t.Context(), "", 0); err != nil {

@@ -38,7 +38,7 @@ type SnowflakeConfig struct {
 	Machine  int    // machine id from 0 to 1023; a negative value selects any free id
 	Logger   *slog.Logger
 
-	now func() time.Time // nil means time.Now
+	now func() time.Time // clock of the generator; nil means time.Now
 }
 
 // Snowflake makes each key from the time, a machine id and a sequence number (Twitter, 2010),
@@ -56,7 +56,7 @@ type Snowflake struct {
 	cfg SnowflakeConfig
 
 	mu      sync.Mutex
-	promise promise // the zero value if there is no machine id
+	promise promise // promise for the machine id; the zero value if there is no machine id
 	next    int64   // time and sequence number of the next number
 	failing error   // error of the last attempt to acquire a machine id or to extend the promise; nil after a success
 }
@@ -112,7 +112,7 @@ func (s *Snowflake) take() (n int64, wait time.Duration, err error) {
 	case ms>>timeBits != 0:
 		return 0, 0, kgs.ErrExhausted
 	}
-	s.next = next + 1 // carries into the next millisecond after the last sequence number
+	s.next = next + 1 // after the last sequence number, this carries into the next millisecond
 	return ms<<(machineBits+sequenceBits) | int64(s.promise.id)<<sequenceBits | next&(1<<sequenceBits-1), 0, nil
 }
 

@@ -145,7 +145,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 		return
 	}
 	s.promise = held
-	s.next = max(s.next, from<<sequenceBits) // even if the clock is set back to before this time
+	s.next = max(s.next, from<<sequenceBits) // the numbers begin at from even if the clock is set back later
 }
 
 // giveBack ends the promise at the first unused millisecond.
@@ -157,7 +157,7 @@ func (s *Snowflake) giveBack(ctx context.Context) {
 	if s.next&(1<<sequenceBits-1) != 0 {
 		unused++
 	}
-	s.promise = promise{} // take makes no number from here on
+	s.promise = promise{} // from now on, take makes no number
 	s.mu.Unlock()
 	if held.holder == "" {
 		return

@@ -238,7 +238,7 @@ func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
 		if err := second.Open(t.Context()); err != nil {
 			t.Errorf("Open after the first process had stopped: %v", err)
 		}
-		run(t, second) // the first key has to wait if the first process has used the current millisecond
+		run(t, second) // the second process has to wait if the first process has used the current millisecond
 		kgstest.Await(t, "a key of the second process", func() bool {
 			_, err := second.Next(t.Context(), "", 0)
 			return err == nil

@@ -104,7 +104,8 @@ func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}
 	s.next = clock.ms.Load()<<sequenceBits | 4095
 	if ms, machine, sequence := parts(t, nextCode(t, s)); ms != 1<<timeBits-1 || machine != 1023 || sequence != 4095 {
-		t.Errorf("the last number has the time %d, the machine id %d and the sequence number %d, want the highest values", ms, machine, sequence)
+		t.Errorf("the last number has the time %d, the machine id %d and the sequence number %d, want the highest values",
+			ms, machine, sequence)
 	}
 	clock.step(time.Millisecond)
 	if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, kgs.ErrExhausted) {

@@ -59,7 +59,7 @@ type TicketDatabase interface {
 // All methods are safe for concurrent use.
 type Tickets struct {
 	length  int
-	timeout time.Duration // ticketTimeout, except in tests
+	timeout time.Duration // time limit of the first call; ticketTimeout, except in tests
 	turn    atomic.Int64
 	sides   [2]ticketSide // the index is the parity
 }

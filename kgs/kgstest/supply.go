@@ -88,7 +88,7 @@ func testSettleIsIdempotent(t *testing.T, newSupply func(*testing.T, int) Supply
 		Settle(t, s, b, b.Codes[:5], b.Codes[5:6])
 	}
 	WantLeft(t, s, b.Codes[:5])
-	Settle(t, s, b, b.Codes[:5], nil) // a repetition after the keys were taken again
+	Settle(t, s, b, b.Codes[:5], nil) // repeats the call after the keys were taken again
 	WantLeft(t, s, nil)
 }
 

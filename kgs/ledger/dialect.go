@@ -11,12 +11,12 @@ import (
 
 // dialect is the SQL that differs between database engines.
 type dialect struct {
-	begin    string        // limits how long a frozen client can hold a transaction; may be empty
-	lock     string        // locks the row of the ledger; reads epoch, last_range, stored history and present history
-	renew    string        // records a heartbeat of holder $1
-	now      string        // the present time in microseconds since 1970
-	opened   string        // the time at which an epoch was opened, in microseconds since 1970
-	identity string        // the name of the database, which differs between a database and its copy; see Database
+	begin    string        // statement that limits how long a frozen client can hold a transaction; may be empty
+	lock     string        // query that locks the row of the ledger and reads the four columns that updateTx scans
+	renew    string        // statement that records a heartbeat of holder $1
+	now      string        // expression for the present time in microseconds since 1970
+	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970
+	identity string        // expression for the name of the database; see Database
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 

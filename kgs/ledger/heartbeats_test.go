@@ -63,7 +63,8 @@ func TestCheckForLiveHoldersWaitsForLateHeartbeats(t *testing.T) {
 				return map[string]int64{"late": 1}, nil
 			})
 			if !errors.Is(err, tt.want) {
-				t.Errorf("with the next heartbeat after %v, quiet returned %v, %v; want %v", tt.next, beats, err, tt.want)
+				t.Errorf("with the next heartbeat after %v, quiet returned %v, %v; want %v",
+					tt.next, beats, err, tt.want)
 			}
 			if took := time.Since(begun); err == nil && took != deadAfter*HeartbeatInterval {
 				t.Errorf("quiet took %v, want %v", took, deadAfter*HeartbeatInterval)

@@ -102,7 +102,7 @@ type heartbeats struct {
 // sighting is the last heartbeat of a holder, and the number of later looks without a newer
 // heartbeat.
 type sighting struct {
-	count int64 // number of heartbeats
+	count int64 // number of heartbeats since the holder registered
 	looks int   // number of later looks without a newer heartbeat
 }
 

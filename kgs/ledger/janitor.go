@@ -19,7 +19,7 @@ type sweeper interface {
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
-	Pool    sweeper // a pool with its own records of batches; nil if there is no such pool
+	Pool    sweeper // pool that records its batches itself; nil if there is no such pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }

@@ -43,13 +43,13 @@ type Lease struct {
 	Expires time.Time         // time of the expiry by the clock of the database
 	Ranges  []codespace.Range // ranges in the order in which to hand out their codes
 
-	Repeated bool // set by Lend if an earlier request with the same id made the lease
+	Repeated bool // whether an earlier request with the same id made the lease; set by Lend
 }
 
 // LeaseRequest is a request for keys.
 type LeaseRequest struct {
 	Client string
-	ID     string        // unique among the requests of the client
+	ID     string        // id of the request, unique among the requests of the client
 	Length int           // minimum length of the codes
 	Count  int64         // number of keys, at least one
 	Term   time.Duration // time from now to the expiry

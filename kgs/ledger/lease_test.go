@@ -40,12 +40,14 @@ func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 			}
 		}
 		if other := l.MustLend(t, "b", "1", 100); other.ID == want.ID || other.Ranges[0].Lo != 100 {
-			t.Errorf("a request of another client with the same id got %+v, want another lease that begins at number 100", other)
+			t.Errorf("a request of another client with the same id got %+v, want another lease that begins at number 100",
+				other)
 		}
 		// The ledger cannot repeat a request whose record is deleted.
 		l.Exec(t, `DELETE FROM kgs_leases WHERE client = 'a'`)
 		if again := l.MustLend(t, "a", "1", 100); again.Ranges[0].Lo != 200 {
-			t.Errorf("after its record was deleted, the request got %+v, want a new lease that begins at number 200", again)
+			t.Errorf("after its record was deleted, the request got %+v, want a new lease that begins at number 200",
+				again)
 		}
 	})
 }
@@ -97,7 +99,8 @@ func TestLendIsAtomic(t *testing.T) {
 			}
 			counters, err := l.Counters(t.Context())
 			if err != nil || counters.Reserved() != 0 {
-				t.Errorf("%d numbers are reserved after a crash in %s, error %v; want none", counters.Reserved(), step, err)
+				t.Errorf("%d numbers are reserved after a crash in %s, error %v; want none",
+					counters.Reserved(), step, err)
 			}
 		}
 		l.MustLend(t, "a", "1", 10)

@@ -55,7 +55,8 @@ func TestEachPoolListHasSeparateEpochs(t *testing.T) {
 		// A range that is stuck on its way to list 0 does not hold up the floor of list 1.
 		r := mustShip(t, l, 1, "c")
 		if floor, err := l.Deliver(t.Context(), r); err != nil || floor <= r.ID {
-			t.Errorf("Deliver of range %d of list 1 returned the floor %d, %v, want a floor above the range", r.ID, floor, err)
+			t.Errorf("Deliver of range %d of list 1 returned the floor %d, %v, want a floor above the range",
+				r.ID, floor, err)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func removeOldDraft(path string) error {
 
 func (l *Ledger) buryOne(ctx context.Context, path, holder string) (ended bool, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0) // NFS locks only a file that is open for writing
-	if errors.Is(err, os.ErrNotExist) {          // the holder has just stopped, or another process buried it
+	if errors.Is(err, os.ErrNotExist) {          // the holder has just stopped, or another process has declared it dead
 		return false, nil
 	}
 	if err != nil {

@@ -59,7 +59,7 @@ func TestNextHolderTakesOverRangeOfKilledHolder(t *testing.T) {
 	if err := deleted.Close(); err != nil {
 		t.Errorf("Close of a presence whose file was deleted: %v", err)
 	}
-	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 1 { // the database
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) > 1 { // one file is left: the database
 		t.Errorf("the files %v are left (error %v), want only the database", left, err)
 	}
 }

@@ -66,7 +66,7 @@ type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest
 	outcomes map[number]outcome
-	taken    map[number]int64 // batch in which a number was handed out
+	taken    map[number]int64 // id of the batch in which each number was handed out
 	unseen   map[string]bool  // holders without a current heartbeat
 	claims   map[ledger.State][]claim
 	leases   []lent // leases that have not ended

@@ -36,9 +36,9 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
 	}
-	l.highWater.forget() // its numbers are not numbers of the new ledger
+	l.highWater.forget() // the mark has numbers of the old ledger
 	if l.witness != nil {
-		l.witness.use("") // the file stays, for a restore of the former database
+		l.witness.use("") // the file stays, because an operator may restore the old database
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest := int64(0) // part of the margin that continues in the next length
+	rest := int64(0) // part of the margin that is left for the next length
 	for _, s := range spaces {
 		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 {
 			continue // no number of this length has been reserved

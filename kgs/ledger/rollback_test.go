@@ -24,8 +24,8 @@ func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 			l.Exec(t, `DELETE FROM kgs_ranges`)
 			l.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)
 			l.ForgetNumbers()
-			l.MustReserve(t, "a", ledger.StateBatch, 50)      // [100, 150)
-			l.MustReserve(t, "a", ledger.StateReserved, 1000) // [150, 1150), missing in the restored state
+			l.MustReserve(t, "a", ledger.StateBatch, 50)      // reserves [100, 150)
+			l.MustReserve(t, "a", ledger.StateReserved, 1000) // reserves [150, 1150); the restored state lacks it
 			l.Exec(t, `DELETE FROM kgs_ranges WHERE state = 'reserved'`)
 			l.Exec(t, `UPDATE kgs_spaces SET next = 150 WHERE length = 3`)
 			comeBack()

@@ -202,7 +202,8 @@ func TestConcurrentOpenEpochCallsOpenOneEpoch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(all.Boundaries) != 8 || all.Boundaries[0] != (ledger.Boundary{Epoch: got, Length: 3, Next: 20}) || all.Boundaries[1] != (ledger.Boundary{Epoch: got, Length: 4, Next: 0}) {
-			t.Errorf("the boundaries of the epoch are %+v, want 20 for length 3 and 0 for the other lengths", all.Boundaries)
+			t.Errorf("the boundaries of the epoch are %+v, want 20 for length 3 and 0 for the other lengths",
+				all.Boundaries)
 		}
 		l.WantRows(t, kgstest.Row(10, 20, ledger.StateBatch, "a"))
 	})

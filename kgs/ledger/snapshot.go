@@ -19,7 +19,7 @@ func (s SpaceCounter) UsedRatio() float64 { return float64(s.Next) / float64(s.S
 // Boundary is the value of the counter of one code length at the opening of an epoch.
 type Boundary struct {
 	Epoch
-	List   int // the list of the epoch
+	List   int // number of the list to which the epoch belongs
 	Length int
 	Next   int64
 }
@@ -28,7 +28,7 @@ type Boundary struct {
 type Row struct {
 	Reservation
 	State  State
-	Holder string // empty if the range has no holder
+	Holder string // holder of the range; empty if there is none
 	Reason string // reason of an abandoned range; empty for other ranges
 }
 

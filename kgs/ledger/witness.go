@@ -158,7 +158,7 @@ func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 }
 
 func (l *Ledger) writeWitness(ctx context.Context) error {
-	tx, err := l.write.BeginTx(ctx, nil) // takes the lock
+	tx, err := l.write.BeginTx(ctx, nil) // on SQLite, this takes the lock of the database
 	if err != nil {
 		return err
 	}

@@ -242,7 +242,8 @@ func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
 	}
 	counters, err := w.Counters(t.Context())
 	if err != nil || counters.Reserved() != 1000 || w.skipped > 0 {
-		t.Errorf("%d numbers are reserved (error %v), and %d were skipped, want 1000 and 0", counters.Reserved(), err, w.skipped)
+		t.Errorf("%d numbers are reserved (error %v), and %d were skipped, want 1000 and 0",
+			counters.Reserved(), err, w.skipped)
 	}
 	unblock()
 	w = w.reopen(t, "")
@@ -367,7 +368,8 @@ func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	}
 	w = openWitnessed(t, path)
 	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
-		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead", r.Range, w.skipped)
+		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead",
+			r.Range, w.skipped)
 	}
 	w.wantWarnings(t, 0, "")
 	w = w.reopen(t, copied)
@@ -396,7 +398,8 @@ func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := w.reserve(t, "a", ledger.StateBatch, 10); r.Lo != 0 || w.skipped > 0 {
-		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead", r.Range, w.skipped)
+		t.Errorf("the new ledger reserved %v and skipped %d numbers, want numbers from 0 on and no skip-ahead",
+			r.Range, w.skipped)
 	}
 	w.wantWarnings(t, 0, "")
 	w = w.reopen(t, copied)

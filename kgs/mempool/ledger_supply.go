@@ -47,7 +47,7 @@ type ledgerBatches struct {
 	ledger *ledger.Ledger
 	space  *codespace.Space
 	holder string
-	source string // value of Batch.Source
+	source string // value of Batch.Source for the batches
 }
 
 func (b ledgerBatches) batch(r ledger.Reservation) *kgs.Batch {

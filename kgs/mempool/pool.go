@@ -24,8 +24,8 @@ type Pool struct {
 
 	mu     sync.Mutex
 	ranges []ledger.Reservation // ranges in the order in which they are handed out
-	taken  int64                // numbers taken so far
-	pushed int64                // numbers pushed so far
+	taken  int64                // count of all numbers that were taken
+	pushed int64                // count of all numbers that were pushed
 }
 
 var _ kgs.Supply = (*Pool)(nil)

@@ -85,7 +85,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return nil, fmt.Errorf("take keys: %w", err)
 		case len(b.Codes) > 0:
 			return b, nil
-		case b.ID > 0: // every key in these rows was used before; try the next rows
+		case b.ID > 0: // all keys in these rows were used before: try the next rows
 		case from > 0:
 			p.front.forget()
 		default:
@@ -168,7 +168,7 @@ const frontLife = time.Minute
 type front struct {
 	mu    sync.Mutex
 	id    int64
-	since time.Time // when id was last reset
+	since time.Time // time at which id was last reset
 }
 
 func (f *front) load() int64 {

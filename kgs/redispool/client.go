@@ -37,7 +37,7 @@ func ParseURL(rawURL string) (*Address, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	opts.MaxRetries = -1 // never retry; the default of 3 would repeat a Take whose reply is slow
+	opts.MaxRetries = -1 // no retries; with the default of 3, the client would repeat a Take whose reply is slow
 	opts.ContextTimeoutEnabled = true
 	opts.DialTimeout = dialTimeout
 	opts.DialerRetries = 1

@@ -225,7 +225,8 @@ func TestRedisPoolAtMemoryLimitRefusesOnlyPushes(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(50, 100)) || !slices.Equal(batches, kgstest.Codes(0, 1)) {
-		t.Errorf("the list has %v and the codes on record are %v, want the codes 50 to 99 and the code 0", list, batches)
+		t.Errorf("the list has %v and the codes on record are %v, want the codes 50 to 99 and the code 0",
+			list, batches)
 	}
 }
 

@@ -27,7 +27,7 @@ type FillerConfig struct {
 	Space   *codespace.Space
 	Holder  string        // holder of the ranges in progress; no other worker may ever use this name
 	Length  int           // minimum length of the codes
-	Size    *atomic.Int64 // keys in the list at the last Prepare; a filler that replaces this one uses the same variable; may be nil
+	Size    *atomic.Int64 // keys in the list at the last Prepare; shared with the filler that replaces this one; may be nil
 	Close   func() error  // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
@@ -160,7 +160,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if !opened {
 		return fmt.Errorf("another worker opens epoch %d: %w", epoch, kgs.ErrNoEpoch)
 	}
-	s.current = nil // abandoned with the old epoch
+	s.current = nil // the range is abandoned with the old epoch
 	failpoint.At("epoch:opened")
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys

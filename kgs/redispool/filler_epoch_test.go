@@ -93,7 +93,7 @@ func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.fill(s, 10, 10)
-			kgstest.Drain(t, s.cfg.Pool, 100) // keys that the first Fill may have pushed
+			kgstest.Drain(t, s.cfg.Pool, 100) // remove the keys that the first Fill may have pushed
 			d.fill(s, 10, 10)
 			d.wantSize(s, 10)
 			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
@@ -118,7 +118,8 @@ func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 	}
 	d.wantSize(s, 0)
 	d.fill(s, 300, 300)
-	if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], "epoch", 3).Err(); err != nil { // an epoch of the lost history
+	// The lost history had an epoch 3.
+	if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], "epoch", 3).Err(); err != nil {
 		t.Fatal(err)
 	}
 	d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)

@@ -195,7 +195,8 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 		}
 		_, err := frozen.Fill(t.Context(), 70)
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
-			t.Errorf("Fill after the freeze with %s: error %v, current range %v; want ErrFenced after the new floor, no error with only the mark, and no current range", name, err, frozen.current)
+			t.Errorf("Fill after the freeze with %s: error %v, current range %v; want ErrFenced after the new floor, no error with only the mark, and no current range",
+				name, err, frozen.current)
 		}
 		d.fill(frozen, 70, 70) // the filler continues with another range
 		d.wantAll(heir)

@@ -30,7 +30,7 @@ func TestTakeAfterReleaseDoesNotChangeBatches(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 6))
-	if _, err := p.Take(t.Context(), 2); err != nil { // never settled, because Redis was unreachable
+	if _, err := p.Take(t.Context(), 2); err != nil { // this batch is never settled
 		t.Fatal(err)
 	}
 	if err := p.Release(t.Context()); err != nil {

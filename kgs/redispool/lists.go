@@ -31,7 +31,7 @@ type Lists struct {
 type list struct {
 	*Pool
 	breaker *kgs.Breaker
-	size    atomic.Int64 // keys in the list when it last answered; 0 after a failure
+	size    atomic.Int64 // number of keys in the list when it last answered; 0 after a failure
 
 	mu   sync.Mutex
 	last Status // the last status without an error

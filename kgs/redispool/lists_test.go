@@ -25,7 +25,8 @@ func TestRedisKeyNamesOfFirstListNeverChange(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		if l := newTestLists(nil, n+1); l.lists[0].keys[0] != "keypool:{default}:state" {
-			t.Errorf("with %d lists, the names of the first list are %v, want those of the pool default", n+1, l.lists[0].keys)
+			t.Errorf("with %d lists, the names of the first list are %v, want those of the pool default",
+				n+1, l.lists[0].keys)
 		}
 	}
 	if p := New(nil, Config{Name: "ledger"}); p.keys[1] != "keypool:{ledger}:keys" {
@@ -162,7 +163,7 @@ func TestListsTakeFromOtherMastersWhenOneIsFrozen(t *testing.T) {
 	l := newTestLists(client, 3)
 	openLists(t, l, 1000)
 	nodes[1].Pause()
-	nodes[4].Pause() // its replica, so that the Cluster cannot replace the master
+	nodes[4].Pause() // this is the replica of nodes[1], so the Cluster cannot replace the master
 	taken := 0
 	kgstest.Await(t, "all keys of the other lists are taken", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout*2)

@@ -68,7 +68,7 @@ type Config struct {
 	// Database is empty, the scripts do not check the owner.
 	Database string
 	Alarm    *Alarm       // the pool raises it when it needs an operator; if nil, the pool makes its own
-	Metrics  *kgs.Metrics // counts the keys of earlier epochs that the holder does not use; may be nil
+	Metrics  *kgs.Metrics // counts the keys of earlier epochs that the holder returns unused; may be nil
 }
 
 // Pool is a list of codes in Redis. It works on a single Redis, behind Sentinel, and in a Cluster.

@@ -132,7 +132,8 @@ func TestRedisPoolTakesKeysInPushedOrder(t *testing.T) {
 	mustPush(t, p, testRange(1, 0, 100_010))
 	a, b := mustTake(t, p, 100_000), mustTake(t, p, 100_000)
 	if a.ID == b.ID || a.Source != kgs.SourcePool || len(a.Codes) != 100_000 {
-		t.Errorf("the batches have the ids %d and %d; the first has %d keys and the source %q; want different ids, 100,000 keys and the source pool", a.ID, b.ID, len(a.Codes), a.Source)
+		t.Errorf("the batches have the ids %d and %d; the first has %d keys and the source %q; want different ids, 100,000 keys and the source pool",
+			a.ID, b.ID, len(a.Codes), a.Source)
 	}
 	if got := slices.Concat(a.Codes, b.Codes); !slices.Equal(got, kgstest.Codes(0, 100_010)) {
 		t.Error("the batches do not have the pushed codes in their order")
@@ -184,7 +185,8 @@ func TestRedisPoolReleaseReturnsOnlyBatchWithLostReply(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(10, 30)) || !slices.Equal(batches, unsettled.Codes) {
-		t.Errorf("after Release, the list has %v and the batches have %v, want the batch of the lost reply in the list", list, batches)
+		t.Errorf("after Release, the list has %v and the batches have %v, want the batch of the lost reply in the list",
+			list, batches)
 	}
 	other, book := newTestPool(t, p.client, "other")
 	book.alive = []string{"other"}

@@ -76,7 +76,7 @@ func TestRedisPoolFencesThawedWorker(t *testing.T) {
 		t.Fatalf("the push of the other worker = %d, %v, want 20", mark, err)
 	}
 	mustPush(t, p, next)
-	for _, floor := range []int64{2, 1} { // the second floor is late and lower, and changes nothing
+	for _, floor := range []int64{2, 1} { // the second call has a lower floor, so it changes nothing
 		if err := p.Forget(t.Context(), 1, floor); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,8 @@ func TestRedisPoolSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(20, 100)) || !slices.Equal(batches, held.Codes) {
-		t.Errorf("the list has %v and the batches have %v, want the codes 20 to 99 and the batch of the live holder", list, batches)
+		t.Errorf("the list has %v and the batches have %v, want the codes 20 to 99 and the batch of the live holder",
+			list, batches)
 	}
 	// The holder sent a Take before it was declared dead. The Take arrives late and gets no
 	// keys.
@@ -154,7 +155,7 @@ func TestRedisPoolOpenEmptiesPoolOnlyForLaterEpoch(t *testing.T) {
 		t.Errorf("Open for another history of the data: %v, want ErrNoEpoch", err)
 	}
 	openEpoch(t, p, 3)
-	openEpoch(t, p, 2) // late, so it changes nothing
+	openEpoch(t, p, 2) // this call comes too late, so it changes nothing
 	if status, err := p.Status(t.Context()); status.Keys != 0 || status.Epoch != 3 || err != nil {
 		t.Errorf("Status after Open for epoch 3 = %+v, %v, want no keys and epoch 3", status, err)
 	}

@@ -13,8 +13,8 @@ import (
 // in 24 hours (countEpochs) has a limit. Above the limit, a worker waits before it replaces an epoch of another worker,
 // until the last epoch is old enough. The first wait is firstWait. It doubles with each further epoch, up to maxWait.
 const (
-	maxEpochs = 4 // limit if the pool has an older epoch than the ledger
-	maxSkips  = 2 // limit if the pool has a newer epoch; smaller, because the ledger then also skips numbers
+	maxEpochs = 4 // limit if the epoch of the pool is older than that of the ledger
+	maxSkips  = 2 // limit if the epoch of the pool is newer; it is smaller, because the ledger then also skips numbers
 
 	countEpochs = 24 * time.Hour
 	firstWait   = 10 * time.Minute

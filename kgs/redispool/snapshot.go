@@ -22,7 +22,7 @@ const (
 type poolChunk struct {
 	epoch string
 	next  string // position of the next chunk
-	last  bool   // no chunk follows
+	last  bool   // whether this is the last chunk
 	// parts holds codes that are joined by spaces. The first part comes from the list. In the
 	// last chunk, each further part is a batch.
 	parts []string

@@ -41,7 +41,7 @@ var errReplyForm = errors.New("the reply does not have the form of the script")
 // statusReply is a reply of scriptStatus.
 type statusReply struct {
 	Status
-	state  string // "open", "foreign" or ""
+	state  string // "open", "foreign" if another database owns the pool, or "" if the pool is not open
 	owner  string // the database that owns the pool
 	damage string // a sentence that names a value that no program writes; "" if there is no such value
 }
@@ -158,7 +158,7 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 	why := fmt.Sprintf("%.40q is not a code", codes[first])
 	p.cfg.Alarm.raise("the pool in Redis was altered: " + why)
 	err := p.run(ctx, p.scripts.damage, why).Err()
-	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // ErrNoEpoch: the pool is marked already, or a new epoch is due
+	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // after ErrNoEpoch, a worker opens a new epoch anyway
 		return nil, fmt.Errorf("mark the pool as damaged: %w", err)
 	}
 	return slices.DeleteFunc(slices.Clone(codes), invalid), nil

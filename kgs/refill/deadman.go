@@ -62,7 +62,7 @@ type DeadMan struct {
 	seenAt    time.Time // time of the last successful look at the pool
 	peak      int64     // highest number of keys observed while the pool fills
 	grewAt    time.Time // time at which the filling pool last grew
-	supply    int64     // keys that workers had pushed in this epoch at the last look
+	supply    int64     // number of keys that workers had pushed in this epoch at the last look
 	arrivedAt time.Time // time at which a key last arrived or the pool was last full
 	taken     kgs.Meter // rate at which all servers take keys
 

@@ -15,7 +15,7 @@ import (
 // brokenPool is a pool that workers fail to fill. Its fields select how the workers fail.
 // Servers take ten keys a second from the pool.
 type brokenPool struct {
-	keys, pushed, popped atomic.Int64 // pushed excludes the initial keys
+	keys, pushed, popped atomic.Int64 // numbers of keys; pushed excludes the initial keys of the pool
 	fills                atomic.Int64
 	prepare, fill        error // the errors of Prepare and Fill
 	spin                 bool  // if true, Fill pushes no keys and returns no error
@@ -118,7 +118,8 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 				// The first restart is due after about 40 s, when the runway
 				// falls below 60 s. The gaps after it are 10, 20 and 40 s.
 				if o.restarts != futileRestarts || o.gaveUp < 100*time.Second || o.gaveUp > 130*time.Second {
-					t.Errorf("the switch gave up after %v and %d restarts, want 3 restarts in 100 to 130 s", o.gaveUp, o.restarts)
+					t.Errorf("the switch gave up after %v and %d restarts, want 3 restarts in 100 to 130 s",
+						o.gaveUp, o.restarts)
 				}
 				if tries := pool.fills.Load(); tries > 6*int64(o.gaveUp.Seconds()) {
 					t.Errorf("%d attempts in %v, so the worker does not back off", tries, o.gaveUp)
@@ -134,7 +135,8 @@ func TestDeadManPagesIfWorkerIsMissing(t *testing.T) {
 		pool.keys.Store(1000)
 		o := pool.watch(t, false, 10*time.Minute)
 		if len(o.states) != 3 || o.states[2] != StatePage || o.restarts != 0 || o.gaveUp != 0 {
-			t.Errorf("the switch did %+v, want the states ok, restart and page, no restart of a worker, and no give-up", o)
+			t.Errorf("the switch did %+v, want the states ok, restart and page, no restart of a worker, and no give-up",
+				o)
 		}
 	})
 }

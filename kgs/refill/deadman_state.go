@@ -11,7 +11,7 @@ import (
 
 const (
 	stillAfter  = 10 * time.Second // time without new keys, or without a successful look, after which an alarm is due
-	takenWindow = 15 * time.Second // window of the rate at which servers take keys; long because servers take batches
+	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; servers take whole batches
 
 	// Limits of the runway in seconds. If no keys reach the pool, the switch raises an alarm when
 	// the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
@@ -46,7 +46,7 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 // see records an observation of the pool. It notes whether keys arrived and measures the rate at
 // which servers take keys.
 func (d *DeadMan) see(now time.Time, pool Observation) {
-	if pool.Epoch != d.last.Pool.Epoch { // a new pool, which has never been full
+	if pool.Epoch != d.last.Pool.Epoch { // the pool of a new epoch has never been full
 		// A pool that was still filling keeps its timers. A series of epochs that never fill the
 		// pool must not look like progress.
 		if d.level != StateFilling {

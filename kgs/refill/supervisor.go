@@ -12,7 +12,7 @@ import (
 // Runner is what a Supervisor runs: a [Worker] or [Workers].
 type Runner interface {
 	Run(ctx context.Context) error // runs until ctx ends
-	Rate() float64                 // keys per second that arrive in the pool
+	Rate() float64                 // number of keys per second that arrive in the pool
 }
 
 // Supervisor runs a worker and can replace it with a new one. Restart and Rate may be called
