@@ -44,7 +44,7 @@
 // The key sources without a ledger document their own guarantees. This package does not access
 // links. The primary key of the link store decides which link a code belongs to. As long as the
 // invariants hold, no two links get the same key of the ledger. If the primary key rejects such a key,
-// another link has the code as its alias or random code.
+// another link has the code as its alias, or as a code of a key source without a ledger.
 package kgs
 
 import (

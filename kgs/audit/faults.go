@@ -66,7 +66,7 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 	a.FaultCounts[kind] += n
 }
 
-// faultRanks is the ranks of the faulty codes by kind, as ordered spans. It has no empty entry.
+// faultRanks holds the ranks of the faulty codes by kind, as ordered spans. It has no empty entry.
 type faultRanks map[FaultKind][]span
 
 // fault records the faults of one kind that the previous pass found too. In the first pass, it
@@ -125,9 +125,9 @@ func (c *codes) first() []string {
 	return c.kept[:min(len(c.kept), MaxListed)]
 }
 
-// strangers is the codes without a rank that are used as keys of the ledger. No ledger can
-// reserve such a code, so it is a fault even if only one pass finds it. The memory depends on the
-// number of these codes in the pool, and not on their number among the links.
+// strangers holds the codes without a rank that are used as keys of the ledger. No ledger can
+// reserve such a code, so the code is a fault even if only one pass finds it. The memory depends on
+// how many of these codes are in the pool, and not on how many links have such a code.
 type strangers struct {
 	codes
 	pool map[string]bool // the codes that are in the pool

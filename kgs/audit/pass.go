@@ -70,7 +70,7 @@ func newPass(e Evidence, b ledger.Snapshot, candidates faultRanks) *pass {
 	return p
 }
 
-// poolRanks is the ranks of the codes that the shared pool has on record.
+// poolRanks holds the ranks of the codes that the shared pool has on record.
 type poolRanks struct{ waiting, inBatch rankSet }
 
 // readPool adds the codes that the shared pool has on record. The codes arrive in any order.

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// auditedPool is the tables of an open PostgreSQL pool. Its methods simulate the processes that
+// auditedPool has the tables of an open PostgreSQL pool. Its methods simulate the processes that
 // use the pool.
 type auditedPool struct{ *kgstest.KeyTables }
 

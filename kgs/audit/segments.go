@@ -48,8 +48,8 @@ func (p *pass) placeOf(r ledger.Row) place {
 // cover holds the set of ranks in each place, as ordered spans. The place is the index.
 type cover [][]span
 
-// cover returns the ranks of the rows by place. twice is the ranks that are in two rows and
-// could be handed out twice. An overlap of abandoned rows is harmless. Numbers that were not
+// cover returns the ranks of the rows by place. twice has the ranks that are in two rows, so that
+// they could be handed out twice. An overlap of abandoned rows is harmless. Numbers that were not
 // reserved when the pass began are left out.
 func (p *pass) cover(rows []ledger.Row) (c cover, twice []span) {
 	c = make(cover, abandoned)
@@ -85,7 +85,7 @@ func (c cover) separate() (all []span) {
 	return all
 }
 
-// segment is consecutive reserved numbers that are in the same section and have the same place.
+// segment stands for consecutive reserved numbers that are in the same section and have the same place.
 type segment struct {
 	span
 	place   place

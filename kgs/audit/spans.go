@@ -8,7 +8,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// span is the consecutive ranks [lo, hi). The rank of a code is defined by [codespace.Space.Rank].
+// span stands for the consecutive ranks [lo, hi). [codespace.Space.Rank] defines the rank of a code.
 //
 // A slice of spans is ordered if the spans are sorted and disjoint. An ordered slice is a set of
 // ranks. Its memory depends on the number of spans and not on the number of ranks.

@@ -12,7 +12,7 @@ import (
 // errRepeated means that the link store has two rows with the same rank. The links cannot be counted.
 var errRepeated = errors.New("the link store yields a code more than once")
 
-// section is the ranks of the numbers of one length that were first reserved in one epoch.
+// section holds the ranks of the numbers of one length that were first reserved in one epoch.
 type section struct {
 	span
 	epoch int64

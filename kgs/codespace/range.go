@@ -10,7 +10,7 @@ import (
 // errNotContained means that [Without] cannot remove a part.
 var errNotContained = errors.New("a range is empty, is not in the given ranges, or overlaps another range")
 
-// Range is the consecutive numbers [Lo, Hi) of one code length.
+// Range stands for the consecutive numbers [Lo, Hi) of one code length.
 type Range struct {
 	Length int
 	Lo, Hi int64

@@ -89,7 +89,7 @@ type Range struct {
 	Epoch  int64        `json:"epoch"`
 }
 
-// Snowflake is the fields of a Snowflake number.
+// Snowflake holds the fields of a Snowflake number.
 type Snowflake struct {
 	keysource.SnowflakeFields
 	Holder string    `json:"machine_holder,omitempty"` // the process that has the machine id at present
@@ -171,7 +171,8 @@ func (x *Explanation) ticket(code string) {
 	}
 }
 
-// hash finds the attempt whose digest gives the code. An editable link may have had another URL.
+// hash finds the attempt whose digest gives the code. There may be none, because an editable link may have had another
+// URL.
 func (x *Explanation) hash(e Evidence) {
 	x.Origin = "6 characters of a hash of the URL"
 	for _, algorithm := range []string{"sha256", "md5"} {

@@ -43,21 +43,21 @@ func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 		status   Status
 		reason   string
 	}{
-		"above the counter":           {Evidence{Code: code(300)}, NotIssued, "numbers below 300"},
-		"another length":              {Evidence{Code: "zzz"}, NotIssued, "numbers below 0"},
-		"in the pool":                 {Evidence{Code: code(299)}, Reserved, "pool in Redis"},
-		"in a batch":                  {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
-		"returned":                    {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
-		"on its way":                  {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
-		"lost by a crash":             {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
-		"of an earlier epoch":         {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
-		"before the first epoch":      {Evidence{Code: code(50)}, Unknown, "audit"},
-		"waits in PostgreSQL":         {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
-		"taken from PostgreSQL":       {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Unknown, "took the key"},
-		"machine that was never held": {Evidence{Code: snowflake, Machine: &keysource.Machine{}}, NotIssued, "no process has ever held"},
-		"machine time not reached":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time}}, NotIssued, "Not issued yet"},
-		"snowflake without a link":    {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time.Add(1)}}, Unknown, "may have made"},
-		"an alias that is free":       {Evidence{Code: "my-link"}, Unknown, "alias"},
+		"number above the counter":               {Evidence{Code: code(300)}, NotIssued, "numbers below 300"},
+		"number of a length that is not in use":  {Evidence{Code: "zzz"}, NotIssued, "numbers below 0"},
+		"number in the pool":                     {Evidence{Code: code(299)}, Reserved, "pool in Redis"},
+		"number in a batch":                      {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
+		"number that was returned":               {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
+		"number on its way to the pool":          {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
+		"number lost by a crash":                 {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
+		"number of an earlier epoch":             {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
+		"number reserved before the first epoch": {Evidence{Code: code(50)}, Unknown, "audit"},
+		"key that waits in PostgreSQL":           {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
+		"key taken from PostgreSQL":              {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Unknown, "took the key"},
+		"machine id that was never held":         {Evidence{Code: snowflake, Machine: &keysource.Machine{}}, NotIssued, "no process has ever held"},
+		"machine id not held for this time":      {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time}}, NotIssued, "Not issued yet"},
+		"Snowflake number without a link":        {Evidence{Code: snowflake, Machine: &keysource.Machine{Until: fields.Time.Add(1)}}, Unknown, "may have made"},
+		"alias that is free":                     {Evidence{Code: "my-link"}, Unknown, "alias"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

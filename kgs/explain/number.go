@@ -120,7 +120,7 @@ func (x *Explanation) unlinkedNumber(e Evidence) {
 	}
 }
 
-// describe returns the status of a number without a link in a range.
+// describe returns the status of a number that is in the range and has no link, and the reason for the status.
 func (r *Range) describe() (Status, string) {
 	switch r.State {
 	case ledger.StateReserved:

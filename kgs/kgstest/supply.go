@@ -18,8 +18,8 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// SupplyUnderTest is a supply. If it is a supply in which a worker makes returned keys available
-// again, Refill does the work of this worker. Otherwise Refill is nil.
+// SupplyUnderTest is a supply. In some supplies, a worker must make the returned keys available again.
+// Refill then does the work of this worker. In other supplies, Refill is nil.
 type SupplyUnderTest struct {
 	kgs.Supply
 	Refill func(t *testing.T)

@@ -31,9 +31,9 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 }
 
 // Sweep declares holders dead and abandons the batches of dead holders. A holder is dead after
-// deadAfter looks without a new heartbeat. A look is a call of Sweep that is at least about one
-// HeartbeatInterval after the previous look of this process. Sweep returns the number of
-// abandoned numbers. Some of these numbers may have links.
+// deadAfter looks without a new heartbeat. A look is a call of Sweep at least 9/10 of a
+// HeartbeatInterval after the previous look of this process. Sweep returns the number of abandoned
+// numbers. Some of these numbers may have links.
 //
 // Sweep counts heartbeats and does not compare timestamps of the database. As a result, no
 // holder becomes dead because the database clock is set forward, or because the process that

@@ -9,8 +9,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// HighWaterMark is the highest numbers and the highest id that a ledger is known to have
-// issued.
+// HighWaterMark holds the highest numbers and the highest id that a ledger is known to have issued.
 type HighWaterMark struct {
 	ID   int64         // the highest id of a reservation
 	Next map[int]int64 // for each code length, the highest number plus one

@@ -28,7 +28,7 @@ type Watch struct {
 	last     atomic.Pointer[Observed]
 }
 
-// Observed is the counters at one moment.
+// Observed holds the counters at one moment.
 type Observed struct {
 	Counters
 	Rate float64 // numbers per second that creations and clients take, over all processes

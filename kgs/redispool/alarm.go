@@ -18,14 +18,14 @@ type Alarm struct {
 	foreignUntil time.Time
 }
 
-// raise sets the cause.
+// raise sets the cause of the alarm. The alarm then lasts for alarmTime.
 func (a *Alarm) raise(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.why, a.until = why, time.Now().Add(alarmTime)
 }
 
-// raiseForeign sets a cause, and records that another database owns the pool.
+// raiseForeign is like raise, but it also records that another database owns the pool.
 func (a *Alarm) raiseForeign(why string) {
 	a.raise(why)
 	a.mu.Lock()

@@ -114,9 +114,9 @@ func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.Univer
 func TestRedisPoolRefusesUseAfterRollback(t *testing.T) {
 	t.Parallel()
 	ways := map[string]rollback{
-		"restart from a snapshot":     restartFromSnapshot,
-		"promotion of a late replica": promoteLaggingReplica,
-		"fail-back":                   failBack,
+		"restart from a snapshot":                 restartFromSnapshot,
+		"promotion of a replica that lags behind": promoteLaggingReplica,
+		"fail-back": failBack,
 	}
 	for name, comeBack := range ways {
 		t.Run(name, func(t *testing.T) {

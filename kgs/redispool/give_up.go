@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// Other workers take over the range of a dead worker, but not the range of a live one. A live worker whose pushes fail for giveUpAfter
-// therefore gives its range up. It then reserves no range for restTime, so that another worker takes the range over.
+// Other workers take over the range of a dead worker, but not the range of a live worker. Therefore a live worker gives
+// its range up if its pushes fail for giveUpAfter. The worker then reserves no range for restTime, so that another
+// worker takes the range over.
 const (
 	giveUpAfter = time.Minute
 	restTime    = time.Minute

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// held is the batches that this process took from one list and did not settle yet.
+// held holds the batches that this process took from one list and has not settled yet.
 //
 // A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the keys of these
 // batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch never return to the list: Redis

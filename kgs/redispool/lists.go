@@ -150,8 +150,8 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 	return answers[0], errors.Join(errs...)
 }
 
-// remember records the status of a list. If err is not nil and an earlier status is known, remember
-// returns s with 0 keys and with the earlier values of Taken, Pushed and Epoch.
+// remember records the status of a list and returns it. After an error, if an earlier status is known, the
+// returned status has 0 keys and the earlier values of Taken, Pushed and Epoch.
 func (l *list) remember(s Status, err error) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

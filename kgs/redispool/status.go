@@ -72,7 +72,7 @@ func parseStatus(reply []any) (s statusReply, err error) {
 	return s, nil
 }
 
-// set parses one field of the hash state. It ignores fields that Status does not contain.
+// set parses one field of the Redis hash with the name state. It ignores fields that Status does not contain.
 func (s *statusReply) set(name, value string) {
 	kind, of, _ := strings.Cut(name, ":")
 	switch kind {

@@ -27,7 +27,7 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s=%s: %v", e.Param, e.
 
 func (e *FileError) Unwrap() error { return e.Err }
 
-// tlsFiles is the paths of the PEM files, by parameter.
+// tlsFiles holds the paths of the PEM files, by parameter.
 type tlsFiles map[string]string
 
 // config returns the settings of TLS, or nil without TLS. It reads all files, so that a program

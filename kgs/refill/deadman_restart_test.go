@@ -105,7 +105,7 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 	tests := map[string]*brokenPool{
 		"cannot connect": {prepare: errors.New("connection refused")},
 		"pushes fail":    {fill: errors.New("OOM command not allowed")},
-		"spins":          {spin: true},
+		"pushes no keys": {spin: true},
 	}
 	for name, pool := range tests {
 		t.Run(name, func(t *testing.T) {
