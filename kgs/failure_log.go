@@ -19,8 +19,8 @@ type FailureLog struct {
 // NewFailureLog returns a FailureLog for the given task.
 func NewFailureLog(log *slog.Logger, task string) FailureLog { return FailureLog{log: log, task: task} }
 
-// NewReminder returns a FailureLog that logs a failure again while the task fails. The time between two logged failures
-// is at least every.
+// NewReminder returns a FailureLog that logs a failure again while the task fails. The argument every is the shortest
+// time between two logged failures.
 func NewReminder(log *slog.Logger, task string, every time.Duration) FailureLog {
 	return FailureLog{log: log, task: task, every: every}
 }

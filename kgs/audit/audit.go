@@ -1,5 +1,6 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
-// PostgreSQL pool. It runs while servers and workers run.
+// PostgreSQL pool. It runs while servers and workers run. The shared pool is the pool in Redis, which servers and
+// workers share.
 //
 // Each reserved number is used by a link, in a pool, in a batch, on its way to a pool, or abandoned
 // for a reason. A number is a [Fault] if it is in none of these places, or in two places that exclude

@@ -313,7 +313,7 @@ func TestAuditCountsKeysThatMoveDuringLastPass(t *testing.T) {
 	wantSums(t, got)
 }
 
-// With a wrong pool or without a pool, all keys of the ledger's pool would be missing.
+// In a wrong pool or without a pool, the audit would find no key of the ledger's pool.
 func TestAuditFailsIfPoolDoesNotBelongToLedger(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*fixture){

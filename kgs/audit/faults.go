@@ -133,7 +133,7 @@ type strangers struct {
 	pool map[string]bool // the codes that are in the pool
 }
 
-// addPooled adds a code of the pool, which may have the code several times.
+// addPooled adds a code of the pool. The pool may have the code several times.
 func (s *strangers) addPooled(code string) {
 	if s.pool == nil {
 		s.pool = make(map[string]bool)

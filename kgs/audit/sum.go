@@ -9,7 +9,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// errRepeated means that the link store has two rows with the same rank. The links cannot be counted.
+// errRepeated means that the link store has two rows with the same rank, so that the links cannot be counted.
 var errRepeated = errors.New("the link store yields a code more than once")
 
 // section holds the ranks of the numbers of one length that were first reserved in one epoch.

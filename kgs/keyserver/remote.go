@@ -165,7 +165,7 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 }
 
 // failed converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It
-// returns nil for nil.
+// returns nil if err is nil.
 func failed(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:

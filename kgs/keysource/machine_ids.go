@@ -118,8 +118,8 @@ func (m *MachineIDs) giveBack(ctx context.Context, p promise) error {
 	return err
 }
 
-// change runs a statement and reports whether it changed a row, which means that its condition was
-// true.
+// change runs a statement and reports whether the condition of the statement was true. It was true if the
+// statement changed a row.
 func (m *MachineIDs) change(ctx context.Context, query string, args ...any) (bool, error) {
 	result, err := m.db.ExecContext(ctx, query, args...)
 	if err != nil {

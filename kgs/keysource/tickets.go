@@ -18,8 +18,8 @@ import (
 const (
 	// ticketTimeout is the time limit of the first call of a creation. If the first call fails, the
 	// creation calls the other database. The time limit of the second call is ticketPatience times
-	// as long, because there is no third database. The sum is below one second, because a creation
-	// that gets no key must fail within one second.
+	// as long, because there is no third database. The sum of the two limits is below one second,
+	// because a creation that gets no key must fail within one second.
 	ticketTimeout  = 250 * time.Millisecond
 	ticketPatience = 2
 	// maxTicketGallop limits the step of the galloping search to 2^16; see RedisIncr. PostgreSQL

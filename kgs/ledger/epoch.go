@@ -135,8 +135,8 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, a
-// list may have been opened for an epoch number that the ledger would otherwise give to another list now.
+// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, the
+// ledger may have given these epochs to lists. Without the skip, it could give the same epoch to another list.
 const skipEpochs = 1000
 
 // openAll opens an epoch of every list.

@@ -120,8 +120,8 @@ func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
 // holders. It does nothing if the last look is too recent. After a freeze of this process, a
 // late call counts as only one look, so the holders have time for new heartbeats.
 //
-// A holder without a new heartbeat stays dead in later looks until forget, because the change that
-// declares it dead may fail.
+// The change that declares a holder dead may fail. Therefore later looks return the holder again, until
+// it has a new heartbeat or forget deletes its sighting.
 func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

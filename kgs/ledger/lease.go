@@ -16,7 +16,7 @@ var (
 	// ErrNoLease means that the client has no lease with that id, or that the record of the lease
 	// is deleted.
 	ErrNoLease = errors.New("the client has no such lease")
-	// ErrLeaseReturned means that the client has ended the lease.
+	// ErrLeaseReturned means that the client has already returned the lease.
 	ErrLeaseReturned = errors.New("the lease was returned")
 	// ErrLeaseExpired means that the lease has expired, or that a skip-ahead has ended it.
 	ErrLeaseExpired = errors.New("the lease has expired")

@@ -12,7 +12,8 @@
 //   - a holder is the process that a reservation belongs to. It sends heartbeats to the ledger;
 //   - a sweep finds the holders that send no new heartbeats, declares them dead and abandons their
 //     batches;
-//   - an epoch is one generation of the shared pool;
+//   - the shared pool is the pool in Redis, which servers and workers share. It consists of one list or
+//     more. An epoch is one generation of a list;
 //   - a lease is keys on loan to an external client, with an expiry;
 //   - the high-water mark is the highest number known to be issued;
 //   - a rollback is the return of the database to an older state. The ledger then skips ahead:

@@ -68,7 +68,7 @@ func TestReserveFailsBeforeOpen(t *testing.T) {
 	})
 }
 
-// Identify must not choose the secret for a process that starts later.
+// If Identify created a ledger, it would choose the secret for a process that starts later.
 func TestIdentifyDoesNotCreateALedger(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}

@@ -60,8 +60,8 @@ type claim struct {
 	ledger.Reservation
 }
 
-// ledgerModel is what the test knows without the ledger: the ranges that each process uses as its own, and what became of
-// each number.
+// ledgerModel records what the test knows without the ledger: the ranges that each process uses as its own, and the
+// outcome of each number.
 type ledgerModel struct {
 	t        *testing.T
 	l        kgstest.LedgerUnderTest

@@ -78,9 +78,9 @@ func (c Counters) Taken() (n int64) {
 // record when servers take them. Abandoned numbers count too.
 func (c Counters) TakenOf(s SpaceCounter) int64 { return s.Next - c.Held[s.Length] }
 
-// Current returns the counter that gives the next code, if codes must have at least the given
-// length. It is the counter of the shortest such length that has numbers left. If no length has numbers left, it is the
-// counter of the greatest length.
+// Current returns the counter that gives the next code, if codes must have at least the given length. Of the lengths
+// that have numbers left, the shortest length is used. If no length has numbers left, Current returns the counter of
+// the greatest length.
 func (c Counters) Current(length int) (current SpaceCounter) {
 	for _, s := range c.Spaces {
 		if s.Length < length {

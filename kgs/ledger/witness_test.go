@@ -353,8 +353,8 @@ func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// A server that starts while the database is moved away creates a new database at the same path. The witness of the
-// first database stays.
+// An operator moves the database to another place. A server that starts then creates a new database at the same path.
+// The witness of the first database stays.
 func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -37,6 +37,6 @@ func (s Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	return r.Len(), nil
 }
 
-// Release does nothing. The ranges belong to the holder of the pool, and the owner of the pool
-// releases that holder.
+// Release does nothing. The ranges belong to the holder of the pool, and the caller of [New] releases
+// that holder.
 func (s Filler) Release(context.Context) error { return nil }

@@ -127,8 +127,8 @@ func (p *Pool) whyEmpty(ctx context.Context) error {
 }
 
 // Settle makes the unused keys of b available again. The other keys are never handed out again. If
-// this holder was declared dead, another holder may have taken keys of b in the meantime. Settle
-// does not return such keys. If Settle fails, the caller may repeat it.
+// this holder was declared dead, another holder may have taken keys of b in the meantime. Settle does
+// not make these keys available. If Settle fails, the caller may repeat it.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) error {
 	handBack := handBackUsed
 	if p.cfg.Reserve {
@@ -164,7 +164,7 @@ const frontLife = time.Minute
 // front is the id at which the search for free rows begins. The rows with lower ids are deleted,
 // but they stay in the table until a vacuum. If each Take read them again, Take would become slower
 // over time. The id is only a hint: when a Take fails, its rows become free again, although other
-// Takes have skipped them. Therefore front is reset to 0 after frontLife.
+// Takes have skipped them. Therefore the id is reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64

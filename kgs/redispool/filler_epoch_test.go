@@ -84,8 +84,8 @@ func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 			if err := s.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			// Prepare has told the ledger the high-water mark of the pool, so the next change of
-			// the ledger begins a new epoch.
+			// Prepare has reported the high-water mark of the pool to the ledger. Therefore the next
+			// change of the ledger begins a new epoch.
 			if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
 				t.Fatal(err)
 			}
@@ -118,7 +118,7 @@ func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 	}
 	d.wantSize(s, 0)
 	d.fill(s, 300, 300)
-	// The lost history had an epoch 3.
+	// The pool is in epoch 3, of which the restored ledger has no record.
 	if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], "epoch", 3).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type poolChunk struct {
 }
 
 // again repeats a read until Redis answers, up to readTries times. A repetition is safe, because a
-// read changes nothing. Only audits use again, because it may take several seconds.
+// read changes nothing. The attempts may take several seconds, so only audits use again.
 func again(ctx context.Context, read func() error) (err error) {
 	for range readTries {
 		err = read()
