@@ -82,7 +82,7 @@ func TestKeyCountsAsTakenWhenItsBatchIsSettled(t *testing.T) {
 }
 
 // TestHolderRemainsDeadAfterFailedSweep checks that a holder stays dead when the change that declares
-// it dead fails. Otherwise each failure would delay the sweep by another 30 seconds.
+// it dead fails. If the holder counted as alive again, each failure would delay the sweep by another 30 seconds.
 func TestHolderRemainsDeadAfterFailedSweep(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateBatch, 10)

@@ -16,7 +16,7 @@ type SpaceCounter struct {
 // UsedRatio returns the fraction of the numbers of this length that are reserved, from 0 to 1.
 func (s SpaceCounter) UsedRatio() float64 { return float64(s.Next) / float64(s.Size) }
 
-// Boundary is the value of the counter of one code length at the opening of an epoch.
+// Boundary is the value that the counter of one code length had when an epoch was opened.
 type Boundary struct {
 	Epoch
 	List   int // number of the list to which the epoch belongs

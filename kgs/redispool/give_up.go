@@ -33,7 +33,7 @@ func (s *Filler) mayGiveUp(progress bool) error {
 	case time.Since(s.failing) < giveUpAfter:
 		return nil
 	}
-	// The context of the push may have ended.
+	// The context of the push may have ended, so giveUp gets its own context.
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	return s.giveUp(ctx)
