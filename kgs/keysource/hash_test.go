@@ -46,7 +46,7 @@ func TestHashGivesKnownAnswers(t *testing.T) {
 	}
 }
 
-func TestHashLimitsAttempts(t *testing.T) {
+func TestHashFailsAfterLastAttempt(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}
 	if _, err := h.Next(t.Context(), "https://go.dev/", hashAttempts-1); err != nil {

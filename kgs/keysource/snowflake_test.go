@@ -96,9 +96,9 @@ func TestSnowflakeNumberContainsTimeMachineIDAndSequence(t *testing.T) {
 	})
 }
 
-// TestSnowflakeEndsAfterLastNumber makes the number in which every field has its highest value. The
+// TestSnowflakeFailsAfterLastNumber makes the number in which every field has its highest value. The
 // next number must fail.
-func TestSnowflakeEndsAfterLastNumber(t *testing.T) {
+func TestSnowflakeFailsAfterLastNumber(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{id: 1023, until: 1 << 62}}

@@ -114,7 +114,7 @@ func TestLedgerReadersAndWritersDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-func TestReserveEndsWithItsContext(t *testing.T) {
+func TestReserveReturnsWhenContextEnds(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		err := l.Update(t.Context(), "test", func(context.Context, *ledger.Tx) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -85,7 +85,7 @@ func TestBuryContinuesAfterAnError(t *testing.T) {
 }
 
 // A process can be killed before it renames the file of its holder.
-func TestBuryRemovesOldDrafts(t *testing.T) {
+func TestBuryRemovesOldDraftsOfHolderFiles(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {

@@ -93,7 +93,7 @@ func schemes() Group {
 	collision := new(big.Float).Quo(big.NewFloat(1e30/2), new(big.Float).SetMantExp(big.NewFloat(1), 128))
 	p, _ := collision.Float64()
 	flake := func(name string) []Reference { return []Reference{test("kgs/keysource/snowflake_test.go", name)} }
-	layout, end := flake("TestSnowflakeNumberContainsTimeMachineIDAndSequence"), flake("TestSnowflakeEndsAfterLastNumber")
+	layout, end := flake("TestSnowflakeNumberContainsTimeMachineIDAndSequence"), flake("TestSnowflakeFailsAfterLastNumber")
 	return Group{"Other ways to get codes", []Figure{
 		{Subject: "41 bits of milliseconds in a Snowflake number last", Formula: "2^41 ms", Value: years(math.Exp2(41) / 1000), Elsewhere: "1 million years", Here: end},
 		{Subject: "10 bits of machine ids", Formula: "2^10", Value: humanize.Comma(1 << 10), Here: layout},
