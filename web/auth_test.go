@@ -108,8 +108,8 @@ func TestBadTokensAreRefused(t *testing.T) {
 	}
 }
 
-// ANONYMOUS=false requires a token for creations. Redirects and previews stay open.
-func TestCreationsMayRequireToken(t *testing.T) {
+// If ANONYMOUS is false, creations require a token, but redirects and previews do not.
+func TestCreationsRequireTokenIfAnonymousIsFalse(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{TokensOnly: true})
 	_, authorization := s.issue(t, token.Token{Name: "ci", Scopes: token.ScopeCreate})

@@ -65,7 +65,7 @@ func (d *discarded) Header() http.Header         { return d.header }
 func (d *discarded) Write(b []byte) (int, error) { return len(b), nil }
 func (d *discarded) WriteHeader(status int)      { d.status = status }
 
-// benchHandler returns the public handler on an instantStore. v may be nil.
+// benchHandler returns the public handler on an instantStore. If v is nil, the handler counts no visits.
 func benchHandler(tb testing.TB, v *Visits) (http.Handler, *service.Service) {
 	tb.Helper()
 	store := instantStore{outcomes: []shortener.Outcome{shortener.Inserted}}

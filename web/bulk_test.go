@@ -33,7 +33,7 @@ func TestSlowBulkRequestGetsAllAnswers(t *testing.T) {
 			t.Errorf("%d answers, want %d: %v", lines, maxBulkLines, body.Err())
 		}
 		if took := time.Since(began); took < 30*time.Second {
-			t.Errorf("the request took %v, which does not show that it may take long", took)
+			t.Errorf("the request took %v, too short for a test of a slow request", took)
 		}
 	})
 }
@@ -59,7 +59,7 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	})
 }
 
-// A client that sends the body of a bulk request too slowly gets an answer.
+// A client that sends the body of a bulk request too slowly gets an answer with status 400.
 func TestSlowBulkBodyIsRefused(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, _ *slowStore) {
 		body, send := io.Pipe()
@@ -94,7 +94,7 @@ func (w watchedTokens) Authenticate(ctx context.Context, bearer string) (token.T
 	return w.anyToken.Authenticate(ctx, bearer)
 }
 
-// heldStore is a store whose first Insert waits.
+// heldStore is a store whose first Insert waits until the test lets it continue.
 type heldStore struct {
 	shortener.Store
 	once          sync.Once
@@ -145,7 +145,8 @@ func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
 	panic("broken look-up")
 }
 
-// A panic fails only its own line. In this test, the look-up of an alias that is taken panics.
+// A panic during the creation of one line fails only this line. In this test, the look-up of an alias
+// that is taken panics.
 func TestPanicFailsOnlyOneLineOfBulkRequest(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })

@@ -55,7 +55,8 @@ func (c *contract) RoundTrip(r *http.Request) (*http.Response, error) {
 		if sent, err = io.ReadAll(r.Body); err != nil {
 			return nil, err
 		}
-		// The request keeps its Content-Length, so the server gets bodies with and without it.
+		// The request keeps its ContentLength, so a test can send a body with or without the header
+		// Content-Length.
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 	}
 	resp, err := c.next.RoundTrip(r)
@@ -103,7 +104,8 @@ func (c *contract) check(r *http.Request, sent []byte, resp *http.Response, got 
 	return openapi3filter.ValidateResponse(r.Context(), output.SetBodyBytes(got))
 }
 
-// hasBearer accepts a request with an Authorization header. The answer shows whether the service accepts it.
+// hasBearer accepts a request with an Authorization header. The answer of the service shows whether the token is
+// valid.
 func hasBearer(_ context.Context, input *openapi3filter.AuthenticationInput) error {
 	if input.RequestValidationInput.Request.Header.Get("Authorization") == "" {
 		return input.NewError(errors.New("the request has no Authorization header"))
@@ -144,7 +146,7 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 	}
 }
 
-// This is the negative control: contract must detect exchanges that violate the document.
+// As a check of contract itself, it must detect exchanges that violate the document.
 func TestContractDetectsViolations(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)

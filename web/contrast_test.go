@@ -16,8 +16,8 @@ const minContrast = 4.5
 // colours are the colours of one declaration in the light and in the dark scheme.
 type colours [2]string
 
-// stylesheet finds the colours of texts and backgrounds in a stylesheet. It knows the syntax of
-// this service's stylesheets and no more of CSS.
+// stylesheet finds the colours of texts and backgrounds in a stylesheet. It understands only the part of
+// CSS that the stylesheets of this service use.
 type stylesheet struct {
 	variables map[string]colours
 	// pairs has a key "text on background" for each rule that sets both.
@@ -95,7 +95,7 @@ func (s *stylesheet) all() map[string][2]colours {
 	grounds := maps.Clone(s.grounds)
 	for name, pair := range s.pairs {
 		if text, ground, _ := strings.Cut(name, " on "); text == "var(--ink)" {
-			grounds[ground] = pair[1] // an area, whose texts may have other colours
+			grounds[ground] = pair[1] // the background of an area whose texts may have other colours
 		}
 	}
 	for text, t := range s.texts {
@@ -153,8 +153,9 @@ func TestStyleHasEnoughContrast(t *testing.T) {
 	}
 }
 
-// This is the negative control: the test must find a text that is too weak on one background in one scheme.
-func TestContrastFindsWeakText(t *testing.T) {
+// As a check of TestStyleHasEnoughContrast itself, parseStyle and contrast must find a text that is too weak on
+// one background in one scheme.
+func TestContrastCheckFindsWeakText(t *testing.T) {
 	t.Parallel()
 	const css = `:root { --a: light-dark(#000, #fff); --b: #fff; --c: light-dark(#fff, #767676); } p { color: var(--a); } body { background: radial-gradient(at 0, light-dark(#fff, #777), transparent) var(--c); }
 		button { color: var(--b); background: #767676; }`

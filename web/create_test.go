@@ -134,7 +134,7 @@ func TestCreateAcceptsJSONAndForms(t *testing.T) {
 	}
 }
 
-func TestRepeatedAliasReturnsLinkOrConflict(t *testing.T) {
+func TestTakenAliasGetsExistingLinkOnlyIfURLIsTheSame(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	first := s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
@@ -152,7 +152,7 @@ func TestRepeatedAliasReturnsLinkOrConflict(t *testing.T) {
 	}
 }
 
-func TestCreateNegotiatesMediaType(t *testing.T) {
+func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/plain")

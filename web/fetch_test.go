@@ -36,13 +36,13 @@ func TestLinksAreNeverFetched(t *testing.T) {
 			t.Error(use)
 		}
 	}
-	// The negative control: this file's package uses a client in its tests.
+	// As a check of usesIn, it must find the use of http.Client in main_test.go.
 	if usesIn(t, "main_test.go", clients) == nil {
 		t.Error("the test does not detect the http.Client of main_test.go")
 	}
 }
 
-// usesOf returns the uses of names in the files of a pattern, except tests.
+// usesOf returns the uses of names in the files that match a pattern, except tests.
 func usesOf(t *testing.T, pattern string, names map[string][]string) (uses []string) {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

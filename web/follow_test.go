@@ -103,7 +103,7 @@ func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 	}
 }
 
-// The router must not take the paths of the API for a code with a path.
+// The router must not handle a path of the API as a code that is followed by a path.
 func TestUnsupportedMethodsOfAPIPathsAnswer405(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
@@ -170,7 +170,7 @@ func TestOnlyGETOfCodeCountsAsVisit(t *testing.T) {
 	assertNoLabel(t, s, "unknown")
 }
 
-// assertNoLabel checks that no label contains text, a part of an earlier request.
+// assertNoLabel checks that no label of a metric contains text, which is a part of an earlier request.
 func assertNoLabel(t *testing.T, s *site, text string) {
 	t.Helper()
 	families, err := s.registry.Gather()

@@ -59,7 +59,8 @@ func TestPathAfterCodeIsNotFoundUnlessLinkForwardsPaths(t *testing.T) {
 	}
 }
 
-// The path reaches the link through the router as the client sent it, even if a URL may not contain one of its bytes.
+// The redirect contains the path after the code as the client sent it, even if the path contains a byte that a URL
+// may not contain.
 func TestForwardKeepsPathAsClientSentIt(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)

@@ -17,7 +17,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
-	// This is the negative control: the same number of requests for an existing code succeed.
+	// For comparison, the same number of requests for an existing code succeed.
 	for range 2 * missBurst {
 		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 			t.Fatalf("status %d", r.status)
@@ -66,7 +66,7 @@ func TestTakenAliasIsMiss(t *testing.T) {
 	s.shorten(t, `{"url":"https://go.dev"}`) // a creation with a key does not reveal whether a code exists
 }
 
-// An alias that leads to the same URL is not a miss.
+// A creation with the alias and the URL of an existing link is not a miss.
 func TestExistingAliasWithSameURLIsNotMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 1} })
@@ -108,7 +108,7 @@ func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 	first := s.create(t, `{"url":"https://go.dev"}`, "X-Forwarded-For", "2001:db8::1")
 	wantHeader(t, first, "RateLimit-Policy", `"anonymous";q=10;w=10`)
 	wantHeader(t, first, "RateLimit", `"anonymous";r=9;t=1`)
-	created, refused := s.createUntilRefused(t, "X-Forwarded-For", "2001:db8::2") // the same /64
+	created, refused := s.createUntilRefused(t, "X-Forwarded-For", "2001:db8::2") // in the same /64
 	if created < 9 || created > 14 {                                              // the test may take some seconds
 		t.Errorf("%d further links were created, want 9", created)
 	}

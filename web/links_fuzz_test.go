@@ -24,7 +24,7 @@ func (anyToken) Authenticate(context.Context, string) (token.Token, error) {
 
 func (anyToken) Name(int64) string { return "fuzz" }
 
-// recorder is a ResponseRecorder with the deadlines of a connection, which never pass.
+// recorder is a ResponseRecorder that accepts deadlines and ignores them.
 type recorder struct{ *httptest.ResponseRecorder }
 
 func (recorder) SetReadDeadline(time.Time) error  { return nil }
@@ -127,7 +127,8 @@ func FuzzBulk(f *testing.F) {
 	})
 }
 
-// A header is refused, or a repetition of the request gets the same link.
+// Each value of the header Idempotency-Key is refused, or a repetition of the request gets the same
+// link.
 func FuzzIdempotencyKey(f *testing.F) {
 	for _, seed := range []string{firstKey, `"`, ``, `0123456789abcdef`, `"0123456789abcdef";a=1`, `"0123456789\"bcdef"`} {
 		f.Add(seed)

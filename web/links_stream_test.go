@@ -18,8 +18,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// A stream may search for longer than a client may take to receive a part. The search may be long before the first link that
-// matches, between two links, and after the last one.
+// The search for the links of a stream may take longer than a client may take to receive one part of the answer. The
+// search may be long before the first link that matches, between two links, and after the last one.
 func TestLongSearchDoesNotInterruptLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
@@ -60,7 +60,8 @@ func TestHEADRequestForLinkStreamDoesNotSearch(t *testing.T) {
 	})
 }
 
-// A client may receive a stream slowly, but it cannot keep it for ever.
+// A client may receive a stream slowly, but the server disconnects a client that is so slow that a part
+// of the answer times out.
 func TestLinkStreamDisconnectsTooSlowClient(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		const links = 600
@@ -102,7 +103,7 @@ func (s *site) dial(t *testing.T) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// newBrokenSite returns a listener whose store fails after it has listed 100 links, whose URLs have a kilobyte.
+// newBrokenSite returns a listener whose store lists links with URLs of a kilobyte, and then fails.
 func newBrokenSite(t *testing.T) *site {
 	t.Helper()
 	store := &slowStore{links: 100, pages: 2}
@@ -114,7 +115,7 @@ func newBrokenSite(t *testing.T) *site {
 	return newSite(t, func(c *PublicConfig) { c.Service, c.Tokens = service, anyToken{} })
 }
 
-// A stream that fails in its middle breaks off.
+// If the store fails in the middle of a stream, the server breaks the answer off.
 func TestLinkStreamBreaksOffIfStoreFails(t *testing.T) {
 	t.Parallel()
 	for protocol, want := range protocols {
@@ -131,7 +132,7 @@ func TestLinkStreamBreaksOffIfStoreFails(t *testing.T) {
 	}
 }
 
-// An answer that breaks off is counted like any other.
+// The metrics count an answer that breaks off like any other answer.
 func TestMetricsCountBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	s := newBrokenSite(t)

@@ -61,7 +61,7 @@ func (o owner) want(t *testing.T, status int, method, path, body string, headers
 	return l
 }
 
-// location returns where a short link leads, and the status of the answer.
+// location returns the status of the answer to a request for path, and the URL to which it redirects.
 func (s *site) location(t *testing.T, path string) string {
 	t.Helper()
 	r := s.do(t, http.MethodGet, path, "")
@@ -228,8 +228,8 @@ func TestLinksOfOtherOwnersAreHidden(t *testing.T) {
 	admin.want(t, http.StatusNoContent, http.MethodDelete, path, "")
 }
 
-// A request for an alias with the same URL gets the existing link. It must not get an editable link, whose URL may
-// change, or the details of another owner.
+// A creation with the alias and the URL of an existing link gets this link. The answer must not contain the details
+// of another owner. If the existing link is editable, the creation fails, because its URL may change.
 func TestExistingAliasRevealsNoDetailsOfOtherOwner(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
@@ -288,7 +288,7 @@ func (o owner) list(t *testing.T, query string) (codes []string, next string) {
 	return codes, page.Next
 }
 
-func TestListSelectsAndPagesLinks(t *testing.T) {
+func TestLinkListIsFilteredAndDividedIntoPages(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o, admin := s.owner(t, "docs", everyScope), s.owner(t, "admin", token.ScopeAdmin)
@@ -346,7 +346,7 @@ func TestLinkStreamContainsAllLinks(t *testing.T) {
 	site := newTokenSite(t, client.Limits{})
 	tok, authorization := site.issue(t, token.Token{Name: "docs", Scopes: everyScope})
 	o := owner{site, authorization}
-	const n = 1203 // more than a page
+	const n = 1203 // more links than fit on a page
 	links := make([]shortener.Link, n)
 	for i := range links {
 		links[i] = shortener.Link{

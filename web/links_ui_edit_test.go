@@ -13,8 +13,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// If two people change a link, the second one sees both values and loses no input.
-func TestUIShowsConcurrentChange(t *testing.T) {
+// If two people change a link at the same time, the second person sees both values and loses no input.
+func TestUIShowsStoredValuesAfterConcurrentChange(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)
 	bearer := s.bearer(t, "alice", ownScopes)
@@ -45,7 +45,7 @@ func TestUIShowsConcurrentChange(t *testing.T) {
 }
 
 // A refused form keeps what was typed and says what is wrong beside the field. The URL of a fixed link cannot change.
-func TestUIKeepsRefusedInput(t *testing.T) {
+func TestRefusedUIFormKeepsInput(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)
@@ -70,7 +70,7 @@ func TestUIKeepsRefusedInput(t *testing.T) {
 	wantPage(t, s.form(t, bearer, "/admin/new", url.Values{"title": {strings.Repeat("a", maxBody)}}), http.StatusRequestEntityTooLarge)
 }
 
-// The list pages by cursor and keeps its filter.
+// Each page of the list has a link to the next page, which keeps the filter.
 func TestUILinkListKeepsFilterOnEachPage(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -96,8 +96,8 @@ func TestUILinkListKeepsFilterOnEachPage(t *testing.T) {
 	wantPage(t, s.get(t, bearer, "/admin/?q=nothing"), http.StatusOK, "No link matches.")
 }
 
-// A camera reads the QR codes that a person downloads, on both listeners.
-func TestUIDownloadsQRCode(t *testing.T) {
+// A QR code that a person downloads from the public or the admin listener contains the short URL.
+func TestUIOffersQRCodeForDownload(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)

@@ -13,7 +13,7 @@ import (
 	"keypool/shortener/visits"
 )
 
-// visitedLinks counts visits. The links have some visits on each of the last days.
+// visitedLinks returns Visits in which the links with these codes have visits on each of the last days.
 func visitedLinks(t *testing.T, codes ...string) *Visits {
 	t.Helper()
 	v := newVisits(t)

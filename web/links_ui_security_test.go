@@ -51,8 +51,8 @@ func formOf(url string) map[string][]string {
 	return map[string][]string{"url": {url}, "redirect": {"302"}, "forward": {"none"}}
 }
 
-// A form that no page of the same origin sent has no effect, on both listeners.
-func TestUIRefusesForeignForms(t *testing.T) {
+// On each of the two listeners, a form has no effect unless a page of the same origin sent it.
+func TestUIRefusesFormsOfOtherOrigins(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	bearer := s.bearer(t, "alice", ownScopes)
@@ -87,7 +87,8 @@ func TestUIRefusesForeignForms(t *testing.T) {
 	}
 }
 
-// A session is a cookie that scripts and other sites cannot use. It ends with its token.
+// A session is a cookie that scripts and other sites cannot use. The session ends when its token is
+// revoked.
 func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -107,7 +108,8 @@ func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	if err := s.tokens.Revoke(t.Context(), created.ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	s.get(t, "kp_00004711_"+strings.Repeat("A", 26), "/admin/") // waits for a poll, which also reads the revocation
+	// The unknown id makes the server poll the tokens. The poll also reads the revocation.
+	s.get(t, "kp_00004711_"+strings.Repeat("A", 26), "/admin/")
 	for _, cookie := range []string{bearer, "kp_00004711_AAAA", "garbage", ""} {
 		r := s.get(t, cookie, "/admin/code/a?x=1")
 		wantPage(t, r, http.StatusSeeOther)
@@ -172,7 +174,7 @@ func TestUIShowsOnlyLinksOfToken(t *testing.T) {
 }
 
 // The header with the name of a person is used only if it comes from a trusted proxy.
-func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
+func TestUITrustsHeaderWithPersonOnlyFromProxy(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		proxy  string
@@ -197,7 +199,7 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 			if err := s.tokens.Revoke(t.Context(), dave.ID, time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			_, _ = s.registry.Authenticate(t.Context(), "kp_00004711_AAAA") // waits for a poll
+			_, _ = s.registry.Authenticate(t.Context(), "kp_00004711_AAAA") // an unknown id makes the server poll the tokens
 			var headers []string
 			for _, name := range tt.names {
 				headers = append(headers, "X-Person", name)
@@ -212,7 +214,8 @@ func TestUITrustsHeaderOfProxyOnly(t *testing.T) {
 	}
 }
 
-// The limit of a token holds for its person, and failed sign-ins count as misses of the address.
+// The rate limit of a token applies to the person who uses the token. Failed sign-ins count as misses of
+// the address.
 func TestUIAppliesRateLimitAndMissLimiter(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
@@ -237,8 +240,8 @@ func TestUIAppliesRateLimitAndMissLimiter(t *testing.T) {
 	wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {bearer}}), http.StatusTooManyRequests)
 }
 
-// An alias that belongs to another link counts as a miss. Without misses, an address cannot choose an alias, but it can still create
-// links with keys.
+// An alias that belongs to another link counts as a miss. An address that has used up its misses cannot choose an
+// alias, but it can still create links with keys.
 func TestUICountsTakenAliasAsMiss(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
@@ -279,7 +282,8 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 	}
 }
 
-// The list has the states of the API. If its address lacks the final slash, the redirect to the list keeps the query.
+// The list can be filtered by each state that the API has. If its address lacks the final slash, the redirect to the
+// list keeps the query.
 func TestUIListFiltersByStatesOfAPI(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -298,7 +302,7 @@ func TestUIListFiltersByStatesOfAPI(t *testing.T) {
 	}
 }
 
-// A page cannot be framed, cached or scripted by others. Without the setting UI, there are no pages.
+// A page forbids frames, caches and scripts of other origins. Without the setting UI, there are no pages.
 func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -320,7 +324,7 @@ func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 	}
 }
 
-// With a configured origin, the pages answer only under its host.
+// If BASE_URL is set, the pages answer only requests for the host of BASE_URL.
 func TestUIRefusesOtherHosts(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.test" })

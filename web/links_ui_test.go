@@ -30,7 +30,8 @@ func newUISite(t *testing.T, header string, change func(*PublicConfig)) *uiSite 
 		}
 		counted = c.Visits
 	})}
-	s.client = &http.Client{Transport: http.DefaultTransport, CheckRedirect: s.client.CheckRedirect} // the document does not describe pages
+	// The client does not check exchanges with contract, because openapi.yaml does not describe the pages.
+	s.client = &http.Client{Transport: http.DefaultTransport, CheckRedirect: s.client.CheckRedirect}
 	t.Cleanup(s.client.CloseIdleConnections)
 	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url, Visits: counted})
 	server := httptest.NewServer(pages)
@@ -69,7 +70,7 @@ func setValue(selector, value string) chromedp.Action[chromedp.Void] {
 }
 
 // A person creates a link, finds it again, changes it, downloads its QR code and deletes it, with scripts and without.
-func TestUIManagesLinks(t *testing.T) {
+func TestPersonManagesLinksOnUIPages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ admin, scripts bool }{
 		"token": {false, true}, "token without scripts": {false, false}, "admin listener without scripts": {true, false},
@@ -108,7 +109,7 @@ func TestUIManagesLinks(t *testing.T) {
 			b.Screenshot("scheme")
 			b.Do(
 				chromedp.Click(chromedp.CSS(submit)),
-				chromedp.WaitVisible(chromedp.CSS("#alias-error")), // docs is reserved
+				chromedp.WaitVisible(chromedp.CSS("#alias-error")), // the alias docs is reserved
 			)
 			b.Screenshot("reserved")
 			b.Do(

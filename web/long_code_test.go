@@ -9,8 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// An imported link may have a code of 64 characters. A creation may not.
-func TestImportedCodesOf64CharactersResolve(t *testing.T) {
+// An imported link may have a code of 64 characters. A creation may not choose such a long alias.
+func TestImportedLinkWithCodeOf64CharactersIsServed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	long := strings.Repeat("Long_code-", 7)[:64]

@@ -14,7 +14,7 @@ import (
 // The latencies for the dashboard include only successful creations and redirects. They
 // omit refusals, which are fast, and HEAD requests, which are not visits. A refusal with a
 // 5xx status counts as failed.
-func TestLatenciesOmitFailuresAndHEAD(t *testing.T) {
+func TestLatenciesOmitFailuresAndHEADRequests(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(prometheus.NewRegistry())
 	m.answered(api.RouteShorten, http.MethodPost, http.StatusCreated, time.Millisecond)

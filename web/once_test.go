@@ -101,7 +101,7 @@ func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
 	return answers
 }
 
-func TestBulkRequestAnswersEachLine(t *testing.T) {
+func TestBulkRequestGetsOneAnswerPerLine(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	body := `{"ref":"a","url":"https://one.example/","alias":"one","title":"One"}
@@ -172,7 +172,7 @@ func TestInvalidBulkRequestIsRefusedAsWhole(t *testing.T) {
 	}
 }
 
-// The memory for a line is bounded, because a parsed line can be twenty times as large as its text.
+// A long line is refused, because a parsed line can take twenty times as much memory as its text.
 func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
@@ -195,7 +195,7 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	}
 }
 
-// A token that sends slow requests leaves room for the requests of others.
+// Slow bulk requests with one token leave room for the bulk requests with other tokens.
 func TestConcurrentBulkRequestsPerTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})

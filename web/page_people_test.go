@@ -14,7 +14,8 @@ import (
 	"keypool/internal/testenv/browser"
 )
 
-// Copy works with and without the clipboard API, and its message is beside the button.
+// The button Copy works with and without the clipboard API. A message beside the button says whether the
+// link was copied.
 func TestPageCopiesShortLink(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ browser, says string }{
@@ -78,7 +79,7 @@ func TestPageSharesShortLink(t *testing.T) {
 }
 
 // Without navigator.share, the page has no button to share.
-func TestPageHidesShareWithoutSupport(t *testing.T) {
+func TestPageHidesShareButtonIfBrowserCannotShare(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -113,7 +114,8 @@ func TestPageListsRecentLinks(t *testing.T) {
 		t.Errorf("the list does not say where it is kept: %s", said)
 	}
 	b.Do(
-		// Another program wrote the item. The page shows only the entries that are links.
+		// The item has a content that the page never writes. The page shows only the entries that are
+		// valid links.
 		browser.Evaluate(`localStorage.setItem("keypool.recent", JSON.stringify([
 			null, 5, {}, { short: "javascript:alert(1)", url: "x" }, { short: "https://x/ok", url: "<b>" },
 			{ short: "https://x/old", url: "x", expires: "2020-01-01T00:00:00Z" }]))`),
@@ -140,8 +142,8 @@ func TestPageWorksWithoutStorage(t *testing.T) {
 	)
 }
 
-// A link without a scheme needs one more click.
-func TestPageOffersMissingScheme(t *testing.T) {
+// If a person enters a URL without a scheme, the page adds https:// and asks for one more click.
+func TestPageAddsMissingSchemeAndAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	for name, scripts := range map[string]bool{"scripts": true, "no scripts": false} {
 		t.Run(name, func(t *testing.T) {
@@ -195,8 +197,9 @@ func TestPageSuggestsFreeAliases(t *testing.T) {
 	}
 }
 
-// The bookmarklet fills the form with the address of a page. A click on it only explains its use.
-func TestPageOffersBookmarklet(t *testing.T) {
+// The bookmarklet fills the form with the address of a page. A click on the bookmarklet only explains
+// how to use it.
+func TestBookmarkletFillsFormWithAddressOfPage(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(
@@ -305,7 +308,8 @@ func TestPageViewsFitEveryScreen(t *testing.T) {
 		"scheme":      {chromedp.Navigate(s.url + "/?url=go.dev"), submit, chromedp.WaitVisible(chromedp.CSS("#url-offer"))},
 		"docs":        {chromedp.Navigate(s.url + "/docs"), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`)},
 	}
-	order := []string{"created", "home", "preview", "suggestions", "scheme", "docs"} // home needs a recent link
+	// The view home lists a recent link, which the view created has created.
+	order := []string{"created", "home", "preview", "suggestions", "scheme", "docs"}
 	for _, scheme := range []string{"light", "dark"} {
 		b.Do(browser.Scheme(scheme))
 		for device, width := range map[string]int64{"phone": 390, "desktop": 1280} {

@@ -60,7 +60,8 @@ func TestPageWorksWithoutScripts(t *testing.T) {
 	}
 }
 
-// The page shows an error beside its field, announces the error, and keeps the input.
+// The page shows an error beside its field, focuses the field, describes the error to screen readers,
+// and keeps the input.
 func TestPageShowsErrorAtField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)

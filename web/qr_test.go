@@ -55,7 +55,7 @@ func TestQRContainsShortURL(t *testing.T) {
 }
 
 // The QR code contains the origin of BASE_URL and not that of the request.
-func TestQRContainsBaseURL(t *testing.T) {
+func TestQRCodeContainsOriginOfBaseURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.BaseURL = "https://sho.rt" })
 	a := s.shorten(t, `{"url":"https://go.dev"}`)
@@ -123,7 +123,7 @@ func TestQRRefusesBadParameters(t *testing.T) {
 	}
 }
 
-func TestQROfUnknownAndGoneCodesIsRefused(t *testing.T) {
+func TestQRCodeOfUnknownOrGoneCodeIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, expired("old"))
@@ -140,7 +140,7 @@ func TestQROfUnknownAndGoneCodesIsRefused(t *testing.T) {
 }
 
 // A request for the QR code of an unknown code is a miss.
-func TestQRMissesCountAgainstClient(t *testing.T) {
+func TestQRRequestsForUnknownCodesCountAsMisses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	last := 0

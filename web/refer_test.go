@@ -81,7 +81,8 @@ func TestNotFoundURLRedirectsBrowsers(t *testing.T) {
 	}
 }
 
-// A browser is also redirected from a path that cannot be a code. The document does not list such paths.
+// A browser is also redirected from a path that cannot be a code. The test does not compare these answers
+// with the OpenAPI document, which does not list such paths.
 func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
 	t.Parallel()
 	const page = "https://example.com/404"
@@ -96,7 +97,7 @@ func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
 }
 
 // NOT_FOUND_URL does not apply to a known code, even if the path continues after the code.
-func TestNotFoundURLIsForUnknownCodesOnly(t *testing.T) {
+func TestNotFoundURLDoesNotApplyToKnownCodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })
 	s.shorten(t, `{"url":"https://go.dev/","alias":"known"}`)

@@ -154,7 +154,8 @@ func (s *slowStore) longLinks(t *testing.T, n int) {
 	}
 }
 
-// readSlowly reads parts of a number of bytes, with pauses between them. The error is never nil.
+// readSlowly reads parts of part bytes, with a pause after each part. It returns what it has read and
+// the error that ended the read, such as io.EOF.
 func readSlowly(r io.Reader, part int64, pause time.Duration) (string, error) {
 	var got strings.Builder
 	for {

@@ -45,7 +45,7 @@ func newVisitSite(t *testing.T, change func(*PublicConfig)) visitSite {
 	return visitSite{s, v}
 }
 
-// newVisits counts visits with details in an empty database.
+// newVisits returns Visits that count visits with details in an empty database.
 func newVisits(t *testing.T) *Visits {
 	t.Helper()
 	db := storetest.SQLite(t)
@@ -301,7 +301,7 @@ func TestUIShowsVisits(t *testing.T) {
 	s.visit(t, http.MethodGet, "/"+l.Code, robotAgent)
 	old := time.Now().Add(-40*24*time.Hour).Unix() / 3600 // before the days of the chart
 	past := visits.Part{Writer: "import", Sequence: 1, Rows: []visits.Row{
-		{Code: l.Code, Count: visits.Count{Human: 30, Bot: 50}}, // in no hour
+		{Code: l.Code, Count: visits.Count{Human: 30, Bot: 50}}, // visits whose hour is not known
 		{Code: l.Code, Hour: old, Count: visits.Count{Human: 10}},
 	}}
 	if err := errors.Join(v.Counter.FlushNow(t.Context()), v.Store.Register(t.Context(), past.Writer), v.Store.Apply(t.Context(), past)); err != nil {
@@ -322,7 +322,8 @@ func TestUIShowsVisits(t *testing.T) {
 	}
 }
 
-// Queries for visits, and lists, wait for their turn. This includes the pages for people.
+// A token may have only two queries at a time. A third query for visits or a list waits, and fails with
+// 503 after a second. This also applies to the pages for people.
 func TestVisitQueriesAndListsWaitForFreeReadSlot(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)

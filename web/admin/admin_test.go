@@ -138,7 +138,7 @@ func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
 	}
 }
 
-// An idle service has a runway without end. A runway that is unknown is absent.
+// The runway of an idle service is infinite. If a runway is unknown, its metric is absent.
 func TestRunwayMetricsAreInfiniteIfIdleAndAbsentIfUnknown(t *testing.T) {
 	t.Parallel()
 	idle := full()

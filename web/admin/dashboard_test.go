@@ -118,13 +118,14 @@ func TestDashboardFitsEveryScreen(t *testing.T) {
 	made.wantOnlyFrom(t, b.url)
 }
 
-// statesFirst reports whether the strips and the changes are above the charts.
+// statesFirst reports whether the strips, which show the states over time, and the list of changes are
+// above the charts.
 const statesFirst = `(() => {
   const [strips, history, charts] = ["strips", "history", "charts"].map((id) => document.getElementById(id).getBoundingClientRect());
   return strips.bottom <= history.top && history.bottom <= charts.top;
 })()`
 
-// textsOutside counts the texts of drawings outside their panels.
+// textsOutside counts the texts of drawings that extend beyond their panels.
 const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
   const [text, panel] = [e, e.closest(".panel")].map((e) => e.getBoundingClientRect());
   return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;

@@ -18,7 +18,7 @@ import (
 	"keypool/web/httpserver"
 )
 
-func TestEventsStartWithTheHistory(t *testing.T) {
+func TestEventStreamStartsWithHistory(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 5)
 	l := b.listen("")
@@ -48,7 +48,7 @@ func TestHistoryKeepsFifteenMinutes(t *testing.T) {
 	}
 }
 
-func TestEventsResumeAfterLastEventID(t *testing.T) {
+func TestEventStreamResumesAfterLastEventID(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 10)
 	l := b.listen("")
@@ -107,7 +107,7 @@ func TestEventStreamsBeyondLimitAreRefused(t *testing.T) {
 }
 
 // A slow client is disconnected and delays no other client.
-func TestEventsDisconnectSlowClients(t *testing.T) {
+func TestEventStreamDisconnectsSlowClient(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength)
 	b.sendTimeout = 200 * time.Millisecond

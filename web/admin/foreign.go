@@ -20,8 +20,8 @@ func isForeign(r *http.Request) bool {
 	return false
 }
 
-// isVisit reports whether a browser loads a page into a tab. A frame also has the mode navigate, but another destination. A
-// path below /debug/ is no visit, because a profile is not a page.
+// isVisit reports whether a browser loads a page into a tab. For a frame, the mode is also navigate, but
+// Sec-Fetch-Dest is not document. A path below /debug/ is no visit, because a profile is not a page.
 func isVisit(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		!strings.HasPrefix(r.URL.Path, "/debug/")

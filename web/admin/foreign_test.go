@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A page of another site starts nothing on the listener, but may have links to its pages.
+// A page of another site cannot start an action on the admin listener, but it may link to the pages of
+// the listener.
 func TestPagesOfOtherSitesMayOnlyLinkToAdminPages(t *testing.T) {
 	t.Parallel()
 	h := New(Config{

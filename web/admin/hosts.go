@@ -21,7 +21,7 @@ func OnlyHosts(h http.Handler, names []string) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
-		_ = reply.Problem{ // a client that does not receive the answer needs none
+		_ = reply.Problem{ // an error means that the client has disconnected
 			Type: reply.TypePrefix + "misdirected", Title: "The host is not a host of this listener", Status: http.StatusMisdirectedRequest,
 			Detail: "Use an IP address or localhost, or list the host in ADMIN_HOSTS.",
 		}.Write(w)

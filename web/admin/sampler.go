@@ -22,7 +22,7 @@ type sampler struct {
 	failing bool
 }
 
-// facts is the data of a "facts" event: the status as the page renders it.
+// facts is the data of a "facts" event: the status in the form in which the dashboard shows it.
 type facts struct {
 	State string `json:"state"`
 	Fill  string `json:"fill"` // see [Status.Fill]
@@ -115,14 +115,14 @@ type Sample struct {
 
 	// Counts of this program since the previous sample, divided by the elapsed time.
 	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links created with keys or aliases
-	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits that found their link
+	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits
 	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
 	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source, such as pool, ledger or random
 	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
-	// Durations, in seconds, of the requests that ended in the last latencyWindow. A
-	// duration differs from the exact quantile by at most 5 %. It is absent if no request
-	// ended in the window.
+	// Medians and 99th percentiles of the durations, in seconds, of the requests that ended in the last
+	// latencyWindow. Each value differs from the exact quantile by at most 5 %. It is absent if no such
+	// request ended in the window.
 	CreateP50   *float64 `json:"create_p50,omitempty"` // creations with status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
 	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // redirects
@@ -178,7 +178,7 @@ func tenths(v float64) float64 { return math.Round(10*v) / 10 }
 // each takes well under a millisecond.
 type Counters struct {
 	Created   func() float64            // links created with keys or aliases
-	Redirects func() float64            // visits that found their link
+	Redirects func() float64            // visits
 	Failed    func() float64            // requests answered with a 5xx status
 	Refilled  func() float64            // keys that the program's worker pushed to the pool
 	Taken     func() map[string]float64 // keys that creations took, by the source of the key

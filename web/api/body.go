@@ -225,7 +225,8 @@ func objectError(body []byte, err error) error {
 	if fault := json.Unmarshal(body, &text, jsontext.AllowDuplicateNames(true)); fault != nil {
 		return problem.Malformed("The body is not well-formed JSON: " + describe(fault) + ".")
 	}
-	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok { // a repeated name is the only other cause
+	// The JSON is well-formed here, so the only possible cause of a syntactic error is a repeated name.
+	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		return problem.Malformed("The member " + problem.Quote(syntactic.JSONPointer.LastToken()) + " occurs twice.")
 	}
 	semantic, ok := errors.AsType[*json.SemanticError](err)
@@ -236,14 +237,15 @@ func objectError(body []byte, err error) error {
 		return problem.Malformed("There is no member " + problem.Quote(semantic.JSONPointer.LastToken()) + ".")
 	}
 	field := semantic.JSONPointer.LastToken()
-	for first := range semantic.JSONPointer.Tokens() { // the member, even if one of its elements is wrong
+	// The first token is the member, even if the error is in one of its elements.
+	for first := range semantic.JSONPointer.Tokens() {
 		field = first
 		break
 	}
 	return &shortener.InvalidError{Field: field, Reason: expected(field)}
 }
 
-// expected says what a member must be.
+// expected describes the valid values of a member, for an error text.
 func expected(field string) string {
 	switch field {
 	case "expires_in":

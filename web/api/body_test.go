@@ -8,9 +8,9 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// If a body has a syntax error, the error reports it, even if the body has another fault before it. If a body has
-// several other faults, the error reports the first one.
-func TestParseJSONReportsSyntaxErrorOrElseFirstFault(t *testing.T) {
+// If a body has a syntax error, parseJSON reports the syntax error, even if another fault precedes it in the body. If
+// a body has only faults of other kinds, parseJSON reports the first of them.
+func TestParseJSONReportsSyntaxErrorBeforeOtherFaults(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ body, detail string }{
 		{`{"url":1,`, "not well-formed"},

@@ -112,7 +112,8 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 	connection := http.NewResponseController(c.Response())
 	next := func() error {
 		end := time.Now().Add(bulkPartTimeout)
-		return errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(partTimeout))) // a refusal can still be sent
+		// The write deadline is later, so that a refusal can still be sent.
+		return errors.Join(connection.SetReadDeadline(end), connection.SetWriteDeadline(end.Add(partTimeout)))
 	}
 	body := http.MaxBytesReader(c.Response().Writer, c.Request().Body, maxBulkBody)
 	r := bufio.NewReaderSize(&pacedReader{r: body, next: next}, maxBody+len("\r\n"))
@@ -211,8 +212,8 @@ func parseBulkLine(line []byte) (bulkLine, error) {
 	return *l, nil
 }
 
-// independent returns how many of the first lines can be created at the same time. No two of them have the same ref or the
-// same alias, because the first line of the request must win.
+// independent returns how many of the first lines can be created at the same time. No two of them have the same ref
+// or the same alias, because the earlier of two such lines must be created first.
 func independent(lines []parsedLine) int {
 	refs, aliases := make(map[string]bool), make(map[string]bool)
 	for i := range lines {
@@ -269,8 +270,8 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	return nil
 }
 
-// createLine creates the link of one line. It answers as POST /shorten would answer. A panic becomes a problem of this line,
-// because it would otherwise end the program.
+// createLine creates the link of one line. It answers as POST /shorten would answer. A panic becomes a problem of
+// this line, because an unrecovered panic in a goroutine ends the program.
 func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
 	answer := bulkAnswer{Line: line.number}
 	if line.Ref != nil {

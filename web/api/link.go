@@ -91,7 +91,7 @@ type ownedLink struct {
 	Link
 	Title     string    `json:"title,omitempty"`
 	Tags      []string  `json:"tags,omitempty"`
-	Owner     string    `json:"owner,omitempty"` // name of the token that created the link
+	Owner     string    `json:"owner,omitempty"` // name of the token to which the link belongs
 	ChangedAt time.Time `json:"changed_at,omitzero"`
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
 }

@@ -31,7 +31,7 @@ const DefaultAnonymousRate quota.Rate = 10
 type Limits struct {
 	MissRate, MissBurst int           // misses per second and at once per address; 50 and 200 if 0
 	AnonymousRate       *quota.Rate   // creations without a token per address; if nil, 10/s except for loopback addresses
-	AnonymousMaxAge     time.Duration // maximum time from the creation to the expiry of a link without a token; 0 for none
+	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
 }
 

@@ -123,7 +123,7 @@ func TestRateLimiterGrantsNewRequestsAsTimePasses(t *testing.T) {
 		}
 		_, err := l.spend(7, a)
 		if p := problem.Of(err); p.Type != reply.TypePrefix+"rate-limited" || problem.RetrySeconds(err) != 1 {
-			t.Errorf("spend without a rest: %+v, retry after %d s", p, problem.RetrySeconds(err))
+			t.Errorf("spend with no request left: %+v, retry after %d s", p, problem.RetrySeconds(err))
 		}
 		if left, err := l.spend(8, a); left != a.burst-1 || err != nil {
 			t.Errorf("another client: %d left, error %v", left, err)
@@ -134,7 +134,7 @@ func TestRateLimiterGrantsNewRequestsAsTimePasses(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if left, err := l.spend(7, a); left != a.burst-1 || err != nil {
-			t.Errorf("after an hour: %d left, error %v; want the whole burst without one", left, err)
+			t.Errorf("after an hour: %d left, error %v; want one less than the burst", left, err)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn := accepted.(*net.TCPConn) // Limit demands it
+		conn := accepted.(*net.TCPConn) // Limit requires TCP connections
 		if admitted := l.connections.admit(conn); admitted != nil {
 			return admitted, nil
 		}

@@ -17,7 +17,7 @@ import (
 	"keypool/internal/testenv/logbuffer"
 )
 
-// limited is a listener with limits. It keeps the connections that it accepts open.
+// limited is a listener with limits. It does not close a connection that it has accepted.
 type limited struct {
 	*Connections
 
@@ -116,7 +116,8 @@ func (l *limited) wantAccepted(t *testing.T, from string) net.Conn {
 	return conn
 }
 
-// The limit of one client does not apply to other clients. A closed connection frees its place, and closing it twice frees one.
+// The limit of one client does not apply to other clients. When a connection is closed, its client may open another
+// one. A second Close of the same connection changes nothing.
 func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 100, 2)
@@ -166,7 +167,7 @@ func TestConnectionsOfAListenerAreLimited(t *testing.T) {
 	}
 }
 
-// net/http uses more methods than those of net.Conn. A counted connection has them.
+// net/http uses methods of *net.TCPConn that net.Conn lacks. A counted connection has these methods.
 func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 	t.Parallel()
 	conn := newLimited(t, 1, 1).wantAccepted(t, "127.0.0.1")

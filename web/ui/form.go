@@ -49,7 +49,7 @@ func (v values) tags() []string {
 	return slices.DeleteFunc(strings.Split(v["tags"], "\n"), func(tag string) bool { return strings.TrimSpace(tag) == "" })
 }
 
-// localTime is the format of a field of the type datetime-local. Its time is in UTC here.
+// localTime is the format of a field of the type datetime-local. The time is in UTC.
 const localTime = "2006-01-02T15:04:05"
 
 // expiry returns the field expires_at in RFC 3339 if a browser formatted it, and otherwise unchanged.
@@ -120,7 +120,7 @@ type choice struct{ Value, Label string }
 // form is the data of a form that creates or changes a link.
 type form struct {
 	Values    values
-	Seen      values         // of a change: what the person saw
+	Seen      values         // of a change: the seen values
 	Others    values         // of a change: see merge
 	Version   int64          // of a change: the version that the person saw
 	Fixed     bool           // of a change: whether the URL cannot change

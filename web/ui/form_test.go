@@ -57,7 +57,7 @@ func TestPatchHasOnlyChangedFields(t *testing.T) {
 	}
 }
 
-// A filter keeps its members in the address of a page.
+// The address of a page of the list contains the parameters of the filter.
 func TestAddressOfLinkListContainsFilter(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]filter{
@@ -72,7 +72,7 @@ func TestAddressOfLinkListContainsFilter(t *testing.T) {
 	}
 }
 
-// A page after the sign-in is a page of this service.
+// The page that a browser requests after the sign-in is always a page of this service.
 func TestPageAfterSignInBelongsToService(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -57,7 +57,8 @@ func (f filter) Narrow() bool {
 	return f.Tag != "" || f.Host != "" || f.State != service.StateActive
 }
 
-// At returns the address of the list with this filter from a cursor on, or from the newest link on if cursor is "".
+// At returns the address of the page of the list that begins at a cursor, with this filter. If cursor is "", the page
+// begins with the newest link.
 func (f filter) At(cursor string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"q": f.Text, "tag": f.Tag, "host": f.Host, "cursor": cursor} {

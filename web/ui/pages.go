@@ -12,7 +12,7 @@ type page struct{ *template.Template }
 
 type pages struct{ list, link, create, remove, signIn, message page }
 
-// shellData is what the frame of each page needs.
+// shellData is the data for the HTML before and after the main part of each page.
 type shellData struct {
 	*shell.Shell
 	Base string

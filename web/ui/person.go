@@ -141,7 +141,7 @@ func unknown(err error) bool {
 	return errors.Is(err, token.ErrUnknown) || errors.Is(err, token.ErrRevoked) || errors.Is(err, token.ErrExpired)
 }
 
-// unavailable translates token.ErrUnavailable.
+// unavailable returns err as an error for which the client gets a 503. It returns nil if err is nil.
 func unavailable(err error) error {
 	if err == nil {
 		return nil
@@ -149,10 +149,11 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// local returns text if it is a path below base, with its query. For any other text, it returns the path of the list. So a
-// redirect to the result cannot lead to another site: a browser takes "//host" for another site, and "\" for "/". local
-// removes segments of dots, because a browser would remove them, even if they are percent-encoded, and could then leave
-// base. local refuses a fragment, because http.Redirect would treat it as a part of the path.
+// local returns text if it is a path below base, with its query. For any other text, it returns the path of the list.
+// So a redirect to the result cannot lead to another site: a browser takes "//host" for another site, and "\" for
+// "/". local removes the segments "." and "..", because a browser would remove them, even if they are
+// percent-encoded, and could then leave base. local refuses a fragment, because http.Redirect would treat it as a
+// part of the path.
 func local(text, base string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {

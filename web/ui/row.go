@@ -11,7 +11,7 @@ import (
 	"keypool/web/internal/shell"
 )
 
-// row is a link for people.
+// row holds the texts with which a page shows a link.
 type row struct {
 	shortener.Link
 	Short      string // short URL
@@ -65,7 +65,7 @@ func (r *row) ChangedAt() time.Time {
 	return r.Details.ChangedAt
 }
 
-// State returns whether the link can be followed.
+// State returns the state of the link: "active", "expired" or "deleted".
 func (r *row) State() string {
 	switch {
 	case !r.DeletedAt.IsZero():

@@ -39,7 +39,7 @@ type chart struct {
 	Bars       []bar
 	Human, Bot int64 // visits on the days
 	Total      Day   // visits since the link was created
-	Top        int64 // visits at the upper end of the chart
+	Top        int64 // number of visits to which the height of the chart corresponds
 	AsOf       time.Time
 }
 
@@ -50,10 +50,11 @@ const (
 	chartHeight = 120
 )
 
-// bar is the visits of a day. Its positions count from the upper left corner of the chart.
+// bar is the drawing of the visits of one day. X and the fields that end in Y are positions from the
+// upper left corner of the chart. The fields that end in Top are heights.
 type bar struct {
 	X, Width         int
-	HumanY, HumanTop int // HumanTop is a height
+	HumanY, HumanTop int
 	BotY, BotTop     int
 	Day              Day
 }
@@ -86,7 +87,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	return draw(s)
 }
 
-// daily waits for the turn of the person, and then reads the visits of a link.
+// daily waits until the service permits the person another query, and then reads the visits of a link.
 func (u *UI) daily(x *exchange, code string) (Series, error) {
 	end, err := u.Service.BeginRead(x.r.Context(), x.person.actor())
 	if err != nil {
@@ -96,7 +97,7 @@ func (u *UI) daily(x *exchange, code string) (Series, error) {
 	return u.Visits.Daily(x.r.Context(), code, chartDays)
 }
 
-// draw returns the chart of a series. In each bar, the bots are above the people.
+// draw returns the chart of a series. In each bar, the visits of bots are above the visits of people.
 func draw(s Series) *chart {
 	c := &chart{Days: s.Days, Total: s.Total, AsOf: s.AsOf}
 	for _, d := range s.Days {

@@ -20,7 +20,7 @@ import (
 	"keypool/web/internal/shell"
 )
 
-// series is 30 days with visits on the first, the second and the last day.
+// series returns 30 days, with visits on the first, the second and the last day.
 func series() Series {
 	s := Series{AsOf: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
 	for day := range chartDays {

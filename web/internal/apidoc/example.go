@@ -67,7 +67,7 @@ func separator(i int, between string) string {
 	return ","
 }
 
-// scalar returns a scalar as JSON. YAML and JSON write numbers and truth values alike.
+// scalar returns a scalar as JSON. YAML and JSON write numbers, booleans and null in the same way.
 func scalar(n *yaml.Node) []byte {
 	switch n.Tag {
 	case "!!int", "!!float", "!!bool", "!!null":

@@ -92,7 +92,8 @@ func TestPNGModulesAreWholePixels(t *testing.T) {
 	}
 }
 
-// A code that does not fit reports the size that it needs. This size fits.
+// If a code does not fit into an image, the error contains the smallest size that is sufficient. The
+// code fits into an image of this size.
 func TestPNGErrorReportsSmallestSizeThatFits(t *testing.T) {
 	t.Parallel()
 	c := encode(t, strings.Repeat("a", 250), H)
@@ -146,8 +147,8 @@ func TestEncodeRefusesUnknownLevelAndLongText(t *testing.T) {
 	encode(t, strings.Repeat("a", 1273), H)
 }
 
-// The memory for the largest image is a fraction of its 4 million pixels. This test is not parallel,
-// because TotalAlloc counts the allocations of the whole process.
+// The largest image has 4 million pixels. PNG allocates at most half a byte for each of them. This test
+// is not parallel, because TotalAlloc counts the allocations of the whole process.
 func TestLargePNGNeedsLittleMemory(t *testing.T) {
 	c := encode(t, text, M)
 	var before, after runtime.MemStats

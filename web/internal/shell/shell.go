@@ -92,7 +92,8 @@ func SplitURL(link string) (host, rest string) {
 	return host, ""
 }
 
-// hash returns the name of an inline source in a policy (CSP Level 3 section 2.3.1).
+// hash returns the expression with which a Content-Security-Policy allows an inline style or script (CSP
+// Level 3 section 2.3.1).
 func hash(source []byte) string {
 	sum := sha256.Sum256(source)
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -122,7 +123,7 @@ func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, d
 	return s.Send(w, status, page)
 }
 
-// Render returns the page that t makes of data.
+// Render executes t with data and returns the page.
 func Render(t *template.Template, data any) ([]byte, error) {
 	var buf bytes.Buffer
 	err := t.Execute(&buf, data)
