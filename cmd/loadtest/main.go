@@ -57,7 +57,7 @@ type baselineFlags struct {
 	Listen string `required:"" help:"Address to listen on."`
 }
 
-// Run serves the bare handlers until ctx ends.
+// Run serves the baselines, which are simple handlers for comparison, until ctx ends.
 func (c *baselineFlags) Run(ctx context.Context) error { return measure.ServeBare(ctx, c.Listen) }
 
 type durableLogFlags struct {

@@ -67,8 +67,9 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 	}
 }
 
-// refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a second. If Redis has
-// not answered after that, it returns nil. It does not check a Cluster or a Sentinel, because they name the master themselves.
+// refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a
+// second. If Redis has not answered after that, it returns nil. It does not check a Cluster or a Sentinel, because
+// these direct their clients to the master.
 func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) error {
 	single, ok := client.(*redis.Client)
 	if !ok || strings.Contains(string(c.RedisURL), "master_name=") {

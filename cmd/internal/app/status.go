@@ -143,10 +143,10 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 // of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are taken. A key in a pool is not
 // taken: a random code conflicts only with the code of a link.
 //
-// The runway follows from the rate at which servers take keys from the pool. The rate of reservations would be wrong, because a
-// worker that fills the pool reserves numbers that are not used yet. The runway is unknown while the pool cannot be read.
-// Without a pool, the rate is the one at which all processes settle batches and lease keys, because a server has not used a
-// batch that it has just reserved.
+// The runway follows from the rate at which servers take keys from the pool. The rate of reservations would be wrong,
+// because a worker that fills the pool reserves numbers that are not used yet. The runway is unknown while the pool
+// cannot be read. Without a pool, the runway follows from the rate at which all processes settle and lease keys. Here
+// too, the rate of reservations would be wrong, because a server has not used a batch that it has just reserved.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	seen := counters.Fresh()
 	if seen == nil {
@@ -176,8 +176,9 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 // Pooled reports whether the key source takes keys from a pool that this chain watches.
 func (ch *Chain) Pooled() bool { return ch.watch != nil }
 
-// takenOf returns how many numbers of space were taken by creations and by clients of the key service. The ledger also counts the
-// keys in a Redis pool as taken, so takenOf subtracts them. The count is unknown if the keys in the pool are unknown.
+// takenOf returns how many numbers of space were taken by creations and by clients of the key service. The ledger
+// also counts the keys in a Redis pool as taken, so takenOf subtracts them. The count is unknown if the number of
+// keys in the pool is unknown.
 func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *poolWatch) (taken int64, known bool) {
 	taken = seen.TakenOf(space)
 	if c.pool == nil {

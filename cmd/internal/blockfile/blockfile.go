@@ -44,7 +44,7 @@ type File struct {
 	next    os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
 	invalid os.FileInfo // the last version that has an invalid line; nil before there is one
 	reason  error       // what is wrong with the invalid version
-	failed  string      // text of the last error, "" if the file could be read since
+	failed  string      // text of the error of the last poll, "" if this poll succeeded
 }
 
 // Open reads the file at path.
@@ -102,7 +102,7 @@ func (f *File) poll() bool {
 	return err == nil && f.used == version
 }
 
-// report logs an error, but not again at the polls that follow.
+// report logs an error, unless the previous poll failed with the same error.
 func (f *File) report(err error) {
 	if err == nil {
 		if f.failed != "" {

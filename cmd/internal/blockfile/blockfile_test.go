@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestFileHasOneHostPerLine(t *testing.T) {
+func TestParseReadsOneHostPerLine(t *testing.T) {
 	t.Parallel()
 	hosts, err := parse("\ufeff# comment\n\n  Evil.Example. # another\r\n*.wild.example\n.dot.example\nbücher.example\n0x7f.1\n[::1]\n2001:db8::1\nlast.example")
 	if err != nil || hosts.Len() != 8 {
@@ -40,7 +40,8 @@ func TestFileHasOneHostPerLine(t *testing.T) {
 	}
 }
 
-// world is a block list under test, in a synctest bubble. The files are real, and the clock is not.
+// world is a block list under test, in a synctest bubble. The files are real. The clock is the fake
+// clock of the bubble.
 type world struct {
 	t     *testing.T
 	path  string
@@ -85,7 +86,8 @@ func (w *world) load(path string) (string, error) {
 	return readFile(path)
 }
 
-// write writes a file with a time of modification of its own.
+// write writes a file. Its time of modification is later than those of all files that write has written
+// before.
 func (w *world) write(path, content string) {
 	w.t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -147,7 +149,7 @@ func TestChangedBlockFileIsReloaded(t *testing.T) {
 	})
 }
 
-// A rename may keep the size and the time of modification. Then only the number of the file differs.
+// A rename may keep the size and the time of modification. Then only the inode number differs.
 func TestReplacedBlockFileOfSameSizeAndTimeIsReloaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
@@ -158,7 +160,7 @@ func TestReplacedBlockFileOfSameSizeAndTimeIsReloaded(t *testing.T) {
 	})
 }
 
-// A file that another program still writes does not come into use.
+// While another program writes the file, its content does not come into use.
 func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\nb.example\n", func(w *world) {
@@ -175,7 +177,8 @@ func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 	})
 }
 
-// While the file cannot be used, the last list stays in use, and the log has one line per state.
+// While the file cannot be used, the last list stays in use, and the log has one line when the file
+// becomes unusable and one line when it is usable again.
 func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world) error{
@@ -251,7 +254,7 @@ func replaceByDirectory(path string) error {
 	return os.Mkdir(path, 0o700)
 }
 
-// The return of a file is reported, although its list was in use all the time.
+// The log reports the return of a file, although its list has been in use all the time.
 func TestReappearanceOfUnchangedBlockFileIsLogged(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {

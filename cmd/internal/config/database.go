@@ -18,9 +18,9 @@ var (
 )
 
 const (
-	// linkConns is enough for look-ups and commits at the same time. A server opens at most
-	// linkConns, ledgerConns and pollConns connections. Eight servers then need fewer than 100
-	// connections, the default limit of PostgreSQL. pool_max_conns in the URL overrides it.
+	// linkConns is enough for look-ups and commits at the same time. A server opens at most linkConns +
+	// ledgerConns + pollConns connections. Eight servers then need fewer than 100 connections, the
+	// default limit of PostgreSQL. pool_max_conns in the URL overrides linkConns.
 	linkConns   = 8
 	ledgerConns = 3
 	// pollConns is enough for short queries at intervals. Such a query must not wait for lists of links or locks of the ledger.

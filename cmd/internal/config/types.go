@@ -97,7 +97,7 @@ func (l Level) String() string { return l.text }
 // Networks are IP networks with cleared host bits.
 type Networks []netip.Prefix
 
-// UnmarshalText takes CIDRs separated by commas. White space around them is ignored. An empty text is no networks.
+// UnmarshalText takes CIDRs separated by commas. White space around them is ignored. An empty text means no networks.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

@@ -65,7 +65,7 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Prefix begins the names of all keys in Redis.
+// Prefix is the text with which the names of all keys in Redis begin.
 type Prefix string
 
 // UnmarshalText takes up to 64 letters, digits, dots, hyphens and underscores.

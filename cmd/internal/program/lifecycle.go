@@ -17,7 +17,7 @@ type Lifecycle struct {
 	steps    []teardown
 	once     sync.Once
 	err      error
-	returned int64 // keys
+	returned int64 // number of unused keys that the steps of the stop returned
 }
 
 type teardown struct {

@@ -210,7 +210,8 @@ func (n *silentConns) close() {
 	}
 }
 
-// LimitPublic replaces the public listener by the listener that limit returns for it. The caller calls it before ServePublic.
+// LimitPublic replaces the public listener by the listener that limit returns for it. It must be called before
+// ServePublic.
 func (p *Program) LimitPublic(limit func(net.Listener) net.Listener) { p.public = limit(p.public) }
 
 // ServePublic answers requests on the public listener until the stop.

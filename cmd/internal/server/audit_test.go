@@ -50,8 +50,8 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 	return r
 }
 
-// fixture is a stopped service that has created some links. The test has direct access to its
-// data.
+// fixture is a stopped service that has created some links. The test reads and changes the data of the
+// service directly.
 type fixture struct {
 	t                  *testing.T
 	database, redisURL string
@@ -143,7 +143,7 @@ func (s *fixture) pop() string {
 	return code
 }
 
-// waiting returns a code that waits in the pool. The argument is the position of the code, counted from 0.
+// waiting returns the code at a position in the pool, counted from 0.
 func (s *fixture) waiting(position int64) string {
 	s.t.Helper()
 	code, err := s.redis.LIndex(s.t.Context(), s.list, position).Result()
@@ -260,8 +260,8 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 	}
 }
 
-// With another order on record, no request finds a link with a rank. Without an order on record, the audit cannot judge
-// where the rows belong.
+// The database records the order of the links. If it records a wrong order, requests find no link that has a rank. If
+// it records no order that the program knows, the audit cannot judge where the rows belong.
 func TestAuditFindsChangedOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

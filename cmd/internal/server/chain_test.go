@@ -60,7 +60,8 @@ func TestServerServesFromEveryKeySource(t *testing.T) {
 			r.wantSpace(slices.Contains([]string{"redis-pool", "memory-pool", "ledger"}, source.Name))
 			for _, want := range []string{
 				`shortener_links_created_total{kind="key"} 250`,
-				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.Name], source.Name) + `"}`, // and not from the fallback
+				// The keys do not come from the fallback.
+				`kgs_keys_taken_total{source="` + cmp.Or(labels[source.Name], source.Name) + `"}`,
 			} {
 				if !strings.Contains(r.metrics(), want) {
 					t.Errorf("the metrics do not contain %s", want)
@@ -120,8 +121,8 @@ func TestHashKeySourceMakesNewLinkForRepeatedURL(t *testing.T) {
 	}
 }
 
-// A Redis without persistence loses the counter when it restarts. The fallback serves while Redis is
-// down. After the restart, the counter skips ahead past the numbers of the existing links.
+// A Redis without persistence loses the counter when it restarts. While Redis is down, the fallback makes
+// the codes. After the restart, the counter skips ahead past the numbers of the existing links.
 func TestRedisCounterSkipsExistingLinksAfterRestart(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t, "--appendonly", "no")
@@ -156,8 +157,7 @@ func TestRedisCounterSkipsExistingLinksAfterRestart(t *testing.T) {
 	})
 }
 
-// A key source without a pool has no pool capacity.
-func TestStartLogsCapacityOfPoolsOnly(t *testing.T) {
+func TestStartLogsPoolCapacityOnlyIfKeySourceHasPool(t *testing.T) {
 	t.Parallel()
 	for source, pooled := range map[string]bool{"memory-pool": true, "ledger": false, "random": false} {
 		var log logbuffer.Buffer

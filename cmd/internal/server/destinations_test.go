@@ -11,7 +11,7 @@ import (
 	"keypool/internal/testenv/logbuffer"
 )
 
-// signalled is a log that signals each line with a certain text.
+// signalled is a log that sends a value to lines for each log line that contains text.
 type signalled struct {
 	logbuffer.Buffer
 
@@ -69,7 +69,7 @@ func TestServerAppliesChangesOfBlockFile(t *testing.T) {
 	r.wantStatus(code, http.StatusFound, "https://www.evil.example/")
 }
 
-// wantBlocked fails the test unless the server refuses url for its block list.
+// wantBlocked fails the test unless the server refuses url because of its block list.
 func (r *running) wantBlocked(url string) {
 	r.t.Helper()
 	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+url)

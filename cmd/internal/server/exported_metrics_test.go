@@ -17,12 +17,13 @@ import (
 	"keypool/web/admin"
 )
 
-// A rule or a dashboard that names a metric without a series shows nothing and never alerts.
+// If no program exports a metric, a dashboard that names the metric shows nothing, and an alert rule
+// that names it never fires.
 func TestAlertRulesAndDashboardsUseExportedMetrics(t *testing.T) {
 	t.Parallel()
 	rules, recorded := ruleExpressions(t, "../../../deploy/prometheus/alerts.yml")
 	known := append(exportedMetrics(t), recorded...)
-	known = append(known, "up", "ALERTS") // of Prometheus itself
+	known = append(known, "up", "ALERTS") // made by Prometheus itself
 	for where, expressions := range map[string][]string{
 		"alerts.yml": rules, "the dashboards": dashboardExpressions(t, "../../../deploy/grafana"),
 	} {
@@ -39,9 +40,9 @@ func TestAlertRulesAndDashboardsUseExportedMetrics(t *testing.T) {
 	}
 }
 
-// contract is the metrics that other people's dashboards and alerts may use, with the names of their labels, except
-// log_lines_dropped_total, which belongs to the log of a process. A server without a Redis omits the metrics of a Redis, and only a
-// key service counts the keys of clients.
+// contract lists the metrics that dashboards and alerts of operators may use, with the names of their labels. It
+// omits log_lines_dropped_total, which belongs to the log of a process. A server without Redis does not export the
+// metrics of Redis. Only a key service exports the metrics of its clients.
 const contract = `kgs_pool_keys kgs_pool_capacity_keys kgs_local_keys kgs_runway_seconds kgs_space_used_ratio kgs_keys_reserved_total
 	kgs_keys_generated_total kgs_keys_taken_total{source} kgs_keys_abandoned_total{reason} kgs_key_conflicts_total{source}
 	kgs_fallback_attempts_count kgs_refill_seconds_count kgs_last_push_timestamp_seconds kgs_breaker_state kgs_worker_restarts_total
@@ -83,7 +84,8 @@ func TestProgramsExportContractMetrics(t *testing.T) {
 	}
 }
 
-// askKeyService sends one request to a key service, because the counter of requests begins with the first one.
+// askKeyService sends one request to a key service, because the counter of requests has no series before the first
+// request.
 func askKeyService(t *testing.T, addr string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/keypool.kgs.v1.KeyService/Status", strings.NewReader("{}"))

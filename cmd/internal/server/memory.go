@@ -24,7 +24,7 @@ const minimumHeap = 4 << 20
 const cacheShare = 0.25
 
 const (
-	// rowMemory is the memory of a count of visits in memory, in bytes.
+	// rowMemory is the number of bytes that one count of visits takes in memory.
 	rowMemory = 128
 	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress needs as much again.
 	rowShare = 0.05
@@ -36,7 +36,8 @@ func cachedLinks() int { return fitting(cacheShare, service.LinkMemory, service.
 // countedRows returns how many counts of visits a server keeps in memory.
 func countedRows() int { return fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
 
-// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT, at least 1 and at most most.
+// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and
+// never more than most.
 func fitting(share, size float64, most int) int {
 	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
 	return int(min(max(share*float64(limit)/size, 1), float64(most)))
@@ -65,8 +66,8 @@ func keepHeadroom() (stop func()) {
 	}
 }
 
-// adjust sets the percentage for the objects that the last collection kept. The runtime calls it again
-// after the next collection, which frees the object that adjust allocates.
+// adjust computes the percentage from the size of the objects that the last collection kept, and sets it.
+// The runtime calls it again after the next collection, which frees the object that adjust allocates.
 func (k *headroomKeeper) adjust() {
 	if k.stopped.Load() {
 		return

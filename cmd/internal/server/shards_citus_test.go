@@ -74,7 +74,8 @@ func (r *running) onceAs(bearer, key, url string) answer {
 	return answer{status: resp.StatusCode, header: resp.Header}
 }
 
-// Links that exist are distributed in place, and all commands work on distributed tables.
+// The command migrate distributes the tables with the links that they contain. All commands work on
+// distributed tables.
 func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	t.Parallel()
 	url := testenv.StartCitus(t, 2, "fsync=off").Schema(t)

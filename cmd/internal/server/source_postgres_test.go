@@ -38,7 +38,7 @@ func TestAuditAccountsForEveryKeyOfPostgresPoolServers(t *testing.T) {
 			other := start(t, s)
 			other.await("a full pool", full)
 			seen := make(map[string]bool)
-			for i := range 300 { // more than a batch each
+			for i := range 300 { // more than a batch of each server
 				for _, r := range []*running{one, other} {
 					code := r.shorten(fmt.Sprintf("https://go.dev/%d", i))
 					if seen[code] {

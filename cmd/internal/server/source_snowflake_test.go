@@ -53,7 +53,7 @@ func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
 		t.Errorf("code %s, want a code of the fallback", code)
 	}
-	r.await("keys of the machine id", func(s admin.Status) bool { return *s.ServingFrom == "batch" }) // without a creation
+	r.await("keys of the machine id", func(s admin.Status) bool { return *s.ServingFrom == "batch" }) // needs no creation
 	if code := r.shorten("https://go.dev/"); len(code) != 11 {
 		t.Errorf("code %s, want a code with the machine id", code)
 	}

@@ -62,7 +62,8 @@ func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 		r.wantTickets(seen, 0, 1)
 		r.stop()
 		// Exchange the databases. Each one now issues numbers that the other has issued. These numbers
-		// conflict with existing links, and after a conflict the server takes a larger step.
+		// conflict with existing links, and after a conflict the server advances the counter by a larger
+		// step.
 		s.Tickets[0], s.Tickets[1] = s.Tickets[1], s.Tickets[0]
 	}
 }
@@ -81,7 +82,7 @@ func TestServerServesWithOneTicketDatabase(t *testing.T) {
 		r.wantTickets(seen, 0)
 		return *s.Breaker == "closed" && *s.ServingFrom == "batch"
 	})
-	server.Restart() // the server then migrates the database
+	server.Restart() // the program shortener then migrates the ticket database
 	r.wantTickets(seen, 1)
 	r.await("a log line about the migration", func(admin.Status) bool { return strings.Contains(log.String(), "migrated a ticket database") })
 	if n := strings.Count(log.String(), "ticket database"); n != 2 {

@@ -204,7 +204,8 @@ func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) 
 	return errors.Join(err, db.Close())
 }
 
-// migrate migrates the schema and the links of the database, and distributes the links if the flags say so.
+// migrate migrates the schema and the links of the database, and distributes the links over a Citus cluster if
+// the flag --shards is set.
 func migrate(ctx context.Context, s config.Server, f migrateFlags, out io.Writer) error {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err

@@ -23,8 +23,9 @@ import (
 	"keypool/shortener"
 )
 
-// plantOlderLinks adds links to the database of a stopped server as a program before version 7 left them:
-// in the table links_earlier, and without an order on record. It returns their codes.
+// plantOlderLinks adds links to the database of a stopped server as they are after the migration of a database
+// whose schema was older than version 7: in the table links_earlier, and without an order on record. It
+// returns their codes.
 func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
@@ -101,7 +102,7 @@ func TestMigrateMovesLinksOfOlderSchema(t *testing.T) {
 	}
 }
 
-// A program with another FF1 key changes no link and reads none.
+// A program with another FF1 key fails before it moves a link.
 func TestWrongSecretIsRefusedBeforeLinksMove(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
@@ -159,7 +160,8 @@ func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
 	}
 }
 
-// A server that was suspended during a reindex stops, because it would look for links under their former ranks.
+// A server that was suspended during a reindex stops when it resumes, because it would look for links under their
+// former ranks.
 func TestServerStopsIfReindexChangesLinkOrder(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
@@ -194,8 +196,8 @@ func openSQL(t *testing.T, url string) *sql.DB {
 	return db
 }
 
-// The codes of tickets are consecutive numbers, so their links have the plain order. The order stays if
-// another key source creates links later.
+// The codes of tickets are consecutive numbers, so their links are stored in the order of these numbers. The
+// order stays if another key source creates links later.
 func TestFirstKeySourceDeterminesStoredLinkOrder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
@@ -268,7 +270,7 @@ func TestReindexReplacesLostSecret(t *testing.T) {
 	}
 }
 
-// A running server would create links in an order that reindex replaces.
+// While reindex ran, a running server would create links in the order that reindex replaces.
 func TestReindexRefusesWhileServerRuns(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
@@ -284,7 +286,8 @@ func TestReindexRefusesWhileServerRuns(t *testing.T) {
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
 }
 
-// The move of the links needs a connection beside the one that holds the lock.
+// The move of the links needs a second connection while the first connection holds the lock, even if
+// pool_max_conns is 1.
 func TestMigrateAndServerWorkWithOneDatabaseConnection(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t) + "&pool_max_conns=1"
@@ -323,7 +326,7 @@ func TestOfflineCommandsDoNotRecordLinkOrder(t *testing.T) {
 	}
 }
 
-// A misspelt key source would move all links into another order.
+// Otherwise a misspelt key source could move all links into another order.
 func TestOfflineCommandsRefuseUnknownKeySource(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")

@@ -253,7 +253,7 @@ func TestServerKeepsLastTokensWhileDatabaseIsDown(t *testing.T) {
 	r.awaitLog(&log, "recurring task works again", "read the tokens")
 }
 
-// tokensAge returns the time since the tokens were read, by the metric.
+// tokensAge returns the time since the server read the tokens, according to a metric.
 func (r *running) tokensAge() time.Duration {
 	r.t.Helper()
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body

@@ -36,10 +36,10 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // only read
+	defer func() { _ = file.Close() }() // this function only reads the file
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	defer context.AfterFunc(ctx, func() { _ = file.Close() })() // ends a read of a pipe
+	defer context.AfterFunc(ctx, func() { _ = file.Close() })() // ends a read that waits for a pipe
 	hold := func(c *app.Core, ctx context.Context) error {
 		return errors.Join(c.OpenLedger(ctx), c.Hold(ctx, fail))
 	}

@@ -162,8 +162,8 @@ func TestImportRefusesBadInput(t *testing.T) {
 // programVariable is an environment variable that makes the test binary run the program shortener.
 const programVariable = "KEYPOOL_TEST_SHORTENER"
 
-// The import is killed several times while it inserts links, and then repeated. The database then has the same links, and the same
-// visits of the past, as after one import. Visits between the attempts do not change this.
+// The import is killed several times while it inserts links, and then repeated. The database then has the same links,
+// and the same imported counts of visits, as after one import. Visits between the attempts do not change this.
 func TestKilledImportCanBeRepeated(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const records = 20_000
@@ -222,7 +222,8 @@ func execute(t *testing.T, url, statement string) {
 	}
 }
 
-// An export reads the links and their visits at the same time, although the links have one connection.
+// An export reads the links and their visits at the same time, although pool_max_conns permits only one
+// connection for links.
 func TestImportAndExportWorkWithOneDatabaseConnection(t *testing.T) {
 	t.Parallel()
 	url := migrated(t, testenv.PostgresURL(t)+"&pool_max_conns=1")
