@@ -112,7 +112,7 @@ func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
 	}
 }
 
-// A process that has ended has no processor time, which differs from the time 0.
+// For a process that has ended, Processor must return an error and not the time 0.
 func TestProcessorOfEndedProcessIsUnknown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "exec sleep 60")

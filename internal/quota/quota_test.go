@@ -18,7 +18,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-func TestParseRateRefusesOtherTexts(t *testing.T) {
+func TestParseRateRefusesInvalidTexts(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "0/s", "-1/s", "+1/s", "1.5/s", "100", "100/min", "1000001/s", "Off", " 1/s", "1 /s", "1e3/s"} {
 		if got, err := ParseRate(text); !errors.Is(err, ErrRate) {

@@ -20,13 +20,13 @@ const (
 	// short. In measurements, the slowest commits were 3 times slower with 4,000 pages, and at
 	// least 10 times slower with 16,000 pages.
 	walEnough = 1000
-	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log:
-	// SQLite then writes from the beginning of the file again. The length is 64 MiB. A start after
-	// a crash reads a log of this length in 0.1 s.
+	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log: SQLite
+	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
+	// reads a log of this length in 0.1 s.
 	walRestart = 16000
-	// walPart limits the log on a small disk: the checkpointer restarts the log when it uses 1/walPart of the space that is free or
-	// in the log. Without this limit, the log could fill the disk. The database file could then not grow, so SQLite could not move
-	// pages into it, and the disk would stay full.
+	// walPart limits the log on a small disk: the checkpointer restarts the log when the length of the log reaches
+	// 1/walPart of the sum of this length and the free space. Without this limit, the log could fill the disk. The
+	// database file could then not grow, so SQLite could not move pages into it, and the disk would stay full.
 	walPart = 4
 	// walLeast is the smallest length of the log, in pages, at which the checkpointer restarts it.
 	walLeast = 64

@@ -38,7 +38,7 @@ func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	db.checkpoints.stop() // this test looks at the log itself
+	db.checkpoints.stop() // this test calls look itself
 	<-db.checkpoints.done
 	c := *db.checkpoints
 	c.free = func() (int, error) { return free, nil }

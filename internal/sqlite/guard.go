@@ -66,8 +66,8 @@ type connector struct {
 	guard *guard
 }
 
-// Connect implements [driver.Connector]. It checks the files before it connects. The end of a connection to another file could
-// delete the log of this file.
+// Connect implements [driver.Connector]. It checks the files before it connects. Otherwise it could connect to
+// another file, and the end of that connection could delete the log of the other file.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.guard.check(); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func TestCloseKeepsWALOfNewDatabaseAtSamePath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sqlite.CloseAnchor(old) }) // after the new database is closed; it deletes a log that does not exist
+	t.Cleanup(func() { _ = sqlite.CloseAnchor(old) }) // runs after the new database is closed, when no log exists
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ type DB struct {
 	anchor      *anchor
 }
 
-// ErrNotDatabase reports that a path leads to something else than a SQLite database.
+// ErrNotDatabase reports that a path leads to something other than a SQLite database.
 var ErrNotDatabase = errors.New("not a SQLite database")
 
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the
@@ -147,9 +147,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// Close closes all connections. The last connection to close moves the log into the database file and then deletes the log. A
-// reader cannot write, so the anchor is the last one. If the files of the database are not at its path, the anchor would delete
-// the log of another database. Close then leaves the anchor open and fails with ErrMoved.
+// Close closes all connections. The last connection to close moves the log into the database file and then deletes
+// the log. A connection for reading cannot do this, so Close closes the anchor last. If the files of the database are
+// not at its path, the anchor would delete the log of another database. Close then leaves the anchor open and fails
+// with ErrMoved.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed
@@ -177,8 +178,8 @@ func create(path string) (string, error) {
 		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
 	}
 	// Open only a file that does not exist yet. When a process closes a descriptor of a file, POSIX
-	// drops all locks that the process has on the file. To open and close a database that is in use
-	// could drop its locks.
+	// drops all locks that the process has on the file. Therefore an open and a close of a database file
+	// that this process already uses would drop the locks of the database.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		file, err := filepath.EvalSymlinks(path)

@@ -167,8 +167,8 @@ func TestOpenWorksConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows
-// before the transaction. A writer of another DB must wait for the end of the transaction.
+// TestReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows as they
+// were before the transaction. A writer of another DB must wait for the end of the transaction.
 func TestReadersDoNotWaitForWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -144,12 +144,12 @@ func release(ctx context.Context, registry *redis.Client, db int) error {
 	return registry.Del(ctx, fmt.Sprintf(claimKey, db)).Err()
 }
 
-// in runs commands in another logical database of the same server.
+// in runs commands in the logical database with the number db.
 func in(ctx context.Context, registry *redis.Client, db int, commands func(redis.Pipeliner)) error {
 	_, err := registry.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.Select(ctx, db)
 		commands(pipe)
-		pipe.Select(ctx, registry.Options().DB) // the client uses the connection again
+		pipe.Select(ctx, registry.Options().DB) // switch back, because the client uses the connection again
 		return nil
 	})
 	return err

@@ -6,7 +6,7 @@
 //	                                   until standard input ends
 //	keeper need PROGRAM...             installs the listed programs that are missing
 //
-// TEST_SERVERS=env|docker|machine|apt selects how it gets a server; see ways.go.
+// TEST_SERVERS=env|docker|machine|apt selects how keeper gets a server; see ways.go.
 package main
 
 import (

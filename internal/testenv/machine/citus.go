@@ -22,7 +22,8 @@ type Cluster struct {
 	setup    Setup
 }
 
-// errNoCitus reports that neither the PostgreSQL of this machine nor a copy has Citus. It wraps [exec.ErrNotFound].
+// errNoCitus reports that the PostgreSQL of this machine has no Citus, and that InstallCitus has made no copy. It
+// wraps [exec.ErrNotFound].
 var errNoCitus = fmt.Errorf("PostgreSQL with the library citus.so: %w", exec.ErrNotFound)
 
 const (
@@ -120,8 +121,8 @@ func (c *Cluster) Close() (err error) {
 	return err
 }
 
-// start starts a PostgreSQL with the extension. All nodes have the same password. A node that connects to another node
-// reads it from its environment.
+// start starts a PostgreSQL with the extension. All nodes have the same password. A node that connects to another
+// node reads the password from its environment.
 func (c *Cluster) start(ctx context.Context) (*Server, error) {
 	settings := append([]string{"shared_preload_libraries=citus", "citus.node_conninfo=sslmode=prefer", "wal_level=logical"}, c.settings...)
 	s, err := c.setup.startPostgres(ctx, c.password, settings, func(s *Server) error {

@@ -59,8 +59,8 @@ func joinCluster(ctx context.Context, nodes []*Server, masters int) error {
 				return err
 			}
 		}
-		// Each node needs another epoch. Otherwise the nodes would need time to agree on the owners
-		// of the slots.
+		// Each node needs a different configuration epoch. Otherwise the nodes would need time to agree
+		// on the owners of the slots.
 		if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return err
 		}

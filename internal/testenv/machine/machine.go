@@ -41,7 +41,7 @@ type Server struct {
 	ping     func(ctx context.Context, url string) error
 	tidy     func() error  // removes what a killed server leaves outside dir; may be nil
 	running  *proc.Process // nil while the server is down
-	ended    error         // how the last run ended
+	ended    error         // how the server process ended at the last Stop or Kill
 }
 
 // Dir returns the directory that holds all files of the server. Close removes it.

@@ -131,7 +131,7 @@ func TestRedisKeepsKeysAfterKillOnlyIfAppendOnly(t *testing.T) {
 	}
 }
 
-func TestPause(t *testing.T) {
+func TestPausedServerAnswersOnlyAfterResume(t *testing.T) {
 	t.Parallel()
 	for name, engine := range map[string]struct {
 		run  starter
