@@ -163,8 +163,8 @@ func TestCreationRequiresTokenWithScopeCreate(t *testing.T) {
 	}
 }
 
-// The limit of a token applies to all its clients together, and to no other token. The limit of addresses
-// does not apply to tokens.
+// The limit of a token applies to all its clients together, and to no other token. The limits of anonymous
+// creations do not apply to creations with a token.
 func TestCreationsWithTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})

@@ -42,7 +42,7 @@ func TestBlockedDestinationAnswers422(t *testing.T) {
 	}
 }
 
-// A link to a blocked host is gone, for redirects and previews, until the host is off the list.
+// Redirects and previews of a link to a blocked host answer 410 as long as the host is on the list.
 func TestLinkToBlockedHostAnswers410(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })

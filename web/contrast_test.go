@@ -20,9 +20,10 @@ type colours [2]string
 // CSS that the stylesheets of this service use.
 type stylesheet struct {
 	variables map[string]colours
-	// pairs has a key "text on background" for each rule that sets both.
+	// pairs has a key "text on background" for each rule that sets both colours.
 	pairs map[string][2]colours
-	// texts and grounds have the colours of the rules that set only one of them.
+	// texts and grounds have the colours of the rules that set only the colour of the text or only that
+	// of the background.
 	texts, grounds map[string]colours
 }
 

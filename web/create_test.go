@@ -241,7 +241,7 @@ func TestUnsupportedMediaTypeNamesAcceptedTypes(t *testing.T) {
 	}
 }
 
-// An answer shows an unknown name escaped and shortened.
+// An answer escapes and shortens an unknown name that it quotes from the request.
 func TestCreateTruncatesLongNamesInErrors(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

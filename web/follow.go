@@ -66,7 +66,8 @@ func (p *public) redirect(c echo.Context, link shortener.Link, err error) error 
 	if c.Request().Method == http.MethodGet {
 		p.count(c, &link)
 	}
-	// Header.Set allocates a slice for each value. An assignment can store the shared slice of the age.
+	// Header.Set allocates a slice for each value. An assignment can store a slice that redirects share;
+	// see redirectAge.
 	h := c.Response().Header()
 	h[echo.HeaderLocation] = []string{forward(&link, c.Request())}
 	h[echo.HeaderCacheControl] = p.age.cacheControl(&link)

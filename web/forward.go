@@ -66,8 +66,8 @@ func restOfPath(r *http.Request) (rest string, ok bool) {
 	return path[1+at:], true
 }
 
-// encoded percent-encodes the bytes that cannot be in a path or a query of a Location header: "#" would begin the
-// fragment, and a header contains only printable ASCII. All other bytes stay as they are.
+// encoded percent-encodes the bytes that cannot be in a path or a query of a Location header: "#", which would begin
+// the fragment, and each byte that is not a visible ASCII character. All other bytes stay as they are.
 func encoded(part string) string {
 	var b strings.Builder
 	kept := 0

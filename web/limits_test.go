@@ -48,8 +48,8 @@ func (s *site) scan(t *testing.T, from string) response {
 	return response{}
 }
 
-// A 409 for an alias shows that a link has this code, so it counts as a miss. When no misses are left, an
-// alias is refused before the look-up.
+// A 409 for an alias shows that a link has this code, so it counts as a miss. When no misses are left, a
+// creation with an alias is refused before the look-up.
 func TestTakenAliasIsMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })

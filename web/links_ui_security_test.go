@@ -135,7 +135,7 @@ func TestUISessionOverHTTPSUsesHostPrefix(t *testing.T) {
 	wantPage(t, s.do(t, http.MethodGet, "/admin/", "", append(https, "Cookie", "keypool="+bearer)...), http.StatusSeeOther)
 }
 
-// A person sees and changes only the links of their token, within its scopes.
+// A person sees and changes only the links of their own token, and only as its scopes permit.
 func TestUIShowsOnlyLinksOfToken(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -282,8 +282,8 @@ func TestUIShowsVisitsWithScopeRead(t *testing.T) {
 	}
 }
 
-// The list can be filtered by each state that the API has. If its address lacks the final slash, the redirect to the
-// list keeps the query.
+// The list can be filtered by each state that the API has. If the address of the list lacks the final slash, a
+// redirect adds the slash and keeps the query.
 func TestUIListFiltersByStatesOfAPI(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

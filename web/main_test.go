@@ -60,7 +60,8 @@ type site struct {
 	router   *echo.Echo
 }
 
-// newService starts a service with its own database. If wrap is not nil, it may replace the store.
+// newService starts a service with its own database. If wrap is not nil, the service uses the store that
+// wrap returns.
 func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*service.Service, shortener.Store) {
 	t.Helper()
 	var store shortener.Store = sqlitestore.New(storetest.SQLite(t), storetest.Plain())

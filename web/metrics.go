@@ -40,7 +40,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Name:    "http_request_duration_seconds",
 		Help:    "Seconds from the end of a request's header to the end of its answer, by route pattern, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
-		// Native buckets are necessary because most answers are faster than the first classic bound.
+		// Native buckets are necessary because most answers are faster than the bound of the first
+		// classic bucket.
 		NativeHistogramBucketFactor: latencyResolution,
 	}, []string{"route", "method", "status"})
 	redirects := auto.NewCounterVec(prometheus.CounterOpts{

@@ -44,7 +44,7 @@ func TestRepetitionWithIdempotencyKeyGetsSameLink(t *testing.T) {
 	if r := send(other, body, firstKey); r.status != http.StatusCreated || r.body == first.body {
 		t.Errorf("the key of another token: status %d, %s", r.status, r.body)
 	}
-	// A request that was refused does not use the key.
+	// A refused request does not use up its idempotency key.
 	if r := send(o, `{"url":"ftp://go.dev"}`, `"0123456789abcdef-2"`); r.status != http.StatusUnprocessableEntity {
 		t.Errorf("an invalid request: status %d", r.status)
 	}

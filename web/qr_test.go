@@ -46,7 +46,7 @@ func TestQRContainsShortURL(t *testing.T) {
 			t.Errorf("%s: the image is %d x %d pixels, want %d", query, b.Dx(), b.Dy(), size)
 		}
 		if query == "?size=333&ec=L&margin=0" {
-			continue // a reader needs a margin
+			continue // a reader cannot decode a QR code without a margin
 		}
 		if got := scanPNG(t, r.body); got != a.ShortURL {
 			t.Errorf("%s: the QR code contains %q, want %q", query, got, a.ShortURL)

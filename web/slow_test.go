@@ -59,8 +59,8 @@ type slowStore struct {
 	shortener.Store
 	insert time.Duration
 	page   time.Duration
-	links  int // links in a page, at most, if not 0
-	pages  int // after this number of pages the store fails, if not 0
+	links  int // maximum number of links in a page; 0 for no maximum
+	pages  int // number of pages after which the store fails; 0 if it never fails
 }
 
 var errBroken = errors.New("the store is broken")

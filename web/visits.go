@@ -14,8 +14,8 @@ import (
 type Visits struct {
 	Counter *visits.Counter
 	Store   visits.Store
-	// CountryHeader is the header in which a trusted proxy sends the country of the client, in canonical form. If it is
-	// empty, no country is counted.
+	// CountryHeader is the name, in canonical form, of the header in which a trusted proxy sends the country of the
+	// client. If it is empty, no country is counted.
 	CountryHeader string
 }
 
@@ -41,7 +41,7 @@ func first(h http.Header, name string) string {
 }
 
 // isPrefetch reports whether a browser loads a URL before a person asks for it. Older browsers send Purpose or
-// X-Moz.
+// X-Moz instead of Sec-Purpose.
 func isPrefetch(h http.Header) bool {
 	const prefetch = "prefetch"
 	return strings.HasPrefix(first(h, "Sec-Purpose"), prefetch) || first(h, "Purpose") == prefetch || first(h, "X-Moz") == prefetch

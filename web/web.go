@@ -153,8 +153,8 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuse).Name = refused
-	// Without these routes, the router would handle GET /shorten as a request for a code, and PUT of a path with two parts
-	// as a request for /{code}/*.
+	// Without these routes, the router would handle GET /shorten as a request for a code. It would handle PUT of a
+	// path with two parts as a request for /{code}/*.
 	for _, m := range []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace,
 	} {

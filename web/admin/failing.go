@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stateFailing is the state that the dashboard shows while the program cannot do its work, whatever the state of the
-// pool. /status has no such state.
+// stateFailing is the state that the dashboard shows while the program cannot do its work. It replaces the state of
+// the pool. /status has no such state.
 const stateFailing = "failing"
 
 // readyInterval is the time between two checks of the readiness.

@@ -7,9 +7,9 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// isForeign reports whether a page of another site sent the request. The listener has no login, so without this check such a
-// page could start profiles and searches through the browser of an operator, although it could not read the answers. A
-// person may still follow a link from another site to a page of the listener.
+// isForeign reports whether a page of another site sent the request. The listener has no login. Without this check,
+// such a page could start profiles and searches through the browser of an operator, although it could not read the
+// answers. A person may still follow a link from another site to a page of the listener.
 //
 // Browsers send the headers Sec-Fetch only to HTTPS and to the loopback interface. Other clients do not send them.
 func isForeign(r *http.Request) bool {

@@ -64,9 +64,8 @@ type news struct {
 	over   bool            // the history has ended
 }
 
-// after returns the events with an id above last. If last is above every id, it comes from
-// another process or from a time before the clock was set back. In that case after returns
-// all events.
+// after returns the events with an id above last. If last is above every id, it comes from another
+// process or from a time before the clock was set back. In that case, the result is all events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()

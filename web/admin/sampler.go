@@ -117,7 +117,7 @@ type Sample struct {
 	CreatedPerSecond   *float64           `json:"created_per_second,omitempty"`   // links created with keys or aliases
 	RedirectsPerSecond *float64           `json:"redirects_per_second,omitempty"` // visits
 	FailedPerSecond    *float64           `json:"failed_per_second,omitempty"`    // requests answered with 5xx
-	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys by their source, such as pool, ledger or random
+	TakenPerSecond     map[string]float64 `json:"taken_per_second,omitzero"`      // keys that creations took, by source, such as pool
 	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
 	// Medians and 99th percentiles of the durations, in seconds, of the requests that ended in the last

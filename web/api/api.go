@@ -73,7 +73,7 @@ func New(cfg Config) *API {
 	}
 }
 
-// Register passes each route to serve, with its handler and the methods that it answers.
+// Register passes each route to serve, with its handler and the methods that the handler answers.
 func (a *API) Register(serve func(path string, h echo.HandlerFunc, methods ...string)) {
 	serve(RouteShorten, a.create, http.MethodPost)
 	serve(routeLinks, a.links, http.MethodGet, http.MethodHead, http.MethodPost)

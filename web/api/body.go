@@ -43,8 +43,8 @@ func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Requ
 	return parseJSON(body.Bytes())
 }
 
-// mediaType returns the media type of the body. It fails if this is not one of the accepted types, or if the body has a content
-// coding or a charset other than UTF-8 and US-ASCII.
+// mediaType returns the media type of the body. It fails if the media type is not one of the accepted types. It also
+// fails if the body has a content coding, or a charset other than UTF-8 and US-ASCII.
 func mediaType(h http.Header, accepted ...string) (string, error) {
 	refused := func(end string) (string, error) {
 		return "", problem.Unsupported(slices.Clone(accepted), "Send "+strings.Join(accepted, " or ")+end)

@@ -33,12 +33,13 @@ const (
 	maxRef       = 64 // characters
 	// bulkWorkers is how many lines of one request are created at the same time.
 	bulkWorkers = 128
-	// maxBulks is how many bulk requests a server handles at the same time. It bounds the memory of their bodies.
+	// maxBulks is how many bulk requests a server handles at the same time. This limit bounds the memory that the
+	// bodies of the requests need.
 	maxBulks = 4
 	// bulkWait is how long a bulk request waits for its turn.
 	bulkWait = time.Second
-	// bulkTimeout is the time limit for the creations and the answer. The creations of 10,000 lines take less than half of it, even
-	// if each of them waits for its commit for as long as package shortener allows.
+	// bulkTimeout is the time limit for the creations and the answer. The creations of 10,000 lines take less than
+	// half of this time, even if each creation waits for its commit as long as package shortener allows.
 	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20

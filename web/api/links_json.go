@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// linkWriter writes one link of a list.
+// linkWriter writes the links of a list.
 type linkWriter interface {
 	write(l *ownedLink) error
 	flush() error

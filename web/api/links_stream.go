@@ -32,7 +32,7 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 }
 
 // streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
-// connection, so that the client does not take a part of the list for the whole list.
+// connection, so that the client knows that the list is incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
 		return problem.Malformed("A stream contains all links. Send limit and cursor only with Accept: " + media.JSON + ".")

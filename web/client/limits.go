@@ -112,9 +112,9 @@ func (m *Misses) Count(client netip.Prefix) {
 	m.of(client, m.allowance).Reserve()
 }
 
-// PrefixOf returns the prefix of the addresses that count as one client: a single IPv4
-// address, or an IPv6 /64, which is the smallest network that a subscriber gets (RFC 6177). A
-// malformed address has the zero prefix.
+// PrefixOf returns the prefix of the addresses that count as one client: a single IPv4 address, or an
+// IPv6 /64. A /64 is the smallest network that a subscriber gets (RFC 6177). A malformed address has the
+// zero prefix.
 func PrefixOf(ip string) netip.Prefix {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {

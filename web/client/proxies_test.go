@@ -123,7 +123,8 @@ func TestInvalidHostHasNoOrigin(t *testing.T) {
 	}
 }
 
-// Proxies keeps the latest origin. The origin of a request must still be that of its own scheme and host.
+// Proxies keeps the origin of the latest request. Nevertheless, the origin of each request must match the
+// scheme and the host of this request.
 func TestOriginMatchesSchemeAndHostOfEachRequest(t *testing.T) {
 	t.Parallel()
 	p := NewProxies("", []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, slog.New(slog.DiscardHandler))

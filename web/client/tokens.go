@@ -24,7 +24,7 @@ type Tokens interface {
 
 var _ Tokens = (*token.Registry)(nil)
 
-// NoTokens is the Tokens of a service without tokens.
+// NoTokens implements [Tokens] for a service without tokens.
 type NoTokens struct{}
 
 // Authenticate implements [Tokens].
@@ -67,7 +67,7 @@ func Identify(c echo.Context, tokens Tokens) (tok token.Token, ok bool, err erro
 	return tok, true, nil
 }
 
-// refusal translates an error of Tokens.Authenticate.
+// refusal translates an error of Tokens.Authenticate to an error that has a problem for the client.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, token.ErrRevoked):

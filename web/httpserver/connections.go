@@ -33,7 +33,7 @@ type Connections struct {
 
 	mu       sync.Mutex
 	open     int
-	byClient map[netip.Prefix]int // clients without an open connection are missing
+	byClient map[netip.Prefix]int // a client without an open connection has no entry
 }
 
 // NewConnections registers the metrics of the connections with reg. It panics if reg already has metrics with these names.
@@ -75,7 +75,7 @@ func (l limitedListener) Accept() (net.Conn, error) {
 		if admitted := l.connections.admit(conn); admitted != nil {
 			return admitted, nil
 		}
-		_ = conn.SetLinger(0) // no socket remains in the kernel; if this fails, the client has closed the connection
+		_ = conn.SetLinger(0) // so that no socket remains in the kernel; an error means that the client has disconnected
 		_ = conn.Close()      // an error loses no data because none was sent
 	}
 }

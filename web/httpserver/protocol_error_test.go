@@ -29,7 +29,7 @@ func TestErrorAnswersOfPackageHTTPAreProblems(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, "of the handler") // the test reads it
+		_, _ = io.WriteString(w, "of the handler") // the test reads this answer
 	}), log)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(limits.Limit(listener)) }()

@@ -95,7 +95,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 	return link, existing, err
 }
 
-// request returns the request for the service, without an owner.
+// request returns the creation that the form describes, without an owner.
 func (f *form) request(self destination.Origin) shortener.Request {
 	r := shortener.Request{
 		URL: f.Values["url"], Self: self,

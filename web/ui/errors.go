@@ -6,7 +6,7 @@ import (
 	"keypool/shortener/token"
 )
 
-// pageError is an error that only these pages have.
+// pageError is an error that only the pages of this package have.
 type pageError struct {
 	status        int
 	title, detail string

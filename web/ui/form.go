@@ -97,9 +97,9 @@ func (v values) patch(seen values) shortener.Patch {
 	return p
 }
 
-// merge returns the values of a form whose link has changed since the person saw it. shown has the typed values of the fields that
-// the person changed, and the stored values of the other fields. others has the stored value of each field that the person and
-// another request changed to different values.
+// merge returns the values of a form whose link has changed since the person saw it. shown has the typed values of
+// the fields that the person changed, and the stored values of the other fields. The person and another request may
+// have changed a field to different values. others has the stored value of each such field.
 func merge(typed, seen, stored values) (shown, others values) {
 	shown, others = maps.Clone(stored), values{}
 	for name, value := range typed {

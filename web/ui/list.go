@@ -52,7 +52,7 @@ func (f filter) Empty() bool {
 	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == service.StateActive
 }
 
-// Narrow reports whether the filter selects by anything other than its text.
+// Narrow reports whether the filter selects by anything other than the text.
 func (f filter) Narrow() bool {
 	return f.Tag != "" || f.Host != "" || f.State != service.StateActive
 }

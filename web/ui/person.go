@@ -92,8 +92,8 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	return person{token: t}, nil
 }
 
-// Session is the entrance for people who sign in with a token. The session is a cookie that contains the token, so each
-// request is checked like a request of the API: a revocation ends the session on every server, and servers share
+// Session is the entrance for people who sign in with a token. The session is a cookie that contains the token, so
+// each request is checked like a request of the API. A revocation ends the session on every server. Servers share
 // sessions without a common secret.
 type Session struct {
 	Authenticate func(ctx context.Context, bearer string) (token.Token, error)
@@ -149,11 +149,11 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// local returns text if it is a path below base, with its query. For any other text, it returns the path of the list.
-// So a redirect to the result cannot lead to another site: a browser takes "//host" for another site, and "\" for
-// "/". local removes the segments "." and "..", because a browser would remove them, even if they are
-// percent-encoded, and could then leave base. local refuses a fragment, because http.Redirect would treat it as a
-// part of the path.
+// local returns text if text is a path below base, with or without a query. For any other text, it returns the path
+// of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
+// site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
+// browser would remove them, and the result could be outside base. local refuses a fragment, because http.Redirect
+// would treat it as a part of the path.
 func local(text, base string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {

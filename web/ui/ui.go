@@ -45,8 +45,8 @@ type Tokens interface {
 	Valid() []token.Token
 }
 
-// Limits counts the creations and misses of clients, and refuses a client that exceeds its limit. Config.Problem describes the
-// errors of its methods.
+// Limits counts the creations and misses of clients, and refuses a client that exceeds its limit. Config.Problem
+// describes the errors of these methods.
 type Limits interface {
 	// Spend counts one creation with a token, or fails if the token has reached its limit.
 	Spend(t token.Token) error
@@ -99,7 +99,7 @@ func New(cfg Config) *UI {
 	return u
 }
 
-// unlimited is the Limits of the operator.
+// unlimited implements Limits for the operator, who has no limits.
 type unlimited struct{}
 
 func (unlimited) Spend(token.Token) error   { return nil }
@@ -152,8 +152,8 @@ func (u *UI) handle(pattern string, h func(*exchange) error) {
 	}))
 }
 
-// open returns a handler that sets headers, refuses requests of foreign pages, calls h and answers errors. It does not check who
-// sent the request.
+// open returns a handler that sets headers, refuses requests of pages of other origins, calls h and answers errors.
+// It does not check who sent the request.
 func (u *UI) open(h func(*exchange) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

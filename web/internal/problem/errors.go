@@ -22,8 +22,9 @@ var (
 	ErrTooManyMisses = errors.New("the client had too many misses")
 	ErrLimited       = errors.New("the client created too many links")
 	ErrVisitsOff     = errors.New("visits are not counted")
-	// ErrMisdirected reports a request for a page of package ui that does not name the host of the base URL. Another site
-	// can make its host name lead to this service, so that its scripts can use the pages (DNS rebinding).
+	// ErrMisdirected reports a request for a page of package ui whose Host header does not name the host of the base
+	// URL. Another site can make its host name lead to this service, so that its scripts can use the pages (DNS
+	// rebinding).
 	ErrMisdirected = errors.New("the Host header names another host")
 
 	errMalformed    = errors.New("the request is malformed")

@@ -28,8 +28,8 @@ func NewWriter(page func(echo.Context, reply.Problem) error, log *slog.Logger) *
 	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Second}}
 }
 
-// Write is the echo.HTTPErrorHandler. A browser gets a page, and any other client gets JSON. If a part of the answer was sent
-// already, Write breaks the connection, so that the client does not take this part for the whole answer.
+// Write implements [echo.HTTPErrorHandler]. A browser gets a page, and any other client gets JSON. If a part of the
+// answer was sent already, Write breaks the connection, so that the client knows that the answer is incomplete.
 func (w *Writer) Write(err error, c echo.Context) {
 	p := Of(err)
 	if p.Status >= http.StatusInternalServerError && c.Request().Context().Err() != nil {
