@@ -90,8 +90,8 @@ func TestInterruptionIsReported(t *testing.T) {
 	}
 }
 
-// The system sends SIGPIPE for a broken output and for a broken connection to a server. The broken output ends the
-// run, and the broken connection does not.
+// The system sends SIGPIPE for a write to a closed output, and for a write to a broken connection. The closed output
+// ends the run, and the broken connection does not.
 func TestBrokenOutputEndsRunButBrokenConnectionDoesNot(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

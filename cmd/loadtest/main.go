@@ -91,7 +91,7 @@ func readReport(path string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // this program only read the file
+	defer func() { _ = f.Close() }() // this program only reads the file
 	r, err := report.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

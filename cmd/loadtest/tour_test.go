@@ -75,8 +75,8 @@ func checkLink(t *testing.T, number int, file, anchor string) {
 	t.Errorf("question %d: %s has no heading #%s", number, file, anchor)
 }
 
-// Each command of the tour runs. In place of a command that takes minutes, the test lists the
-// experiments of the command, which fails if a name is unknown.
+// Each command of the tour runs. If a command takes minutes, the test only lists the experiments of the
+// command. The list fails if the name of an experiment is unknown.
 func TestCommandsInTourDocumentSucceed(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "links.db")

@@ -130,8 +130,9 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// byCreations wraps look, so that Taken counts only the keys that creations used. It subtracts the keys that are still in the
-// local batch. Without the subtraction, a server that has just filled its batch would seem to use up the pool.
+// byCreations wraps look, so that the field Taken of an observation counts only the keys that creations used. It
+// subtracts the keys that are still in the local batch. Without the subtraction, a server that has just filled its
+// batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)
@@ -199,6 +200,6 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 	return mempool.NewLedgerSupply(ch.ledger, ch.Space, ch.holder, ch.CodeLength)
 }
 
-// random returns a source of random codes. They have the length that the ledger uses at present, because the
-// space of CODE_LENGTH may be used up.
+// random returns a key source of random codes. The codes have the length that the ledger uses at present, because
+// the space of CODE_LENGTH may be used up.
 func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

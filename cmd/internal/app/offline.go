@@ -68,8 +68,8 @@ func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 	return c.ledger.CheckUnused(ctx)
 }
 
-// ReplaceLedger creates a new ledger with the present settings in the place of a ledger whose secret is lost. It calls links in the
-// same transaction. [ledger.Ledger.Replace] describes both parameters.
+// ReplaceLedger creates a new ledger with the present settings in the place of a ledger whose secret is lost. It
+// calls links in the same transaction. [ledger.Ledger.Replace] describes the parameters.
 func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	if err := c.ledger.Replace(ctx, forgetLeases, links); err != nil {
 		return err

@@ -32,7 +32,8 @@ func (c *Core) openRedis() (redis.UniversalClient, error) {
 	return client, nil
 }
 
-// openRedisPool opens the Redis pool. It returns a config.Error if Redis cannot keep the pool.
+// openRedisPool opens the Redis pool. It returns a config.Error if Redis is not suitable for the pool;
+// see checkRedis.
 func (c *Core) openRedisPool(ctx context.Context) error {
 	client, err := c.openRedis()
 	if err != nil {
@@ -45,9 +46,9 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 	return c.checkRedis(ctx, client)
 }
 
-// checkRedis returns an error if Redis cannot keep the pool. It waits for Redis for at most a second. If
-// Redis has not answered after that, it returns nil. The dead man's switch checks the eviction policy again
-// later.
+// checkRedis returns an error if Redis is not suitable for the pool, for example because Redis may evict keys.
+// It waits for Redis for at most a second. If Redis has not answered after that, it returns nil. The dead man's
+// switch checks the eviction policy again later.
 func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
 	status, err := c.pool.Status(ctx) // the status contains the eviction policy even if the pool is not open yet
 	if single, ok := client.(*redis.Client); ok && err != nil && strings.Contains(err.Error(), "DB index is out of range") {

@@ -185,7 +185,8 @@ func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *p
 		return taken, true
 	}
 	j := pool.Judgement()
-	return max(0, taken-j.Pool.Keys), j.Known // less than 0 if keys have reached the pool since the ledger was read
+	// The difference is negative if keys have reached the pool since the ledger was read.
+	return max(0, taken-j.Pool.Keys), j.Known
 }
 
 const (
@@ -224,7 +225,7 @@ func (w *servingWatch) run(ctx context.Context) error {
 	}
 }
 
-// look returns where the next key would come from, and when that last changed.
+// look returns where the next key would come from, and when this value last changed.
 func (w *servingWatch) look() (string, time.Time) {
 	from := w.from()
 	w.mu.Lock()

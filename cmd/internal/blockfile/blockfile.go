@@ -82,10 +82,10 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	}
 }
 
-// poll reads a new version of the file when it finds the version for the second time, because at the first time another
-// program may still write the file. If the read fails, the next poll reads the version again. If the version has an
-// invalid line, poll does not read it again, because a large list would keep a processor busy. poll reports whether
-// there is a new list.
+// poll reads a new version of the file when it finds the version for the second time. When it finds the version for
+// the first time, another program may still write the file. If the read fails, the next poll reads the version again.
+// If the version has an invalid line, poll does not read it again, because a large list would keep a processor busy.
+// poll reports whether there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
@@ -183,7 +183,7 @@ func (e *lineError) Error() string {
 
 func parse(content string) (*destination.Hosts, error) {
 	hosts, number := &destination.Hosts{}, 0
-	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with this mark
+	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with a byte order mark
 	for line := range strings.Lines(content) {
 		number++
 		line, _, _ = strings.Cut(line, "#")

@@ -177,8 +177,8 @@ func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 	})
 }
 
-// While the file cannot be used, the last list stays in use, and the log has one line when the file
-// becomes unusable and one line when it is usable again.
+// While the file cannot be used, the last list stays in use. The log has one line when the file becomes
+// unusable and one line when it is usable again.
 func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world) error{

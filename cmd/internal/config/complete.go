@@ -119,8 +119,8 @@ func (s *Server) completeDestinations(rules Rules) error {
 	return s.NotFoundURL.normalize("NOT_FOUND_URL", rules.URL, false)
 }
 
-// CompleteOffline completes and checks the settings that the commands without a server need: the common
-// settings and the name of the key source, which decides in which order links are stored.
+// CompleteOffline completes and checks the settings that the commands without a server need. These are the
+// common settings and the name of the key source, which determines the order in which links are stored.
 func (s *Server) CompleteOffline(known []KeySource) error {
 	if err := s.Common.Complete(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// commandLine is a command line similar to that of the server.
+// commandLine is the command line of a program with the settings of a server.
 type commandLine struct {
 	Server      `embed:""`
 	Version     kong.VersionFlag

@@ -1,8 +1,9 @@
 // Package program starts, runs and stops a program with its listeners and background parts.
 //
-// [Start] opens the listeners, calls a function that opens the other parts, and returns the
-// running [Program]. Stop closes all parts in reverse order. Invariant: each part registers how
-// it is closed as soon as it is open, so that a failed start cleans up like an orderly stop.
+// [Start] opens the listeners, calls a function that opens the other parts, and returns the running
+// [Program]. Stop closes all parts in the reverse of the order in which they were opened. Invariant:
+// each part registers how it is closed as soon as it is open, so that a failed start cleans up like an
+// orderly stop.
 package program
 
 import (

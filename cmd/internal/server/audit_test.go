@@ -153,8 +153,8 @@ func (s *fixture) waiting(position int64) string {
 	return code
 }
 
-// want fails the test unless the audit finds exactly the faults that were planted so far, and counts
-// the given number of keys as abandoned for a conflict.
+// want fails the test unless the audit finds exactly the faults that were planted so far. The audit must
+// also count the given number of keys as abandoned because of a conflict.
 func (s *fixture) want(conflicts int64) {
 	s.t.Helper()
 	got := auditJSON(s.t, s.database, s.redisURL)

@@ -175,7 +175,7 @@ func TestSpaceRunwayOfIdleServersIsUnknown(t *testing.T) {
 	if idle.SpaceRunwaySeconds != nil {
 		t.Errorf("the runway of the space is %v s although no server has used a key, want none", *idle.SpaceRunwaySeconds)
 	}
-	for range 11 { // more keys than the local batches of both servers have, so that at least one batch is settled
+	for range 11 { // more keys than r has in its two batches of five, so that one batch is settled
 		r.shorten("https://go.dev/")
 	}
 	r.await("the runway of the space with a busy server", func(s admin.Status) bool { return s.SpaceRunwaySeconds != nil })

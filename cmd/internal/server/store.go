@@ -40,8 +40,8 @@ func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	return c.OpenPool(ctx, c.Database.Postgres)
 }
 
-// openPolls opens the connection to PostgreSQL for what a server reads about every second. It returns nil if the database is
-// SQLite.
+// openPolls opens the connection to PostgreSQL for the data that a server reads about every second. It returns nil if
+// the database is SQLite.
 func openPolls(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {
 		return nil, nil

@@ -23,9 +23,8 @@ import (
 	"keypool/shortener"
 )
 
-// plantOlderLinks adds links to the database of a stopped server as they are after the migration of a database
-// whose schema was older than version 7: in the table links_earlier, and without an order on record. It
-// returns their codes.
+// plantOlderLinks adds links to the database of a stopped server. The links are as after a migration from a schema
+// older than version 7: in the table links_earlier, and without an order on record. It returns their codes.
 func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
@@ -50,8 +49,8 @@ func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	return codes
 }
 
-// A server moves the links of an older schema before it serves. Until then, no other command uses the
-// links.
+// A server moves the links of an older schema before it serves. Until then, other commands refuse to use
+// the links.
 func TestServerMovesLinksOfOlderSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")

@@ -203,7 +203,7 @@ func TestInterruptedRevocationFails(t *testing.T) {
 	}
 }
 
-// The limits and the refusals are in /status and in the metrics.
+// The limits and the numbers of refused requests are in /status and in the metrics.
 func TestStatusAndMetricsShowRequestLimits(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)

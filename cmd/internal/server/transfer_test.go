@@ -120,7 +120,8 @@ func TestServerFindsLinksImportedWhileItRuns(t *testing.T) {
 		code := r.shorten("https://go.dev/new")
 		r.wantStatus(code, http.StatusFound, "https://go.dev/new")
 		metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
-		if want := `kgs_key_conflicts_total{source="pool"} 10`; !strings.Contains(metrics, want+"\n") { // 000 to 009 are keys and imported codes
+		// The codes 000 to 009 are keys of the pool, and also codes of imported links.
+		if want := `kgs_key_conflicts_total{source="pool"} 10`; !strings.Contains(metrics, want+"\n") {
 			t.Errorf("the metrics lack %s", want)
 		}
 		if status, out, _ := runShortener(t, "--database-url="+url, "--kgs-permute=false", "audit"); status != 0 {
