@@ -54,7 +54,7 @@ func Lines(text []byte) (n int, err error) {
 			return n, failed.Err()
 		}
 		if kind == token.SEMICOLON && literal == "\n" {
-			continue // the scanner inserted it
+			continue // the scanner inserted this semicolon
 		}
 		first := file.Line(pos)
 		end := first + strings.Count(literal, "\n")

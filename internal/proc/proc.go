@@ -221,9 +221,9 @@ func State(pid int) string {
 // tried counts the ports that FreePort has tried, so that it tries other ports in its next call.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
-// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be at
-// most 32768: by default, Linux takes higher ports for outgoing connections, and such a connection
-// could take the port of a program while the program is stopped. FreePort may be called concurrently.
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be at most
+// 32768, because by default Linux uses higher ports for outgoing connections. Such a connection could take
+// the port of a program while the program is stopped. FreePort may be called concurrently.
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {

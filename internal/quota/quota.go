@@ -1,6 +1,6 @@
-// Package quota defines the rate of a limit, and its text form, which settings and API tokens share. A limit has a
-// rate, which is the number of requests per second, and a quota, which is the number of requests that may arrive at
-// once. The quota is ten times the rate.
+// Package quota defines the rate of a limit, and its text form, which settings and API tokens share. The rate of a
+// limit is the number of requests per second. The quota of the limit is the number of requests that may arrive at
+// once. It is ten times the rate.
 package quota
 
 import (

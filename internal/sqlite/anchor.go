@@ -8,9 +8,9 @@ import (
 	"net/url"
 )
 
-// anchor is an idle connection that is open as long as its database. It exists because SQLite deletes the log when the last connection
-// ends, and because package database/sql ends a connection when the context of its transaction ends. Without the anchor, an idle
-// database could lose its log, and the guard would report that the files were deleted.
+// anchor is an idle connection that is open as long as its database. SQLite deletes the log when the last connection
+// ends, and package database/sql ends a connection when the context of its transaction ends. Without the anchor, an
+// idle database could lose its log, and the guard would report that the files were deleted.
 type anchor struct {
 	pool *sql.DB
 	conn *sql.Conn

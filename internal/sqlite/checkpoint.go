@@ -24,9 +24,9 @@ const (
 	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
 	// reads a log of this length in 0.1 s.
 	walRestart = 16000
-	// walPart limits the log on a small disk: the checkpointer restarts the log when the length of the log reaches
-	// 1/walPart of the sum of this length and the free space. Without this limit, the log could fill the disk. The
-	// database file could then not grow, so SQLite could not move pages into it, and the disk would stay full.
+	// walPart limits the log on a small disk: the checkpointer restarts the log when its length reaches 1/walPart of
+	// the sum of its length and the free space. Without this limit, the log could fill the disk. The database file
+	// could then not grow, so SQLite could not move pages into it, and the disk would stay full.
 	walPart = 4
 	// walLeast is the smallest length of the log, in pages, at which the checkpointer restarts it.
 	walLeast = 64
@@ -39,9 +39,9 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// checkpointer moves the pages of the write-ahead log into the database file, on a separate
-// connection. By default SQLite does this within the commit that makes the log 1,000 pages long, so
-// all callers that wait for this commit also wait for the sync of the database file.
+// checkpointer moves the pages of the write-ahead log into the database file, on a separate connection.
+// By default, SQLite does this within the commit that makes the log 1,000 pages long. All callers that
+// wait for this commit then also wait for the sync of the database file.
 //
 // A failed checkpoint loses nothing, because the log keeps the pages that were not moved. The
 // checkpointer tries again after checkpointLook.

@@ -23,8 +23,8 @@ func TestCloseReturnsNoErrorIfLaterCheckpointSucceeded(t *testing.T) {
 	}
 }
 
-// TestCheckpointerRestartsWALBeforeDiskIsFull gives the checkpointer a small number of free pages and writes many times as many pages. The
-// checkpointer must restart the log before it fills this space.
+// TestCheckpointerRestartsWALBeforeDiskIsFull tells the checkpointer that the disk has room for a small number of
+// pages, and writes many more pages. The checkpointer must restart the log before the log fills this room.
 func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 	t.Parallel()
 	const free = 1000 // pages

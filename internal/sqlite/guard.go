@@ -22,7 +22,8 @@ type guard struct {
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
 }
 
-// paths returns the paths of the database file, its log and the index of the log. They exist while a connection is open.
+// paths returns the paths of the database file, its log and the index of the log. These files exist while a
+// connection is open.
 func (g *guard) paths() [3]string { return [...]string{g.path, g.path + "-wal", g.path + "-shm"} }
 
 // remember records the present files. From then on, check compares the files at the paths with them.

@@ -30,16 +30,16 @@ const (
 	// or a manual delete. SQLite does not check the context during this wait, so a cancelled
 	// context may have its effect only after busyTimeout.
 	busyTimeout = 5 * time.Second
-	// Page caches, in KiB and per connection. SQLite allocates the memory when it first uses it. A cached
-	// page needs 8 KiB, because a page with its header is slightly larger than 4 KiB, and the allocator
-	// rounds up to a power of two. Links are stored in sequence, so the writer needs few pages. The
-	// readers need the inner pages of the tree; the operating system caches the others. mmap is off,
-	// because mapped pages count as resident memory and would exceed any memory limit.
+	// Page caches, in KiB and per connection. SQLite allocates the memory when it first uses it. A page with
+	// its header is slightly larger than 4 KiB. The allocator rounds its size up to a power of two, so a
+	// cached page needs 8 KiB. Links are stored in sequence, so the writer needs few pages. The readers need
+	// the inner pages of the tree. The operating system caches the other pages. mmap is off, because mapped
+	// pages count as resident memory and would exceed any memory limit.
 	writeCache = 2 << 10
 	readCache  = 1 << 10
-	// walKept is the size, in bytes, to which SQLite truncates the log file after a checkpoint,
-	// which moves the pages of the log into the database file. The log grows during a long read.
-	// Without this setting the file never shrinks.
+	// A checkpoint moves the pages of the log into the database file. walKept is the size, in bytes, to
+	// which SQLite truncates the log file after a checkpoint. The log grows during a long read. Without
+	// this setting, the log file never shrinks.
 	walKept = 64 << 20
 	// scanConns is the number of connections for queries that may read many rows. An export needs two at a time.
 	scanConns = 2
@@ -66,9 +66,9 @@ var ErrNotDatabase = errors.New("not a SQLite database")
 
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the
 // owner can read the file, because the key ledger keeps a secret in it. If another process creates
-// or recovers the same database, Open waits for it, at most until ctx ends. Its errors name the
-// path. If path leads to a directory or to another kind of file, or is a
-// symbolic link to a missing file, Open fails with ErrNotDatabase.
+// or recovers the same database, Open waits for it, at most until ctx ends. The errors of Open name
+// the path. If path leads to a directory or to another kind of file, or is a symbolic link to a missing
+// file, Open fails with ErrNotDatabase.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -100,8 +100,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		return nil, errors.Join(err, read.Close(), write.Close())
 	}
 	db := &DB{Write: write, Read: read, Scan: scan, guard: files}
-	// The first connection enables the write-ahead log. This statement ignores busyTimeout and
-	// fails while another process runs it, so whenFree repeats it.
+	// The first connection enables the write-ahead log. The statement for this ignores busyTimeout, and
+	// fails while another process runs the same statement. Therefore whenFree repeats the statement.
 	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
 		if hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
@@ -167,8 +167,8 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.anchor.close())
 }
 
-// create makes sure that a file exists at path. It returns the absolute path, without symbolic links, because SQLite keeps the log
-// beside the file to which a link leads.
+// create makes sure that a file exists at path. It returns the absolute path, without symbolic links, because SQLite
+// keeps the log beside the file to which a symbolic link leads.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

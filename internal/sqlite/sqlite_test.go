@@ -268,8 +268,8 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestWALIsReusedAfterCheckpoint writes a log that has more than walRestart pages, so that the
-// checkpointer restarts it, and fewer than walBound pages, so that no commit runs a checkpoint. Then it
+// TestWALIsReusedAfterCheckpoint writes a log of more than walRestart pages, so that the checkpointer
+// restarts the log. The log has fewer than walBound pages, so that no commit runs a checkpoint. Then it
 // writes until the log stops growing.
 func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 	t.Parallel()

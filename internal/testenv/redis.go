@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// The server has many numbered databases. A test claims one of them, so that no other test uses
-	// it. claimKey is the name of the key that marks a claim. usedKey is the set of all databases
-	// that tests have ever claimed. Both keys are in the database that the URL of the server names,
-	// which is the registry.
+	// The server has many numbered databases. A test claims one of them, so that no other test uses it.
+	// claimKey is the name of the key that marks a claim. usedKey is the name of the set of all
+	// databases that tests have ever claimed. Both keys are in the database that the URL of the server
+	// names, which is the registry.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
 	// claimTTL is the time after which a claim expires, if its test was killed. No test runs that

@@ -81,8 +81,8 @@ func (s *sharedServer) find() (string, error) {
 	if url := os.Getenv(s.variable); url != "" && (way == "" || way == "env") {
 		return url, nil
 	}
-	// The keeper is a separate program for two reasons: it can stop the servers after the test
-	// process was killed, and test binaries do not have to link the Docker client.
+	// The keeper is a separate program for two reasons. It can stop the servers after the test process
+	// was killed. Test binaries do not have to link the Docker client.
 	keeper := exec.Command("go", "run", "keypool/internal/testenv/keeper", "serve", s.engine) //nolint:noctx // runs until stop
 	keeper.Stderr = os.Stderr
 	hold, err := keeper.StdinPipe()

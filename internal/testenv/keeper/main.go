@@ -58,8 +58,8 @@ func run(args []string) int {
 	return status
 }
 
-// serve prints the server's URL. It stops the server when standard input ends, which happens when
-// the process that started this program closes it or ends.
+// serve prints the server's URL. It stops the server when standard input ends, which happens when the
+// process that started this program closes that input or ends.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {

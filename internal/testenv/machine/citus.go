@@ -29,7 +29,7 @@ var errNoCitus = fmt.Errorf("PostgreSQL with the library citus.so: %w", exec.Err
 const (
 	// citusImage has PostgreSQL and Citus, built for Debian.
 	citusImage = "citusdata/citus:13.0"
-	// citusCopy is the directory to which InstallCitus copies both.
+	// citusCopy is the directory to which InstallCitus copies PostgreSQL and Citus.
 	citusCopy = "/var/cache/keypool/citus-13.0"
 )
 
