@@ -78,10 +78,10 @@ func TestBadTokensAreRefused(t *testing.T) {
 		valid, authorization := s.issue(t, token.Token{Name: "valid", Scopes: token.ScopeCreate})
 		_, expired := s.issue(t, token.Token{Name: "expired", Scopes: token.ScopeCreate, ExpiresAt: time.Now().Add(-time.Hour)})
 		if r := s.post(t, authorization); r.status != http.StatusCreated {
-			t.Fatalf("a valid token: status %d, %s", r.status, r.body)
+			t.Fatalf("a valid token: status %d (want 201), %s", r.status, r.body)
 		}
 		if r := s.post(t, strings.Replace(authorization, "Bearer", "bearer", 1)); r.status != http.StatusCreated {
-			t.Errorf("the scheme in lower case: status %d, %s", r.status, r.body)
+			t.Errorf("the scheme in lower case: status %d (want 201), %s", r.status, r.body)
 		}
 		if err := s.tokens.Revoke(t.Context(), valid.ID, time.Now()); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestCreationsRequireTokenIfAnonymousIsFalse(t *testing.T) {
 	}
 	html := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", media.HTML)
 	if html.status != http.StatusUnauthorized || !strings.Contains(html.body, "Only clients with a token") {
-		t.Errorf("the page of a refused creation has status %d: %s", html.status, html.body)
+		t.Errorf("the page of a refused creation has status %d (want 401): %s", html.status, html.body)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestBasicCredentialsAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	if r := s.post(t, "Basic dXNlcjpwYXNzd29yZA=="); r.status != http.StatusCreated {
-		t.Errorf("status %d, %s", r.status, r.body)
+		t.Errorf("status %d (want 201), %s", r.status, r.body)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestCreationsWithTokenAreLimited(t *testing.T) {
 	wantHeader(t, s.post(t, other), "RateLimit", `"token";r=999;t=1`)
 	for range 20 {
 		if r := s.post(t, free); r.status != http.StatusCreated || r.header.Get("RateLimit") != "" {
-			t.Fatalf("a token without a limit: status %d, header %v", r.status, r.header)
+			t.Fatalf("a token without a limit: status %d (want 201), header %v", r.status, r.header)
 		}
 	}
 	if got, want := s.metrics.Limited(), (Limited{Token: 1}); got != want {

@@ -33,7 +33,7 @@ func TestBlockedDestinationAnswers422(t *testing.T) {
 	r := s.do(t, http.MethodPost, "/shorten", `{"url":"`+target+`"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusUnprocessableEntity || p.Type != reply.TypePrefix+"blocked-destination" || p.Field != "url" {
-		t.Errorf("status %d, %s", r.status, r.body)
+		t.Errorf("status %d (want 422), %s", r.status, r.body)
 	}
 	page := s.do(t, http.MethodPost, "/shorten", "url="+url.QueryEscape(target), "Content-Type", media.Form, "Accept", "text/html")
 	const wrong = `<p class="error" id="url-error">The link must not lead to a host that the operator of this service blocks</p>`
@@ -53,7 +53,7 @@ func TestLinkToBlockedHostAnswers410(t *testing.T) {
 	for _, path := range []string{"/" + a.Code, "/" + a.Code + "+"} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			if r := s.do(t, method, path, ""); r.status != http.StatusGone || r.header.Get("Location") != "" || r.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%s %s: status %d, %v", method, path, r.status, r.header)
+				t.Errorf("%s %s: status %d (want 410), %v", method, path, r.status, r.header)
 			}
 		}
 		p := decode[reply.Problem](t, s.do(t, http.MethodGet, path, "").body)
@@ -62,7 +62,7 @@ func TestLinkToBlockedHostAnswers410(t *testing.T) {
 		}
 		page := s.do(t, http.MethodGet, path, "", "Accept", "text/html")
 		if page.status != http.StatusGone || !strings.Contains(page.body, p.Detail) || strings.Contains(page.body, target) {
-			t.Errorf("page of %s: status %d\n%s", path, page.status, page.body)
+			t.Errorf("page of %s: status %d (want 410)\n%s", path, page.status, page.body)
 		}
 	}
 	const visits = `

@@ -115,7 +115,7 @@ func TestCreateAcceptsJSONAndForms(t *testing.T) {
 			r := s.do(t, http.MethodPost, "/shorten", tt.body, "Content-Type", tt.media)
 			a := decode[answer](t, r.body)
 			if r.status != http.StatusCreated || a.URL != tt.url || a.ShortURL != s.url+"/"+a.Code {
-				t.Errorf("status %d, %s", r.status, r.body)
+				t.Errorf("status %d (want 201), %s", r.status, r.body)
 			}
 			if r.header.Get("Location") != a.ShortURL {
 				t.Errorf("Location is %q, the short URL is %q", r.header.Get("Location"), a.ShortURL)
@@ -148,7 +148,7 @@ func TestTakenAliasGetsExistingLinkOnlyIfURLIsTheSame(t *testing.T) {
 	other := s.do(t, http.MethodPost, "/shorten", `{"url":"https://go.dev/doc","alias":"home"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, other.body)
 	if other.status != http.StatusConflict || p.Field != "alias" || p.Type != reply.TypePrefix+"alias-taken" {
-		t.Errorf("the alias with another URL has status %d and problem %+v", other.status, p)
+		t.Errorf("the alias with another URL has status %d (want 409) and problem %+v", other.status, p)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 	s := newSite(t, nil)
 	text := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/plain")
 	if location := text.header.Get("Location"); text.body != location+"\n" || text.status != http.StatusCreated {
-		t.Errorf("the text answer has status %d, body %q and Location %q", text.status, text.body, location)
+		t.Errorf("the text answer has status %d (want 201), body %q and Location %q", text.status, text.body, location)
 	}
 	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/html,*/*;q=0.8")
 	if !strings.HasPrefix(page.body, "<!doctype html>") || !strings.Contains(page.body, page.header.Get("Location")) {
@@ -166,7 +166,7 @@ func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 	refused := s.do(t, http.MethodPost, "/shorten", "url=ftp://a%22b&alias=%3Cb%3E", "Content-Type", media.Form, "Accept", "text/html")
 	for _, want := range []string{`value="ftp://a&#34;b"`, `value="&lt;b&gt;"`, `aria-describedby="url-error"`, "The link must"} {
 		if refused.status != 422 || !strings.Contains(refused.body, want) {
-			t.Errorf("status %d, no %s in:\n%s", refused.status, want, refused.body)
+			t.Errorf("status %d (want 422), no %s in:\n%s", refused.status, want, refused.body)
 		}
 	}
 }
@@ -248,6 +248,6 @@ func TestCreateTruncatesLongNamesInErrors(t *testing.T) {
 	body := url.Values{strings.Repeat("<é>", 1000): {"x"}}.Encode()
 	r := s.do(t, http.MethodPost, "/shorten", body, "Content-Type", media.Form, "Accept", "text/html")
 	if r.status != 400 || len(r.body) > 20<<10 || strings.Contains(r.body, "<é>") {
-		t.Errorf("status %d, %d bytes", r.status, len(r.body))
+		t.Errorf("status %d (want 400), %d bytes", r.status, len(r.body))
 	}
 }

@@ -20,7 +20,7 @@ func TestDocsPageShowsWholeOpenAPIDocument(t *testing.T) {
 	s, doc := newSite(t, nil), document(t)
 	r := s.do(t, http.MethodGet, "/docs", "")
 	if r.status != http.StatusOK || !strings.HasPrefix(r.header.Get("Content-Type"), "text/html") {
-		t.Fatalf("status %d, header %v", r.status, r.header)
+		t.Fatalf("status %d (want 200), header %v", r.status, r.header)
 	}
 	wantHeader(t, r, "Cache-Control", "public, max-age=3600")
 	page := html.UnescapeString(r.body)

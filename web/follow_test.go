@@ -23,10 +23,10 @@ func TestFollowRedirectsToStoredURL(t *testing.T) {
 		for _, path := range []string{"/" + a.Code, "/%41b-_1"} {
 			r := s.do(t, method, path, "")
 			if r.status != http.StatusFound || r.header.Get("Location") != target {
-				t.Errorf("%s %s has status %d and Location %q", method, path, r.status, r.header.Get("Location"))
+				t.Errorf("%s %s has status %d (want 302) and Location %q", method, path, r.status, r.header.Get("Location"))
 			}
 			if got := r.header.Get("Cache-Control"); got != "private, max-age=90" {
-				t.Errorf("%s %s: Cache-Control %q", method, path, got)
+				t.Errorf("%s %s: Cache-Control is %q, want private, max-age=90", method, path, got)
 			}
 		}
 	}
@@ -89,14 +89,14 @@ func TestPreviewShowsLinkWithoutRedirect(t *testing.T) {
 	a := s.shorten(t, `{"url":"https://go.dev/?q=%3Cscript%3E&x='","expires_in":"48h"}`)
 	r := s.do(t, http.MethodGet, "/"+a.Code+"+", "")
 	if diff := cmp.Diff(a, decode[answer](t, r.body)); diff != "" || r.status != http.StatusOK {
-		t.Errorf("status %d\n%s", r.status, diff)
+		t.Errorf("status %d (want 200)\n%s", r.status, diff)
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code+"+", "", "Host", "a,b"); r.status != http.StatusBadRequest {
-		t.Errorf("a request with an invalid Host has status %d: %s", r.status, r.body)
+		t.Errorf("a request with an invalid Host has status %d (want 400): %s", r.status, r.body)
 	}
 	page := s.do(t, http.MethodGet, "/"+a.Code+"%2B", "", "Accept", "text/html")
 	if page.status != http.StatusOK || !strings.Contains(page.body, `href="/`+a.Code+`"`) {
-		t.Errorf("status %d\n%s", page.status, page.body)
+		t.Errorf("status %d (want 200)\n%s", page.status, page.body)
 	}
 	if page.header.Get("Location") != "" || r.header.Get("Location") != "" {
 		t.Error("a preview redirects")

@@ -20,7 +20,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 	// For comparison, the same number of requests for an existing code succeed.
 	for range 2 * missBurst {
 		if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
-			t.Fatalf("status %d", r.status)
+			t.Fatalf("status %d, want 302", r.status)
 		}
 	}
 	refused := s.scan(t, "192.0.2.1")
@@ -28,7 +28,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 		t.Errorf("Retry-After is %q, want 1", refused.header.Get("Retry-After"))
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.2"); r.status != http.StatusFound {
-		t.Errorf("the answer to another client has status %d", r.status)
+		t.Errorf("the answer to another client has status %d, want 302", r.status)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 	other := s.create(t, `{"url":"https://go.dev"}`, "X-Forwarded-For", "2001:db8:0:1::1")
 	wantHeader(t, other, "RateLimit", `"anonymous";r=9;t=1`)
 	if r := s.do(t, http.MethodGet, "/"+decode[answer](t, first.body).Code, "", "X-Forwarded-For", "2001:db8::1"); r.status != http.StatusFound {
-		t.Errorf("a redirect of the limited client has status %d", r.status)
+		t.Errorf("a redirect of the limited client has status %d, want 302", r.status)
 	}
 	if got := promvalue.Counter(s.metrics.limited.Anonymous); got != 1 {
 		t.Errorf("http_requests_limited_total is %v, want 1", got)
@@ -134,7 +134,7 @@ func TestCreationsWithoutLimitHaveNoRateLimitHeaders(t *testing.T) {
 	for range 2 * client.DefaultAnonymousRate.Burst() {
 		r := s.create(t, `{"url":"https://go.dev"}`)
 		if r.status != http.StatusCreated || r.header.Get("RateLimit") != "" || r.header.Get("RateLimit-Policy") != "" {
-			t.Fatalf("the creation from a loopback address has status %d and header %v", r.status, r.header)
+			t.Fatalf("the creation from a loopback address has status %d (want 201) and header %v", r.status, r.header)
 		}
 	}
 }

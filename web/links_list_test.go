@@ -23,7 +23,7 @@ func TestEachPageOfSearchInSlowStoreEndsInTime(t *testing.T) {
 			resp := begin(t, c, http.MethodGet, "/api/links?q=3%3F&limit=2&cursor="+cursor, "")
 			var page listPage
 			if err := json.NewDecoder(resp.body).Decode(&page); err != nil || resp.status != http.StatusOK {
-				t.Fatalf("request %d: status %d, %v", requests, resp.status, err)
+				t.Fatalf("request %d: status %d (want 200), %v", requests, resp.status, err)
 			}
 			if took := time.Since(began); took > 7*time.Second {
 				t.Errorf("request %d took %v", requests, took)

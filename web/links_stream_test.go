@@ -55,7 +55,7 @@ func TestHEADRequestForLinkStreamDoesNotSearch(t *testing.T) {
 		began := time.Now()
 		resp := begin(t, c, http.MethodHead, "/api/links", "", "Accept", media.CSV)
 		if resp.status != http.StatusOK || resp.header.Get("Content-Type") != media.CSV || time.Since(began) > 0 {
-			t.Errorf("status %d and %s after %v", resp.status, resp.header.Get("Content-Type"), time.Since(began))
+			t.Errorf("status %d (want 200) and %s after %v", resp.status, resp.header.Get("Content-Type"), time.Since(began))
 		}
 	})
 }

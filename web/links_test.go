@@ -81,7 +81,7 @@ func TestOwnerChangesALink(t *testing.T) {
 		t.Errorf("the created link (-want +got):\n%s", diff)
 	}
 	if got := o.location(t, "/"+created.Code+"?x=1"); got != "307 https://one.example/?x=1" {
-		t.Errorf("the link leads to %s", got)
+		t.Errorf("the link leads to %s, want status 307 and https://one.example/?x=1", got)
 	}
 
 	path := "/api/links/" + created.Code
@@ -95,10 +95,11 @@ func TestOwnerChangesALink(t *testing.T) {
 		t.Errorf("the changed link (-want +got):\n%s", diff)
 	}
 	if changed.ExpiresAt.Year() != 2100 || changed.ChangedAt.Before(created.CreatedAt) {
-		t.Errorf("the changed link expires at %v and changed at %v", changed.ExpiresAt, changed.ChangedAt)
+		t.Errorf("the changed link expires at %v, want the year 2100; it changed at %v, want a time after its creation",
+			changed.ExpiresAt, changed.ChangedAt)
 	}
 	if got := o.location(t, "/"+created.Code); got != "302 https://two.example/" {
-		t.Errorf("the changed link leads to %s", got)
+		t.Errorf("the changed link leads to %s, want status 302 and https://two.example/", got)
 	}
 	if l := o.want(t, http.StatusOK, http.MethodPatch, path, `{"expires_at":null}`); !l.ExpiresAt.IsZero() {
 		t.Errorf("the link expires at %v, want no expiry", l.ExpiresAt)
@@ -172,7 +173,7 @@ func TestInvalidChangesAreRefused(t *testing.T) {
 		t.Errorf("PATCH of text: status %d, Accept-Patch %q", r.status, r.header.Get("Accept-Patch"))
 	}
 	if l := o.want(t, http.StatusOK, http.MethodGet, path, ""); l.Version != 1 {
-		t.Errorf("the refused changes made version %d", l.Version)
+		t.Errorf("the link has version %d after the refused changes, want 1", l.Version)
 	}
 }
 
@@ -186,10 +187,10 @@ func TestOwnerDeletesALink(t *testing.T) {
 		o.want(t, http.StatusNoContent, http.MethodDelete, path, "", "If-Match", `"1"`)
 	}
 	if l := o.want(t, http.StatusOK, http.MethodGet, path, ""); l.DeletedAt.IsZero() || l.Version != 2 {
-		t.Errorf("the deleted link is %+v", l)
+		t.Errorf("the deleted link is %+v, want a time of deletion and version 2", l)
 	}
 	if r := o.do(t, http.MethodGet, "/"+created.Code, ""); r.status != http.StatusGone {
-		t.Errorf("a deleted link: status %d", r.status)
+		t.Errorf("a deleted link: status %d, want 410", r.status)
 	}
 	o.want(t, http.StatusGone, http.MethodPatch, path, `{"title":"x"}`)
 	o.want(t, http.StatusConflict, http.MethodPost, "/shorten", `{"url":"https://one.example/","alias":"`+created.Code+`"}`)
@@ -217,7 +218,7 @@ func TestLinksOfOtherOwnersAreHidden(t *testing.T) {
 	reader.want(t, http.StatusForbidden, http.MethodDelete, path, "")
 	for _, method := range []string{http.MethodGet, http.MethodPatch, http.MethodDelete} {
 		if r := s.do(t, method, path, ""); r.status != http.StatusUnauthorized {
-			t.Errorf("%s without a token: status %d", method, r.status)
+			t.Errorf("%s without a token: status %d, want 401", method, r.status)
 		}
 	}
 	admin.want(t, http.StatusOK, http.MethodPatch, path, `{"url":"https://two.example/"}`)
@@ -255,7 +256,7 @@ func TestMembersReservedForOwnersRequireToken(t *testing.T) {
 		`"redirect":301`, `"redirect":302`, `"forward":"query"`, `"forward":"none"`,
 	} {
 		if r := s.create(t, `{"url":"https://go.dev",`+member+`}`); r.status != http.StatusUnauthorized {
-			t.Errorf("%s without a token: status %d, %s", member, r.status, r.body)
+			t.Errorf("%s without a token: status %d (want 401), %s", member, r.status, r.body)
 		}
 	}
 }
@@ -267,7 +268,7 @@ func TestFormCreatesOwnedLink(t *testing.T) {
 		"Content-Type", media.Form, "Authorization", o.authorization)
 	var l fullLink
 	if err := json.Unmarshal([]byte(r.body), &l); err != nil || r.status != http.StatusCreated {
-		t.Fatalf("status %d: %s", r.status, r.body)
+		t.Fatalf("status %d (want 201): %s", r.status, r.body)
 	}
 	if l.Title != "T" || !cmp.Equal(l.Tags, []string{"a", "b"}) || !l.Editable || l.Redirect != 308 || l.Forward != shortener.ForwardQueryAndPath {
 		t.Errorf("the link is %s", r.body)
@@ -280,7 +281,7 @@ func (o owner) list(t *testing.T, query string) (codes []string, next string) {
 	r := o.send(t, http.MethodGet, "/api/links"+query, "")
 	var page listPage
 	if err := json.Unmarshal([]byte(r.body), &page); err != nil || r.status != http.StatusOK {
-		t.Fatalf("GET %s: status %d, %s", query, r.status, r.body)
+		t.Fatalf("GET %s: status %d (want 200), %s", query, r.status, r.body)
 	}
 	for _, l := range page.Links {
 		codes = append(codes, l.Code)
@@ -372,7 +373,7 @@ func TestLinkStreamContainsAllLinks(t *testing.T) {
 		t.Errorf("%d records, error %v", len(records), err)
 	}
 	if r := o.send(t, http.MethodGet, "/api/links?limit=1", "", "Accept", media.CSV); r.status != http.StatusBadRequest {
-		t.Errorf("a stream with a limit: status %d", r.status)
+		t.Errorf("a stream with a limit: status %d, want 400", r.status)
 	}
 }
 
@@ -392,7 +393,7 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	changed := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"url":"https://two.example/"}`)
 	later := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"title":"secret again"}`)
 	if !later.ChangedAt.After(changed.ChangedAt) {
-		t.Fatalf("the link changed at %v and then at %v", changed.ChangedAt, later.ChangedAt)
+		t.Fatalf("the destination changed at %v and the title at %v, want a later time", changed.ChangedAt, later.ChangedAt)
 	}
 	if p := page("open"); !strings.Contains(p, "The destination last changed on") || strings.Contains(p, later.ChangedAt.Format(time.RFC3339Nano)) {
 		t.Error("the preview of a changed link does not say when its destination changed")
@@ -400,7 +401,7 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	r := o.do(t, http.MethodGet, "/open+", "")
 	var v preview
 	if err := json.Unmarshal([]byte(r.body), &v); err != nil || !v.Editable || !v.ChangedAt.Equal(changed.ChangedAt) || strings.Contains(r.body, "secret") {
-		t.Errorf("the preview is %s", r.body)
+		t.Errorf("the preview is %s, want the time at which the destination changed and nothing secret", r.body)
 	}
 }
 
@@ -464,10 +465,10 @@ func TestChangeCannotLeadToABlockedHost(t *testing.T) {
 	s.service.Block(blocked)
 	r := o.send(t, http.MethodPatch, "/api/links/open", `{"url":"https://www.blocked.example/"}`)
 	if r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "blocked-destination") {
-		t.Errorf("a change to a blocked host: status %d, %s", r.status, r.body)
+		t.Errorf("a change to a blocked host: status %d (want 422), %s", r.status, r.body)
 	}
 	r = o.send(t, http.MethodPatch, "/api/links/open", `{"url":"`+s.url+`/x"}`)
 	if r.status != http.StatusUnprocessableEntity {
-		t.Errorf("a change to this service: status %d, %s", r.status, r.body)
+		t.Errorf("a change to this service: status %d (want 422), %s", r.status, r.body)
 	}
 }

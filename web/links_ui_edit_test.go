@@ -107,7 +107,7 @@ func TestUIOffersQRCodeForDownload(t *testing.T) {
 	admin := &site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}
 	for _, r := range []response{s.get(t, bearer, "/admin/code/mine/qr.png"), admin.do(t, http.MethodGet, "/links/code/mine/qr.png", "")} {
 		if got := scanPNG(t, r.body); got != s.url+"/mine" {
-			t.Errorf("a camera reads %q", got)
+			t.Errorf("a camera reads %q from the PNG, want the short URL", got)
 		}
 		wantHeader(t, r, "Content-Disposition", `attachment; filename="mine.png"`)
 	}

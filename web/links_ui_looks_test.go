@@ -42,7 +42,7 @@ func TestUIFitsEveryScreen(t *testing.T) {
 		`{"url":"https://go.dev/doc","alias":"plain"}`, `{"url":"https://go.dev/","alias":"gone","expires_in":"24h","title":"Go"}`,
 	} {
 		if r := s.create(t, body, "Authorization", "Bearer "+bearer); r.status != http.StatusCreated {
-			t.Fatalf("status %d: %s", r.status, r.body)
+			t.Fatalf("status %d (want 201): %s", r.status, r.body)
 		}
 	}
 	s.do(t, http.MethodDelete, "/api/links/gone", "", "Authorization", "Bearer "+bearer)

@@ -83,7 +83,7 @@ func TestUIRefusesFormsOfOtherOrigins(t *testing.T) {
 		}
 	}
 	if r := s.do(t, http.MethodGet, "/api/links", "", "Authorization", "Bearer "+bearer); strings.Count(r.body, `"code"`) != 2 {
-		t.Errorf("want 2 links: %s", r.body)
+		t.Errorf("the list does not contain exactly 2 links: %s", r.body)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 	off := newSite(t, nil)
 	for _, path := range []string{"/admin", "/admin/", "/admin/sign-in"} {
 		if r := off.do(t, http.MethodGet, path, ""); r.status != http.StatusNotFound {
-			t.Errorf("without pages, GET %s has status %d", path, r.status)
+			t.Errorf("without pages, GET %s has status %d, want 404", path, r.status)
 		}
 	}
 }

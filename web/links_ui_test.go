@@ -118,7 +118,7 @@ func TestPersonManagesLinksOnUIPages(t *testing.T) {
 				chromedp.WaitVisible(chromedp.CSS("#short")),
 			)
 			if short := browser.Of(b, chromedp.Text(chromedp.CSS("#short"))); short != s.url+"/go-docs" {
-				t.Errorf("the short URL is %q", short)
+				t.Errorf("the page shows the short URL %q", short)
 			}
 			redirects(t, s.site, s.url+"/go-docs", "https://go.dev/doc")
 			b.Do(
@@ -147,7 +147,7 @@ func TestPersonManagesLinksOnUIPages(t *testing.T) {
 				chromedp.WaitVisible(chromedp.CSS("#list-title")),
 			)
 			if r := s.do(t, http.MethodGet, "/go-docs", ""); r.status != http.StatusGone {
-				t.Errorf("the deleted link has status %d", r.status)
+				t.Errorf("the deleted link has status %d, want 410", r.status)
 			}
 		})
 	}

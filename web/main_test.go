@@ -176,7 +176,7 @@ func (s *site) shorten(t *testing.T, body string) answer {
 	t.Helper()
 	r := s.create(t, body)
 	if r.status != http.StatusCreated {
-		t.Fatalf("POST /shorten %s: status %d, %s", body, r.status, r.body)
+		t.Fatalf("POST /shorten %s: status %d (want 201), %s", body, r.status, r.body)
 	}
 	return decode[answer](t, r.body)
 }

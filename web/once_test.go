@@ -29,39 +29,40 @@ func TestRepetitionWithIdempotencyKeyGetsSameLink(t *testing.T) {
 	}
 	first := send(o, body, firstKey)
 	if first.status != http.StatusCreated || first.header.Get("Idempotency-Replayed") != "" {
-		t.Fatalf("the first request: status %d, %v", first.status, first.header)
+		t.Fatalf("the first request: status %d (want 201), %v", first.status, first.header)
 	}
 	for range 2 {
 		again := send(o, body, firstKey)
 		if again.status != http.StatusCreated || again.body != first.body || again.header.Get("Idempotency-Replayed") != "true" ||
 			again.header.Get("Location") != first.header.Get("Location") {
-			t.Errorf("a repetition: status %d, %v %s, want %s", again.status, again.header, again.body, first.body)
+			t.Errorf("a repetition: status %d, %v %s, want a replayed answer with %s",
+				again.status, again.header, again.body, first.body)
 		}
 	}
 	if r := send(o, `{"url":"https://go.dev","title":"y"}`, firstKey); r.status != http.StatusUnprocessableEntity || !strings.Contains(r.body, "key-reused") {
-		t.Errorf("another payload: status %d, %s", r.status, r.body)
+		t.Errorf("another payload: status %d (want 422), %s", r.status, r.body)
 	}
 	if r := send(other, body, firstKey); r.status != http.StatusCreated || r.body == first.body {
-		t.Errorf("the key of another token: status %d, %s", r.status, r.body)
+		t.Errorf("the key of another token: status %d (want 201), %s", r.status, r.body)
 	}
 	// A refused request does not use up its idempotency key.
 	if r := send(o, `{"url":"ftp://go.dev"}`, `"0123456789abcdef-2"`); r.status != http.StatusUnprocessableEntity {
-		t.Errorf("an invalid request: status %d", r.status)
+		t.Errorf("an invalid request: status %d, want 422", r.status)
 	}
 	if r := send(o, body, `"0123456789abcdef-2"`); r.status != http.StatusCreated || r.header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("the key of a refused request: status %d, %v", r.status, r.header)
+		t.Errorf("the key of a refused request: status %d (want 201), %v", r.status, r.header)
 	}
 	taken := send(o, `{"url":"https://go.dev","alias":"mine"}`, `"0123456789abcdef-3"`)
 	if r := send(o, `{"url":"https://go.dev","alias":"mine"}`, `"0123456789abcdef-3"`); r.status != http.StatusCreated || r.body != taken.body {
-		t.Errorf("a repetition with an alias: status %d, %s", r.status, r.body)
+		t.Errorf("a repetition with an alias: status %d (want 201), %s", r.status, r.body)
 	}
 	for _, key := range []string{`0123456789abcdef`, `"0123456789abcde"`, `"` + strings.Repeat("x", 65) + `"`, `"0123456789\abcdef"`, `"0123456789ä012345"`, ``} {
 		if r := send(o, body, key); r.status != http.StatusBadRequest {
-			t.Errorf("the key %s: status %d, %s", key, r.status, r.body)
+			t.Errorf("the key %s: status %d (want 400), %s", key, r.status, r.body)
 		}
 	}
 	if r := s.create(t, `{"url":"https://go.dev"}`, "Idempotency-Key", firstKey); r.status != http.StatusUnauthorized {
-		t.Errorf("a key without a token: status %d", r.status)
+		t.Errorf("a key without a token: status %d, want 401", r.status)
 	}
 }
 
@@ -89,7 +90,7 @@ func (o owner) bulk(t *testing.T, body string) (answers []bulkAnswer) {
 	t.Helper()
 	r := o.do(t, http.MethodPost, "/api/links", body, "Content-Type", media.NDJSON, "Authorization", o.authorization)
 	if r.status != http.StatusOK {
-		t.Fatalf("status %d: %s", r.status, r.body)
+		t.Fatalf("status %d (want 200): %s", r.status, r.body)
 	}
 	for line := range strings.Lines(r.body) {
 		var a bulkAnswer
@@ -190,7 +191,7 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	for _, size := range []int{buffer - 1, buffer, buffer + 1, 2 * buffer, 3 * buffer} { // the last line has no line break
 		answers := o.bulk(t, fits+"\n"+strings.Repeat("x", size))
 		if len(answers) != 2 || answers[1].Line != 2 || answers[1].Status < 400 {
-			t.Errorf("a last line of %d bytes: %+v", size, answers)
+			t.Errorf("a last line of %d bytes: the answers are %+v, want two, the second one an error", size, answers)
 		}
 	}
 }
@@ -231,7 +232,7 @@ func TestConcurrentBulkRequestsPerTokenAreLimited(t *testing.T) {
 		t.Errorf("a further request of the token has the status %d, want 503: %s", r.status, r.body)
 	}
 	if r := send(other); r.status != http.StatusOK {
-		t.Errorf("the request of another token has the status %d", r.status)
+		t.Errorf("the request of another token has the status %d, want 200", r.status)
 	}
 }
 
@@ -246,11 +247,11 @@ func TestBulkRequestLinesCountAgainstRateLimit(t *testing.T) {
 		if a.Status == http.StatusCreated {
 			created++
 		} else if a.Status != http.StatusTooManyRequests || a.Problem.RetryAfter < 1 {
-			t.Errorf("line %d: %+v", a.Line, a)
+			t.Errorf("line %d: %+v, want status 201, or 429 with retry_after", a.Line, a)
 		}
 	}
 	if created < 10 || created > 15 {
-		t.Errorf("%d lines created a link at a rate of 1/s with a burst of 10", created)
+		t.Errorf("%d lines created a link at a rate of 1/s with a burst of 10, want 10 to 15", created)
 	}
 	_, authorization = s.issue(t, token.Token{Name: "fast", Scopes: everyScope, Rate: 100})
 	r := owner{s, authorization}.do(t, http.MethodPost, "/api/links", `{"url":"https://go.dev"}`, "Content-Type", media.NDJSON, "Authorization", authorization)

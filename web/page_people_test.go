@@ -157,7 +157,7 @@ func TestPageAddsMissingSchemeAndAsksForConfirmation(t *testing.T) {
 				chromedp.WaitVisible(chromedp.CSS("#url-offer")),
 			)
 			if offered := browser.Of(b, chromedp.Value(chromedp.CSS("#url"))); offered != "https://go.dev/doc?a=1" {
-				t.Errorf("the page offers %q", offered)
+				t.Errorf("the page offers %q, want the URL with https://", offered)
 			}
 			b.Screenshot("scheme")
 			b.Do(chromedp.Click(chromedp.CSS("form button")), chromedp.WaitVisible(chromedp.CSS("#short")))
@@ -187,11 +187,11 @@ func TestPageSuggestsFreeAliases(t *testing.T) {
 				chromedp.WaitNotPresent(chromedp.CSS("#alias-error")),
 			)
 			if alias := browser.Of(b, chromedp.Value(chromedp.CSS("#alias"))); alias != "mine-3" {
-				t.Errorf("the alias is %q", alias)
+				t.Errorf("the alias is %q, want mine-3", alias)
 			}
 			b.Do(chromedp.Click(chromedp.CSS("form button")), chromedp.WaitVisible(chromedp.CSS("#short")))
 			if r := s.do(t, http.MethodGet, "/mine-3+", ""); !strings.Contains(r.body, `"url":"`+long+`"`) || !strings.Contains(r.body, "expires_at") {
-				t.Errorf("the link is %s", r.body)
+				t.Errorf("the link is %s, want the entered URL and an expiry", r.body)
 			}
 		})
 	}

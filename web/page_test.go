@@ -17,7 +17,7 @@ func redirects(t *testing.T, s *site, short, want string) {
 	t.Helper()
 	r := s.do(t, http.MethodGet, strings.TrimPrefix(short, s.url), "")
 	if r.status != http.StatusFound || r.header.Get("Location") != want {
-		t.Errorf("GET of %s has status %d and Location %q", short, r.status, r.header.Get("Location"))
+		t.Errorf("GET of %s has status %d (want 302) and Location %q", short, r.status, r.header.Get("Location"))
 	}
 }
 
@@ -56,7 +56,7 @@ func TestPageWorksWithoutScripts(t *testing.T) {
 	redirects(t, s, s.url+"/no-script", want)
 	b.Do(chromedp.Click(chromedp.CSS(`a[href$="+"]`)), chromedp.WaitVisible(chromedp.CSS(".target")))
 	if target := browser.Of(b, chromedp.Text(chromedp.CSS(".target"))); target != want {
-		t.Errorf("the preview leads to %q", target)
+		t.Errorf("the preview shows the URL %q", target)
 	}
 }
 

@@ -24,13 +24,13 @@ func TestPanicFailsOnlyItsRequest(t *testing.T) {
 	s.client.Transport = s.client.Transport.(*contract).next // openapi.yaml does not list the path
 	r := s.do(t, http.MethodGet, "/test/panic", "")
 	if p := decode[reply.Problem](t, r.body); r.status != 500 || p.Type != reply.TypePrefix+"internal" || strings.Contains(r.body, "secret") {
-		t.Errorf("the panicking request has status %d and body %s", r.status, r.body)
+		t.Errorf("the panicking request has status %d (want 500) and body %s", r.status, r.body)
 	}
 	if log := s.log.String(); !strings.Contains(log, "with a secret") || !strings.Contains(log, "problem_test.go") {
 		t.Errorf("the log lacks the cause or the stack of the panic: %s", log)
 	}
 	if again := s.do(t, http.MethodGet, "/healthz", ""); again.status != http.StatusOK {
-		t.Errorf("the request after the panic has status %d", again.status)
+		t.Errorf("the request after the panic has status %d, want 200", again.status)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 		s.do(t, http.MethodGet, "/healthz", ""),
 	} {
 		if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" || strings.Contains(r.body, "10.9.8.7") {
-			t.Errorf("the answer has status %d, header %v and body %s", r.status, r.header, r.body)
+			t.Errorf("the answer has status %d (want 503), header %v and body %s", r.status, r.header, r.body)
 		}
 	}
 	if n := strings.Count(s.log.String(), "requests refused"); n < 1 || n > 2 {
@@ -69,7 +69,7 @@ func TestHealthzReportsDegraded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Degraded = func() bool { return true } })
 	if r := s.do(t, http.MethodGet, "/healthz", ""); r.status != http.StatusOK || r.body != "{\"status\":\"degraded\"}\n" {
-		t.Errorf("/healthz has status %d and body %q", r.status, r.body)
+		t.Errorf("/healthz has status %d (want 200) and body %q", r.status, r.body)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestQRCodeAnswersHaveSecurityAndCacheHeaders(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			r := s.do(t, method, "/"+lasting.Code+suffix, "")
 			if r.status != http.StatusOK || r.header.Get("Content-Type") != media || r.header.Get("Cache-Control") != "public, max-age=3600" {
-				t.Errorf("%s of %s: status %d, header %v", method, suffix, r.status, r.header)
+				t.Errorf("%s of %s: status %d (want 200), header %v", method, suffix, r.status, r.header)
 			}
 			if r.header.Get("Content-Security-Policy") != "default-src 'none'" || r.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%s of %s: the header is %v", method, suffix, r.header)
@@ -115,11 +115,11 @@ func TestQRRefusesBadParameters(t *testing.T) {
 	} {
 		r := s.do(t, http.MethodGet, "/"+a.Code+".png?"+query, "")
 		if p := decode[reply.Problem](t, r.body); r.status != http.StatusBadRequest || p.Type != reply.TypePrefix+"malformed" || p.Detail != detail {
-			t.Errorf("%s: status %d, %s", query, r.status, r.body)
+			t.Errorf("%s: status %d (want 400), %s", query, r.status, r.body)
 		}
 	}
 	if r := s.do(t, http.MethodGet, "/"+a.Code+".svg?size=64&margin=16", ""); r.status != http.StatusOK {
-		t.Errorf("an SVG of any size: status %d, %s", r.status, r.body)
+		t.Errorf("an SVG of any size: status %d (want 200), %s", r.status, r.body)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestQRCodeOfUnknownOrGoneCodeIsRefused(t *testing.T) {
 		}
 	}
 	if r := s.do(t, http.MethodGet, "/unknown.svg", "", "Host", "a,b"); r.status != http.StatusBadRequest {
-		t.Errorf("a request with an invalid Host has status %d: %s", r.status, r.body)
+		t.Errorf("a request with an invalid Host has status %d (want 400): %s", r.status, r.body)
 	}
 }
 

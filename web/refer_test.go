@@ -34,7 +34,7 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		wantReferral(t, s.do(t, method, "/", "", "Accept", browserAccept), page)
 		if r := plain.do(t, method, "/", "", "Accept", browserAccept); r.status != http.StatusOK {
-			t.Errorf("without HOME_URL: status %d", r.status)
+			t.Errorf("without HOME_URL: status %d, want 200", r.status)
 		}
 		if r := s.do(t, method, "/?url=https%3A%2F%2Fgo.dev%2F", "", "Accept", browserAccept); r.status != http.StatusOK {
 			t.Errorf("a bookmarklet: status %d, want the page", r.status)
@@ -48,7 +48,7 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 	}
 	created := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev/", "Content-Type", media.Form, "Accept", browserAccept)
 	if created.status != http.StatusCreated {
-		t.Errorf("creation: status %d", created.status)
+		t.Errorf("creation: status %d, want 201", created.status)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestNotFoundURLRedirectsBrowsers(t *testing.T) {
 		for _, path := range []string{"/unknown", "/unknown+", "/unknown.svg", "/unknown.png"} {
 			wantReferral(t, s.do(t, method, path, "", "Accept", browserAccept), page)
 			if r := plain.do(t, method, path, "", "Accept", browserAccept); r.status != http.StatusNotFound {
-				t.Errorf("%s without NOT_FOUND_URL: status %d", path, r.status)
+				t.Errorf("%s without NOT_FOUND_URL: status %d, want 404", path, r.status)
 			}
 			for _, accept := range otherAccepts() {
 				r := s.do(t, method, path, "", accept...)

@@ -23,7 +23,7 @@ func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
 	r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", media.JSON)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusConflict || len(p.Suggestions) != 3 || p.Suggestions[0] != "mine-3" {
-		t.Fatalf("status %d, %s", r.status, r.body)
+		t.Fatalf("status %d (want 409), %s", r.status, r.body)
 	}
 	for _, free := range p.Suggestions {
 		s.shorten(t, `{"url":"https://example.com","alias":"`+free+`"}`)
@@ -60,11 +60,11 @@ func TestUnknownFormFieldErrorExplainsURLEncoding(t *testing.T) {
 	r := s.do(t, http.MethodPost, "/shorten", "url=https://example.com/?a=1&b=2", "Content-Type", media.Form)
 	p := decode[reply.Problem](t, r.body)
 	if r.status != http.StatusBadRequest || !strings.HasPrefix(p.Detail, `There is no field "b".`) || !strings.Contains(p.Detail, "--data-urlencode 'url=") {
-		t.Errorf("status %d, %s", r.status, r.body)
+		t.Errorf("status %d (want 400), %s", r.status, r.body)
 	}
 	json := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com/","b":2}`, "Content-Type", media.JSON)
 	if json.status != http.StatusBadRequest || strings.Contains(json.body, "urlencode") {
-		t.Errorf("the answer to JSON has status %d, %s", json.status, json.body)
+		t.Errorf("the answer to JSON has status %d (want 400), %s", json.status, json.body)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestHomePageParametersFillForm(t *testing.T) {
 		}
 	}
 	if r := s.do(t, http.MethodGet, "/mine", ""); r.status != http.StatusNotFound {
-		t.Errorf("the alias has status %d", r.status)
+		t.Errorf("the alias has status %d, want 404", r.status)
 	}
 	plain := s.do(t, http.MethodGet, "/", "")
 	for _, want := range []string{"Keypool makes a short link", "--data-urlencode", s.url + "/shorten", "javascript:location.href=%27" + s.url + "/?url=%27"} {
@@ -91,7 +91,7 @@ func TestHomePageParametersFillForm(t *testing.T) {
 	}
 	// Without a valid Host header, no example would work.
 	if r := s.do(t, http.MethodGet, "/", "", "Host", "a,b"); r.status != http.StatusOK || strings.Contains(r.body, "urlencode") || strings.Contains(r.body, "a,b") {
-		t.Errorf("the page of an invalid Host has status %d, %s", r.status, r.body)
+		t.Errorf("the page of an invalid Host has status %d (want 200), %s", r.status, r.body)
 	}
 }
 

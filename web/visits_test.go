@@ -71,7 +71,7 @@ func read[T any](t *testing.T, o owner, path string) T {
 	t.Helper()
 	r := o.send(t, http.MethodGet, path, "")
 	if r.status != http.StatusOK {
-		t.Fatalf("GET %s: status %d, %s", path, r.status, r.body)
+		t.Fatalf("GET %s: status %d (want 200), %s", path, r.status, r.body)
 	}
 	return decode[T](t, r.body)
 }
@@ -111,13 +111,13 @@ func TestOnlyGETRequestsAnsweredWithRedirectAreVisits(t *testing.T) {
 		t.Errorf("the visits of a deleted link (-want +got):\n%s", diff)
 	}
 	if age := time.Since(got.AsOf); age < 0 || age > time.Minute {
-		t.Errorf("as_of is %v", got.AsOf)
+		t.Errorf("as_of is %v, want a time within the last minute", got.AsOf)
 	}
 	if got := read[seriesAnswer](t, o, "/api/links/"+l.Code+"/visits?by=total&class=human"); got.Total != (counts{2, 0}) || len(got.Series) != 0 {
-		t.Errorf("the visits of people: %+v", got)
+		t.Errorf("the visits of the class human are %+v, want only the total of 2", got)
 	}
 	if got := read[seriesAnswer](t, o, "/api/links/"+l.Code+"/visits?by=hour&from=2100-01-01T00:00:00%2B01:00"); got.Total != (counts{}) {
-		t.Errorf("the visits of the future: %+v", got)
+		t.Errorf("the visits from the year 2100 on are %+v, want none", got)
 	}
 	top := read[topAnswer](t, o, "/api/visits/top")
 	if diff := cmp.Diff([]codeAnswer{{l.Code, counts{2, 4}}}, top.Items, cmp.AllowUnexported(codeAnswer{})); diff != "" {
@@ -199,7 +199,7 @@ func TestTokenReadsOnlyVisitsOfItsOwnLinks(t *testing.T) {
 		s.wantProblem(t, o.send(t, http.MethodGet, "/api/links/"+anonymous.Code+"/visits"+suffix, ""), http.StatusNotFound, "not-found")
 	}
 	if got := read[seriesAnswer](t, admin, "/api/links/"+anonymous.Code+"/visits"); got.Total != (counts{2, 0}) {
-		t.Errorf("admin reads %+v", got.Total)
+		t.Errorf("the total that the scope admin reads is %+v, want 2 visits of people", got.Total)
 	}
 	for _, test := range []struct {
 		owner owner
@@ -255,7 +255,7 @@ func TestVisitQueriesAnswer503WhileDatabaseIsDown(t *testing.T) {
 	o := s.owner(t, "docs", everyScope)
 	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
 	if status := s.visit(t, http.MethodGet, "/"+l.Code, browserAgent); status != http.StatusFound {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d, want 302", status)
 	}
 	r := o.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits", "")
 	o.wantProblem(t, r, http.StatusServiceUnavailable, "unavailable")

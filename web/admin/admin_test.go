@@ -57,7 +57,7 @@ func TestAdminServesEveryRoute(t *testing.T) {
 		"/": "81.2 % full", "/debug/pprof/": "goroutine",
 	} {
 		if w := get(t, h, path); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
-			t.Errorf("GET %s has status %d: %s", path, w.Code, w.Body)
+			t.Errorf("GET %s has status %d (want 200): %s", path, w.Code, w.Body)
 		}
 	}
 	for _, path := range []string{"/elsewhere", "/debug/pprof/cmdline"} { // a command line may hold secrets

@@ -189,7 +189,7 @@ func TestEventsRouteAcceptsMethodHEAD(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/event-stream" {
-		t.Errorf("HEAD /events has status %d and header %v", resp.StatusCode, resp.Header)
+		t.Errorf("HEAD /events has status %d (want 200) and header %v", resp.StatusCode, resp.Header)
 	}
 }
 

@@ -46,7 +46,7 @@ func TestDashboardShowsThatCreationsFail(t *testing.T) {
 			}
 		}
 		if since := h.failing.since.Load(); since != nil {
-			t.Errorf("the program fails since %v, want ready", since)
+			t.Errorf("the program has failed since %v, want a program that is ready", since)
 		}
 	})
 }

@@ -185,6 +185,6 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
-		t.Errorf("Read = %v, want the deadline", err)
+		t.Errorf("Read = %v, want an error because the deadline has passed", err)
 	}
 }
