@@ -188,7 +188,7 @@ func TestStopDoesNotWaitForAHungWebhook(t *testing.T) {
 		t.Errorf("the log must count the two lost alerts, and not contain the URL:\n%s", text)
 	}
 	if taken := testutil.ToFloat64(a.outcomes.WithLabelValues("taken")); taken != 0 {
-		t.Errorf("%v alerts are counted as taken, want 0", taken)
+		t.Errorf("%v alerts are counted as accepted by the webhook, want 0", taken)
 	}
 }
 

@@ -31,16 +31,16 @@ func TestExplainWorksWhileServerRuns(t *testing.T) {
 			code := r.shorten("https://go.dev/")
 			x := explained(t, url, code)
 			if x.Status != explain.Linked || x.KeySource != "ledger" || x.Link.URL != "https://go.dev/" || x.Link.State != "live" || x.Epoch == nil {
-				t.Errorf("a link of the running server: %+v", x)
+				t.Errorf("the explanation of a link of the running server is %+v", x)
 			}
 			if x.Range == nil || x.Range.State != ledger.StateBatch || x.Range.Holder == "" || x.Range.Lo != 0 || x.Range.Hi != 20 {
 				t.Errorf("range %+v, want the batch of the running server", x.Range)
 			}
 			if got := explained(t, url, "00000J"); got.Status != explain.Reserved || got.Range == nil || got.Range.Holder != x.Range.Holder {
-				t.Errorf("a key of the same batch: %+v", got)
+				t.Errorf("the explanation of a key of the same batch is %+v, want a reserved number with the same holder", got)
 			}
 			if got := explained(t, url, "zzzzzz"); got.Status != explain.NotIssued || !strings.Contains(got.Reason, "numbers below 40") {
-				t.Errorf("a number above the counter: %+v", got)
+				t.Errorf("the explanation of a number above the counter is %+v, want a number that was not issued", got)
 			}
 			if status, output := command(t, url, "--kgs-permute=false", "delete", code); status != 0 {
 				t.Fatal(output)
@@ -48,7 +48,7 @@ func TestExplainWorksWhileServerRuns(t *testing.T) {
 			r.stop()
 			x = explained(t, url, code)
 			if x.Link.State != "deleted" || x.Range != nil || !strings.Contains(strings.Join(x.NotRecorded, "\n"), "the batch and the server") {
-				t.Errorf("a deleted link of a settled batch: %+v", x)
+				t.Errorf("the explanation of a deleted link of a settled batch is %+v", x)
 			}
 		})
 	}
@@ -65,16 +65,16 @@ func TestExplainDescribesCodesOutsideTheLedger(t *testing.T) {
 	before := time.Now()
 	x := link("snowflake", "--machine-id=7")
 	if s := x.Snowflake; s == nil || s.Machine != 7 || s.Holder == "" || s.Time.Before(before.Add(-time.Second)) || s.Time.After(time.Now()) {
-		t.Errorf("a code of snowflake: %+v", x)
+		t.Errorf("the explanation of a code of the key source snowflake is %+v", x)
 	}
 	if x = link("hash"); !strings.Contains(x.Origin, "sha256") {
-		t.Errorf("a code of hash: %+v", x)
+		t.Errorf("the explanation of a code of the key source hash is %+v", x)
 	}
 	if x = link("ticket"); !strings.Contains(x.Origin, "the first ticket database") || x.Number == nil || x.Number.Number%2 != 1 {
-		t.Errorf("a code of ticket: %+v", x)
+		t.Errorf("the explanation of a code of the key source ticket is %+v", x)
 	}
 	if x = link("postgres-pool", "--kgs-take=reserve"); x.Pool == nil || !x.Pool.Reserved || x.Pool.Holder == "" {
-		t.Errorf("a code of postgres-pool: %+v", x)
+		t.Errorf("the explanation of a code of the key source postgres-pool is %+v", x)
 	}
 }
 

@@ -97,31 +97,31 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	for i := range 10 {
 		key := fmt.Sprintf("idempotency-key-%d", i)
 		if a := answered(t, func() answer { return server.onceAs(bearer, key, "https://example.com/once") }); a.status != http.StatusCreated {
-			t.Errorf("a creation with an idempotency key: status %d", a.status)
+			t.Errorf("a creation with an idempotency key: status %d, want 201", a.status)
 		}
 		if a := server.onceAs(bearer, key, "https://example.com/once"); a.status != http.StatusCreated || a.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("its repetition: %+v", a)
+			t.Errorf("a repetition with the same idempotency key: %+v, want a replayed answer", a)
 		}
 		if a := server.onceAs(bearer, key, "https://example.com/other"); a.status < 400 {
-			t.Errorf("the key with another URL: status %d", a.status)
+			t.Errorf("a creation with the idempotency key of another URL: status %d, want 400 or more", a.status)
 		}
 	}
 	alias := func() answer {
 		return server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https://example.com/&alias=visited")
 	}
 	if a := answered(t, alias); a.status != http.StatusCreated {
-		t.Errorf("an alias: %+v", a)
+		t.Errorf("a creation with an alias: %+v, want status 201", a)
 	}
 	list := func() answer { return server.doAs(bearer, http.MethodGet, base+"/api/links?limit=5", "") }
 	if a := answered(t, list); a.status != http.StatusOK || !strings.Contains(a.body, "visited") {
-		t.Errorf("the list: %+v", a)
+		t.Errorf("the list of links: %+v, want status 200 and the alias", a)
 	}
 	server.wantLinks(map[string]string{"visited": "https://example.com/"})
 	server.stop() // stores the visits
 
 	server = start(t, settings(t, url, "", "--visits=detail"))
 	if got := server.visitsOf(bearer, "visited"); got.Total.Bot != 1 {
-		t.Errorf("the visits of a link: %+v, want 1", got.Total)
+		t.Errorf("the visits of a link: %+v, want one visit of a bot", got.Total)
 	}
 	server.stop()
 	exported := exportOf(t, url, "ndjson")

@@ -64,10 +64,10 @@ func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 		bearer, secret := createdToken(t, url, "--name=ci", "--scope=create")
 		for _, r := range servers {
 			if a := r.create(bearer); a.status != http.StatusCreated || a.header.Get("RateLimit-Policy") != `"token";q=1000;w=10` {
-				t.Errorf("a creation with a new token: %+v", a)
+				t.Errorf("a creation with a new token: %+v, want status 201 and the quota of the token", a)
 			}
 			if a := r.create(""); a.status != http.StatusUnauthorized || a.header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("a creation without a token: %+v", a)
+				t.Errorf("a creation without a token: %+v, want status 401", a)
 			}
 		}
 		began := time.Now()
@@ -79,7 +79,7 @@ func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 		}
 		for _, r := range servers {
 			if a := r.create(bearer); a.status != http.StatusUnauthorized || strings.Contains(a.body, secret) {
-				t.Errorf("a creation with a revoked token: %+v", a)
+				t.Errorf("a creation with a revoked token: %+v, want status 401", a)
 			}
 			r.stop()
 		}
@@ -105,7 +105,7 @@ func TestTokenListShowsAllTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(listed) != 2 {
-			t.Fatalf("list: %v", listed)
+			t.Fatalf("token list prints %v, want 2 tokens", listed)
 		}
 		age := func(member string, token map[string]any) time.Duration {
 			at, err := time.Parse(time.RFC3339, fmt.Sprint(token[member]))
@@ -239,7 +239,7 @@ func TestServerKeepsLastTokensWhileDatabaseIsDown(t *testing.T) {
 	r := startLogging(t, settings(t, server.URL, "", "--key-source=random"), &log)
 	bearer, _ := createdToken(t, server.URL, "--name=ci", "--scope=create")
 	if a := r.create(bearer); a.status != http.StatusCreated {
-		t.Fatalf("a creation before the outage: %+v", a)
+		t.Fatalf("a creation before the outage: %+v, want status 201", a)
 	}
 	server.Stop()
 	r.awaitLog(&log, "recurring task failed", "read the tokens")
@@ -247,7 +247,7 @@ func TestServerKeepsLastTokensWhileDatabaseIsDown(t *testing.T) {
 		t.Errorf("the tokens are %v old, although the server reports an outage", age)
 	}
 	if a := r.create(bearer); a.status != http.StatusServiceUnavailable { // not 401
-		t.Errorf("a creation during the outage: %+v", a)
+		t.Errorf("a creation during the outage: %+v, want status 503, because the token may be valid", a)
 	}
 	server.Restart()
 	r.awaitLog(&log, "recurring task works again", "read the tokens")

@@ -55,10 +55,10 @@ func TestServerServesLinkManagementPages(t *testing.T) {
 
 	byToken := start(t, settings(t, sqliteURL(t), "", "--ui=token"))
 	if a := byToken.get(byToken.URL()+"/admin/", "Remote-User", "root"); a.status != http.StatusSeeOther || !strings.Contains(a.header.Get("Location"), "sign-in") {
-		t.Errorf("without a session: %+v", a)
+		t.Errorf("a request without a session gets %+v, want a redirect to the sign-in page", a)
 	}
 	byHeader := start(t, settings(t, sqliteURL(t), "", "--ui="+config.UIHeader, "--trusted-proxies=127.0.0.0/8", "--ui-user-header=X-User"))
 	if a := byHeader.do(http.MethodGet, byHeader.URL()+"/admin/", ""); a.status != http.StatusForbidden || !strings.Contains(a.body, "X-User") {
-		t.Errorf("without the header: %+v", a)
+		t.Errorf("a request without the header of the person gets %+v, want status 403", a)
 	}
 }

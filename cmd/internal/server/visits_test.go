@@ -18,7 +18,7 @@ func (r *running) visitsOf(bearer, code string) (v struct {
 	r.t.Helper()
 	a := r.doAs(bearer, http.MethodGet, "http://"+r.Addr().String()+"/api/links/"+code+"/visits?by=total", "")
 	if a.status != http.StatusOK {
-		r.t.Fatalf("visits: status %d, %s", a.status, a.body)
+		r.t.Fatalf("visits: status %d (want 200), %s", a.status, a.body)
 	}
 	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
 		r.t.Fatal(err)
@@ -39,12 +39,12 @@ func TestOrderlyStopStoresEveryVisit(t *testing.T) {
 				bearer, _ = createdToken(t, url, "--name=docs", "--scope=create,read")
 				a := server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
 				if a.status != http.StatusCreated {
-					t.Fatalf("create: status %d, %s", a.status, a.body)
+					t.Fatalf("create: status %d (want 201), %s", a.status, a.body)
 				}
 			}
 			for range each {
 				if a := server.do(http.MethodGet, base+"/"+code, ""); a.status != http.StatusFound {
-					t.Fatalf("follow: status %d", a.status)
+					t.Fatalf("follow: status %d, want 302", a.status)
 				}
 			}
 			if got := server.visitsOf(bearer, code); got.Total.Bot%each != 0 {
@@ -93,10 +93,10 @@ func TestVisitsOffDisablesCounts(t *testing.T) {
 	base := "http://" + server.Addr().String()
 	server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
 	if a := server.do(http.MethodGet, base+"/visited", ""); a.header.Get("Cache-Control") != "private, max-age=7" {
-		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
+		t.Errorf("Cache-Control is %q, want private, max-age=7", a.header.Get("Cache-Control"))
 	}
 	if a := server.doAs(bearer, http.MethodGet, base+"/api/links/visited/visits", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "visits-off") {
-		t.Errorf("visits: status %d, %s", a.status, a.body)
+		t.Errorf("visits: status %d (want 404), %s", a.status, a.body)
 	}
 }
 
