@@ -10,7 +10,7 @@ func TestDuration(t *testing.T) {
 		86399.6: "1 d", 172800: "2 d", 12.5 * 86400: "12 d 12 h", 657.4 * 86400: "657 d 9 h", 2 * year: "2 years", 1e12: "31,709 years",
 	} {
 		if got := Duration(seconds); got != want {
-			t.Errorf("%v s: %q, want %q", seconds, got, want)
+			t.Errorf("Duration(%v) = %q, want %q", seconds, got, want)
 		}
 	}
 }
@@ -19,7 +19,7 @@ func TestPerSecond(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]string{0: "0/s", 0.04: "0/s", 9.5: "9.5/s", 9.96: "10/s", 1234.4: "1,234/s"} {
 		if got := PerSecond(rate); got != want {
-			t.Errorf("%v a second: %q, want %q", rate, got, want)
+			t.Errorf("PerSecond(%v) = %q, want %q", rate, got, want)
 		}
 	}
 }
