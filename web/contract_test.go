@@ -147,7 +147,7 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 }
 
 // As a check of contract itself, it must detect exchanges that violate the document.
-func TestContractDetectsViolations(t *testing.T) {
+func TestContractDetectsViolationsOfOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)
 	for name, resp := range map[string]*http.Response{

@@ -146,7 +146,7 @@ func TestUnsupportedMethodsAnswer405(t *testing.T) {
 }
 
 // Only a GET request for a short URL is a visit; a preview is not.
-func TestOnlyGETOfCodeCountsAsVisit(t *testing.T) {
+func TestOnlyGETRequestForCodeCountsAsVisit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	a := s.shorten(t, `{"url":"https://go.dev"}`)

@@ -50,7 +50,7 @@ func (s *site) scan(t *testing.T, from string) response {
 
 // A 409 for an alias shows that a link has this code, so it counts as a miss. When no misses are left, a
 // creation with an alias is refused before the look-up.
-func TestTakenAliasIsMiss(t *testing.T) {
+func TestTakenAliasCountsAsMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 3} })
 	s.shorten(t, `{"url":"https://go.dev","alias":"taken"}`)
@@ -67,7 +67,7 @@ func TestTakenAliasIsMiss(t *testing.T) {
 }
 
 // A creation with the alias and the URL of an existing link is not a miss.
-func TestExistingAliasWithSameURLIsNotMiss(t *testing.T) {
+func TestExistingAliasWithSameURLDoesNotCountAsMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 1} })
 	s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)

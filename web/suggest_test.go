@@ -36,7 +36,7 @@ func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
 }
 
 // While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
-func TestTakenAliasAnswers409WithoutSuggestions(t *testing.T) {
+func TestTakenAliasAnswers409WithoutSuggestionsIfLookUpsFail(t *testing.T) {
 	t.Parallel()
 	pages := newPages(false, "", nil)
 	p := problem.Of(problem.WithSuggestions(shortener.ErrAliasTaken, nil))
