@@ -76,7 +76,7 @@ func (w *trigger) Write(text []byte) (int, error) {
 }
 
 // An interruption ends the load, and the report contains what was observed until then.
-func TestInterruptionIsReported(t *testing.T) {
+func TestReportSaysThatRunWasInterrupted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -41,7 +41,7 @@ func TestLogDropsLinesWhileStandardErrorIsNotRead(t *testing.T) {
 	})
 }
 
-func TestCloseWritesTheLastLines(t *testing.T) {
+func TestCloseWritesWaitingLogLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	l := startLines(&out)

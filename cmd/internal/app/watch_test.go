@@ -87,7 +87,7 @@ func TestStopAfterDatabaseRestartReleasesHolder(t *testing.T) {
 }
 
 // A failure that the dead man's switch reports ends the program with status 1 and one line of output.
-func TestFailedProgramExitsWith1(t *testing.T) {
+func TestFailedProgramExitsWithStatus1(t *testing.T) {
 	t.Parallel()
 	var stderr logbuffer.Buffer
 	p := program.New(slog.New(slog.DiscardHandler))

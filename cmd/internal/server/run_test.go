@@ -108,7 +108,7 @@ func TestHealthcheckReportsReadiness(t *testing.T) {
 	}
 }
 
-func TestServerExitsWith2IfPathIsNotADatabase(t *testing.T) {
+func TestServerExitsWithStatus2IfPathIsNotADatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "notes.txt")

@@ -85,7 +85,7 @@ func TestServerFlushesVisitCountsAtEachInterval(t *testing.T) {
 	})
 }
 
-func TestVisitsOffDisablesCounts(t *testing.T) {
+func TestVisitsAreNotCountedIfSettingIsOff(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	server := start(t, settings(t, url, "", "--visits=off", "--redirect-max-age=7"))
@@ -100,7 +100,7 @@ func TestVisitsOffDisablesCounts(t *testing.T) {
 	}
 }
 
-func TestCountryHeaderWithoutProxiesLogsWarning(t *testing.T) {
+func TestCountryHeaderWithoutTrustedProxiesCausesWarning(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		args   []string
