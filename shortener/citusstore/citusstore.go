@@ -141,6 +141,9 @@ func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	return s.nodes[a], nil
 }
 
+// errNoNode reports that no node with links answers.
+var errNoNode = errors.New("no node with links answers")
+
 // errClosed reports that the store is closed.
 var errClosed = errors.New("the store is closed")
 
@@ -171,7 +174,9 @@ const (
 func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error {
-		return upkeep.Repeat(ctx, probeInterval, func(ctx context.Context) error { s.probe(ctx); return nil }, func(error) {})
+		var running sync.WaitGroup
+		defer running.Wait()
+		return upkeep.Repeat(ctx, probeInterval, func(ctx context.Context) error { s.probe(ctx, &running); return nil }, func(error) {})
 	})
 	watchers.Go(func() error {
 		return upkeep.Repeat(ctx, placementInterval, func(ctx context.Context) error { return s.refresh(ctx, placementTimeout) }, note)
@@ -179,14 +184,18 @@ func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	return watchers.Wait()
 }
 
-// probe probes the nodes that are down.
-func (s *Store) probe(ctx context.Context) {
-	s.placement.Load().each(ctx, func(n *node, ctx context.Context) error {
-		if n.answers() {
-			return nil
+// probe starts a probe of each node that is down, unless a probe of this node is running. So a node that hangs does not delay the
+// probes of other nodes.
+func (s *Store) probe(ctx context.Context, running *sync.WaitGroup) {
+	for _, n := range s.placement.Load().nodes {
+		if n.answers() || !n.probing.CompareAndSwap(false, true) {
+			continue
 		}
-		return n.probe(ctx)
-	})
+		running.Go(func() {
+			defer n.probing.Store(false)
+			_ = n.probe(ctx) // the circuit breaker of the node records the result
+		})
+	}
 }
 
 // PartOf implements [shortener.Placement].
@@ -298,14 +307,21 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return n.call(ctx, n.limit, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
-// Ping implements [shortener.Store]. It succeeds if the coordinator or any node with links answers, because some links can then be
-// created.
+// Ping implements [shortener.Store]. It succeeds if a node with links answers, because some links can then be created. If the
+// coordinator does not answer, Ping also pings the nodes.
 func (s *Store) Ping(ctx context.Context) error {
 	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	err := s.Store.Ping(coordinator)
-	if err != nil && ctx.Err() == nil && s.Answers(-1) {
-		return nil
+	if err != nil {
+		s.placement.Load().each(ctx, func(n *node, ctx context.Context) error { return n.call(ctx, n.limit, n.store.Ping) })
 	}
-	return err
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case s.Answers(-1):
+		return nil
+	default:
+		return errors.Join(errNoNode, err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -19,7 +20,7 @@ const (
 	nodeTimeout = 600 * time.Millisecond
 	// probeTimeout is the time limit of a probe. It is longer than nodeTimeout, because a server that was just started is slow.
 	probeTimeout = 3 * time.Second
-	// probes is the number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
+	// probes is the maximum number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
 	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a
 	// timeout, the node may only be slow. In this case, the number is nodeTimeouts.
@@ -41,6 +42,7 @@ type node struct {
 	limit   time.Duration
 	store   *pgstore.Store // connects to the node, or to the coordinator if the node cannot plan statements
 	circuit *gobreaker.CircuitBreaker[struct{}]
+	probing atomic.Bool // whether Watch is probing the node
 }
 
 func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Logger) *node {
@@ -49,6 +51,9 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 	return &node{address: a, limit: limit, store: store, circuit: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout: nodePause,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
+			if c.TotalSuccesses == 0 { // the node has not answered since the circuit breaker was created or closed
+				return true
+			}
 			if errors.Is(last, context.DeadlineExceeded) {
 				return c.ConsecutiveFailures >= nodeTimeouts
 			}
@@ -61,7 +66,7 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 			case to == gobreaker.StateClosed:
 				log.Info("node with links answers again")
 			case from == gobreaker.StateClosed:
-				log.Warn("node with links does not answer; new links live on other nodes")
+				log.Warn("node with links does not answer; new links live on other nodes", slog.Any("error", last))
 			}
 		},
 	})}
@@ -70,8 +75,19 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 // answers reports whether the node counts as answering: its circuit breaker is closed.
 func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
 
-// call calls do, which sends statements to the node, with a time limit. If the node is down, call fails at once.
+// call sends statements of a request to the node: it calls do with a time limit. If the node is down, call fails at once. Only a
+// probe finds out that a node is up again, because a request would wait as long as a probe.
 func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	if !n.answers() {
+		return n.down()
+	}
+	return n.execute(ctx, limit, do)
+}
+
+func (n *node) down() error { return fmt.Errorf("%w: %s", errNodeDown, n) }
+
+// execute calls do through the circuit breaker.
+func (n *node) execute(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	_, err := n.circuit.Execute(func() (none struct{}, err error) {
@@ -81,7 +97,7 @@ func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Co
 		return none, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		err = fmt.Errorf("%w: %s", errNodeDown, n)
+		return n.down()
 	}
 	return err
 }
@@ -89,5 +105,5 @@ func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Co
 // probe checks whether the node accepts links, and warms connections up. A new connection to a node first loads the metadata of
 // the cluster, which takes longer than many inserts.
 func (n *node) probe(ctx context.Context) error {
-	return n.call(ctx, probeTimeout, func(ctx context.Context) error { return n.store.Warm(ctx, probes) })
+	return n.execute(ctx, probeTimeout, func(ctx context.Context) error { return n.store.Warm(ctx, min(probes, n.store.Writers())) })
 }

@@ -38,6 +38,7 @@ type committer struct {
 	queue   chan *pending
 	free    sync.Pool     // contains values of type *pending for reuse
 	taking  chan struct{} // holds an element while an inserter takes links from the queue
+	health  health
 
 	mu     sync.RWMutex // write-locked while queue is closed, read-locked while a link is sent to it
 	closed bool
@@ -82,6 +83,7 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 		taking:  make(chan struct{}, 1),
 		abort:   cancel,
 		idle:    make(chan struct{}),
+		health:  health{origin: time.Now()},
 	}
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}

@@ -156,7 +156,9 @@ func (c *committer) try(ctx context.Context, links []shortener.Link) ([]shortene
 	ctx, cancel := context.WithTimeout(ctx, insertTimeout)
 	defer cancel()
 	start := time.Now()
+	ended := c.health.begin()
 	outcomes, err := c.store.Insert(ctx, links)
+	ended(err)
 	c.metrics.seconds.Observe(time.Since(start).Seconds())
 	if err == nil {
 		c.metrics.rows.Observe(float64(len(links)))

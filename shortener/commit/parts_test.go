@@ -180,27 +180,81 @@ func TestKeysOfAStorePartThatDoesNotAnswerAreSetAside(t *testing.T) {
 }
 
 // A part may be down before the store detects it. Then a creation whose link was not written uses a key of another
-// part. The metrics count each key once.
-func TestCreationMovesToAnotherPartOfTheStore(t *testing.T) {
+// part, and later creations avoid the part for failureMemory. The metrics count each key once.
+func TestCreationsMoveToAnotherPartOfTheStore(t *testing.T) {
 	t.Parallel()
-	p, h, keys := startHalves(t)
-	var down atomic.Bool
-	down.Store(true)
-	h.insert = func(_ context.Context, part int, _ []shortener.Link) (shortener.Outcome, error) {
-		if part == 1 && down.Load() {
-			return 0, fmt.Errorf("%w: connection refused", shortener.ErrNotWritten)
+	synctest.Test(t, func(t *testing.T) {
+		p, h, keys := startHalves(t)
+		var down atomic.Bool
+		down.Store(true)
+		h.insert = func(_ context.Context, part int, _ []shortener.Link) (shortener.Outcome, error) {
+			if part == 1 && down.Load() {
+				return 0, fmt.Errorf("%w: connection refused", shortener.ErrNotWritten)
+			}
+			return 0, nil
 		}
-		return 0, nil
-	}
-	mustCreate(t, p, 0, 10)
-	drawn := keys.drawn
-	down.Store(false)
-	mustCreate(t, p, 10, 15) // these creations use keys that were set aside
-	keys.want(t, drawn, 15, 0, 0)
-	wantTaken(t, p, float64(drawn))
-	if conflicts := promvalue.ByLabel(p.Metrics.keyConflicts)["pool"]; conflicts != 0 {
-		t.Errorf("%v conflicts are counted", conflicts)
-	}
+		mustCreate(t, p, 0, 10)
+		if h.inserts[1] > 2 { // part 0 counts as good only after its first Insert
+			t.Errorf("%d Inserts went to the part that is down, want at most 2", h.inserts[1])
+		}
+		drawn := keys.drawn
+		time.Sleep(failureMemory)
+		down.Store(false)
+		mustCreate(t, p, 10, 15) // these creations use keys that were set aside
+		keys.want(t, drawn, 15, 0, 0)
+		wantTaken(t, p, float64(drawn))
+		if conflicts := promvalue.ByLabel(p.Metrics.keyConflicts)["pool"]; conflicts != 0 {
+			t.Errorf("%v conflicts are counted", conflicts)
+		}
+	})
+}
+
+// New links avoid a part in which an Insert is slow, but not if all parts are slow.
+func TestCreationsAvoidSlowPartOfTheStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, h, _ := startHalves(t)
+		var delay [2]atomic.Int64
+		h.insert = func(_ context.Context, part int, _ []shortener.Link) (shortener.Outcome, error) {
+			time.Sleep(time.Duration(delay[part].Load()))
+			return 0, nil
+		}
+		mustCreate(t, p, 0, 2) // one link in each part
+		delay[1].Store(int64(500 * time.Millisecond))
+		var waiting sync.WaitGroup
+		for i := range 4 { // two of these links go to part 1
+			waiting.Go(func() {
+				if _, err := create(t, p, 100+i, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		time.Sleep(slowInsert + time.Millisecond)
+		began := time.Now()
+		for _, code := range mustCreate(t, p, 200, 240) {
+			if half(code) == 1 {
+				t.Errorf("the link %s was created in the slow part", code)
+			}
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("40 creations beside a slow part took %v", took)
+		}
+		waiting.Wait()
+		delay[0].Store(int64(200 * time.Millisecond))
+		delay[1].Store(int64(200 * time.Millisecond))
+		for i := range 8 {
+			waiting.Go(func() {
+				time.Sleep(time.Duration(i) * 50 * time.Millisecond)
+				if _, err := create(t, p, 300+i, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		waiting.Wait()
+		if h.inserts[0] < 2 || h.inserts[1] < 2 {
+			t.Errorf("Inserts by part: %v; want both parts to get links while both are slow", h.inserts)
+		}
+	})
 }
 
 // After moveTimeout, a creation fails instead of moving to another part.

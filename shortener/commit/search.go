@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"keypool/shortener"
@@ -43,7 +44,7 @@ var (
 // abandons the keys of the batch.
 func (p *Parts) WithKey(ctx context.Context, link *shortener.Link) error {
 	work := p.timeouts.context()
-	s := search{parts: p, link: *link, began: work.begun, wanted: noPart, avoid: noPart}
+	s := search{parts: p, link: *link, began: work.begun, wanted: noPart}
 	for range maxAttempts {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -73,8 +74,8 @@ type search struct {
 	moves    int // how many times the creation moved to another part
 	random   int // random keys that were inserted or in conflict
 
-	wanted int // the part of the idempotency key; noPart if there is none
-	avoid  int // the part in which the link was not written; noPart if there is none
+	wanted int           // the part of the idempotency key; noPart if there is none
+	left   [maxMoves]int // the parts from which the creation moved
 }
 
 // try draws one key, commits the link with it and settles the key. It returns false if the link needs another key.
@@ -91,8 +92,8 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	}
 	outcome, err := s.parts.commit(ctx, part, &s.link)
 	if s.moves < maxMoves && s.mayMove(part, err) {
+		s.left[s.moves] = part
 		s.moves++
-		s.avoid = part
 		s.put(part, key)
 		return false, nil
 	}
@@ -114,13 +115,8 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 // in its part if it may be stored already, or if its commit would fail in each part. It must also stay if it has an
 // idempotency key, which belongs to one part.
 func (s *search) mayMove(part int, err error) bool {
-	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || time.Since(s.began) >= moveTimeout {
+	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || !concernsPart(err) || time.Since(s.began) >= moveTimeout {
 		return false
-	}
-	for _, everywhere := range []error{shortener.ErrRefused, shortener.ErrOtherOrder, shortener.ErrKeyBusy, ErrRepeated, errClosed} {
-		if errors.Is(err, everywhere) {
-			return false
-		}
 	}
 	return s.parts.Placement.Answers(part)
 }
@@ -178,11 +174,11 @@ func (s *search) put(part int, key shortener.Key) {
 	}
 }
 
-// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key
-// fits. Otherwise every part fits except the one in which the link was not written.
+// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key fits. If
+// not, every part fits except those from which the creation moved and those that new links avoid.
 func (s *search) fits(part int) bool {
 	if s.wanted != noPart {
 		return part == s.wanted
 	}
-	return part != s.avoid
+	return !slices.Contains(s.left[:s.moves], part) && !s.parts.avoids(part)
 }

@@ -1,0 +1,93 @@
+package commit
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"keypool/shortener"
+)
+
+const (
+	// slowInsert is the duration of an Insert after which its part counts as slow. Most Inserts take a few milliseconds. The
+	// circuit breaker of the part opens much later, because it also refuses redirects.
+	slowInsert = 100 * time.Millisecond
+	// failureMemory is the time for which a part counts as failing after an Insert failed. Then a few creations try the part again.
+	failureMemory = time.Second
+)
+
+// health is what a group commit observes of its part. Times are measured from origin. The methods may be called concurrently.
+type health struct {
+	origin  time.Time
+	running [maxInserters]atomic.Int64 // the time at which each running Insert began; 0 if there is none
+	failed  atomic.Int64               // the time at which the last Insert ended, if it failed; otherwise 0
+}
+
+func (h *health) now() int64 { return max(1, int64(time.Since(h.origin))) }
+
+// begin records that an Insert begins. The caller calls ended with the result. Not more than maxInserters Inserts run at once.
+func (h *health) begin() (ended func(error)) {
+	now := h.now()
+	for i := range h.running {
+		if h.running[i].CompareAndSwap(0, now) {
+			return func(err error) {
+				h.running[i].Store(0)
+				h.note(err)
+			}
+		}
+	}
+	return h.note
+}
+
+func (h *health) note(err error) {
+	switch {
+	case concernsPart(err):
+		h.failed.Store(h.now())
+	case h.failed.Load() != 0:
+		h.failed.Store(0)
+	}
+}
+
+// slow reports whether an Insert has been running for longer than slowInsert.
+func (h *health) slow() bool {
+	now := h.now()
+	for i := range h.running {
+		if began := h.running[i].Load(); began != 0 && time.Duration(now-began) > slowInsert {
+			return true
+		}
+	}
+	return false
+}
+
+// good reports whether the last Insert succeeded and no Insert is slow.
+func (h *health) good() bool { return h.failed.Load() == 0 && !h.slow() }
+
+// bad reports whether an Insert is slow, or failed within failureMemory.
+func (h *health) bad() bool {
+	failed := h.failed.Load()
+	return failed != 0 && time.Duration(h.now()-failed) < failureMemory || h.slow()
+}
+
+// concernsPart reports whether another part might store the link whose Insert failed with err. It returns false if err is nil.
+func concernsPart(err error) bool {
+	for _, everywhere := range []error{shortener.ErrRefused, shortener.ErrOtherOrder, shortener.ErrKeyBusy, ErrRepeated, errClosed} {
+		if errors.Is(err, everywhere) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+// avoids reports whether new links should not go to a part at present, because the part is bad and another part is good.
+func (p *Parts) avoids(part int) bool {
+	committers := *p.committers.Load()
+	if c := committers[part]; len(committers) == 1 || c == nil || !c.health.bad() {
+		return false
+	}
+	for other, c := range committers {
+		if other != part && other != several && c.health.good() {
+			return p.Placement.Answers(part)
+		}
+	}
+	return false
+}
