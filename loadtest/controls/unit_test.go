@@ -38,6 +38,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
 		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesWait"}},
+		{"slow-part", "./shortener/commit", []string{"TestCreationsMoveToAnotherPartOfTheStore", "TestCreationsAvoidSlowPartOfTheStore"}},
 		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}

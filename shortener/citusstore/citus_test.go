@@ -364,6 +364,32 @@ func TestCitusLinksAreAvailableWithoutCoordinator(t *testing.T) {
 	cluster.Coordinator.Restart()
 }
 
+// The coordinator has no links. So the store is not available while it answers alone.
+func TestCitusPingFailsWhileNoWorkerAnswers(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 2, "fsync=off")
+	s := spread(t, distributed(t, cluster), storetest.Plain())
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("Ping of a healthy cluster: %v", err)
+	}
+	for _, worker := range cluster.Workers {
+		worker.Kill()
+	}
+	await(t, "the store detects that all workers are down", func() bool {
+		for _, links := range partsOf(s, "p", 1) {
+			_, _ = s.Lookup(t.Context(), links[0].Code) // the error is that of the node
+		}
+		return !s.Answers(-1)
+	})
+	if err := s.Ping(t.Context()); !errors.Is(err, errNoNode) {
+		t.Errorf("Ping while no worker answers: %v, want errNoNode", err)
+	}
+	for _, worker := range cluster.Workers {
+		worker.Restart()
+	}
+	await(t, "the workers are used again", func() bool { return s.Ping(t.Context()) == nil })
+}
+
 // After shards have moved to a new worker, the store finds their links, and uses the new worker directly.
 func TestCitusStoreFindsLinksOfMovedShards(t *testing.T) {
 	t.Parallel()

@@ -198,7 +198,7 @@ func TestCreationsMoveToAnotherPartOfTheStore(t *testing.T) {
 			t.Errorf("%d Inserts went to the part that is down, want at most 2", h.inserts[1])
 		}
 		drawn := keys.drawn
-		time.Sleep(failureMemory)
+		time.Sleep(failureMemory + time.Millisecond)
 		down.Store(false)
 		mustCreate(t, p, 10, 15) // these creations use keys that were set aside
 		keys.want(t, drawn, 15, 0, 0)
