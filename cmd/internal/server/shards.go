@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"slices"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -24,6 +27,10 @@ type migrateFlags struct {
 
 // errNoReadURLs reports that DATABASE_READ_URLS is set although the links are on a Citus cluster.
 var errNoReadURLs = errors.New("DATABASE_READ_URLS: the links are distributed over a Citus cluster, whose nodes answer the look-ups; remove this setting")
+
+// errSocket reports that DATABASE_URL leads to a Unix socket although the links are on a Citus cluster. sslmode has no effect on a
+// socket, so the settings would not say whether the connections to the nodes use TLS.
+var errSocket = errors.New("DATABASE_URL: the first host is a Unix socket, but the links are distributed over a Citus cluster, whose nodes the server reaches over TCP; name the coordinator by its host name or address, and set sslmode")
 
 // checkShards returns an error if the tables cannot be distributed as the flags say. It changes nothing.
 func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
@@ -77,6 +84,9 @@ func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkS
 	if distributed, err := citusstore.IsDistributed(ctx, connections); err != nil || !distributed {
 		return store, nil, err
 	}
+	if err := checkHost(c.Database.Postgres); err != nil {
+		return nil, nil, err
+	}
 	nodes, err := citusstore.New(ctx, connections, order, nodeOpener(c), c.Log)
 	if err != nil {
 		return nil, nil, err
@@ -89,16 +99,46 @@ func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkS
 	return nodes, nodes, nil
 }
 
+// checkHost returns errSocket if the first host of DATABASE_URL is a Unix socket.
+func checkHost(database *pgxpool.Config) error {
+	if network, _ := pgconn.NetworkAddress(database.ConnConfig.Host, database.ConnConfig.Port); network == "unix" {
+		return errSocket
+	}
+	return nil
+}
+
 // nodeOpener returns a function that opens connections to a node of the cluster, with the user, the database and all other settings
 // of DATABASE_URL.
 func nodeOpener(c *app.Core) citusstore.Opener {
 	return func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
-		cfg := c.Database.Postgres.Copy()
-		cfg.ConnConfig.Host, cfg.ConnConfig.Port, cfg.ConnConfig.Fallbacks = host, port, nil
-		if tls := cfg.ConnConfig.TLSConfig; tls != nil && tls.ServerName != "" {
-			cfg.ConnConfig.TLSConfig = tls.Clone()
-			cfg.ConnConfig.TLSConfig.ServerName = host
-		}
-		return c.NewPool(ctx, cfg)
+		return c.NewPool(ctx, nodeConfig(c.Database.Postgres, host, port))
+	}
+}
+
+// nodeConfig returns the settings of DATABASE_URL with the host and the port of a node.
+//
+// The fallbacks of pgx are the other hosts of DATABASE_URL, and the second attempt at each host with sslmode prefer or allow: one
+// attempt uses TLS, and the other does not. A node needs both attempts, but no other host.
+func nodeConfig(database *pgxpool.Config, host string, port uint16) *pgxpool.Config {
+	cfg := database.Copy()
+	conn := cfg.ConnConfig
+	others := slices.IndexFunc(conn.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != conn.Host || f.Port != conn.Port })
+	if others >= 0 {
+		conn.Fallbacks = conn.Fallbacks[:others]
+	}
+	conn.Host, conn.Port = host, port
+	setServerName(conn.TLSConfig, host)
+	for _, f := range conn.Fallbacks {
+		f.Host, f.Port = host, port
+		setServerName(f.TLSConfig, host)
+	}
+	return cfg
+}
+
+// setServerName replaces the server name that TLS sends and verifies. If DATABASE_URL disables the server name with sslsni=0, TLS
+// continues to send none. A nil settings stands for a connection without TLS.
+func setServerName(settings *tls.Config, host string) {
+	if settings != nil && settings.ServerName != "" {
+		settings.ServerName = host
 	}
 }
