@@ -21,6 +21,7 @@ const (
 	logBytesPerLink     = 189
 	creationsPerMachine = 10_486 // creations per second
 	redirectsPerMachine = 20_972 // redirects per second
+	citusCost           = 1.82   // processor time of a creation on Citus, relative to plain PostgreSQL
 	answerBytes         = 191
 
 	cachedLinks    = 1 << 16
@@ -66,6 +67,7 @@ func Constants() []Constant {
 		{"wal_bytes_per_link", logBytesPerLink, "docs/benchmarks.md, Bars, 2026-11-23"},
 		{"creations_per_second_two_cores", creationsPerMachine, measuredServer},
 		{"redirects_per_second_two_cores", redirectsPerMachine, measuredServer},
+		{"creation_cost_citus_ratio", citusCost, "docs/benchmarks.md, Links on Citus, 2026-11-24"},
 		{"redirect_answer_bytes", answerBytes, measuredSizes},
 		{"cached_links", cachedLinks, "shortener/service/cache.go, DefaultCacheSize"},
 		{"cache_fresh_seconds", freshness, "shortener/service/cache.go, Freshness"},

@@ -74,8 +74,8 @@ type Database struct {
 	IndexBytes     float64 `json:"index_bytes"`
 	LogBytes       float64 `json:"wal_bytes_per_second"`
 	SQLiteBytes    float64 `json:"sqlite_bytes"`     // the same links in SQLite
-	Nodes          int64   `json:"nodes_at_least"`   // databases over which the links are distributed
-	Shards         int64   `json:"shards"`           // parts of the table of links; 1 on a single node
+	Nodes          int64   `json:"nodes_at_least"`   // PostgreSQL servers that store links
+	Shards         int64   `json:"shards"`           // parts of the table of links; 1 without Citus
 	ServersAtLeast int64   `json:"servers_at_least"` // needed for the creations and redirects
 }
 
@@ -86,11 +86,12 @@ func (in Input) database() Database {
 		LogBytes: in.Creations * logBytesPerLink, SQLiteBytes: links * sqliteBytesPerLink, Shards: 1,
 		ServersAtLeast: ceil(in.Creations/creationsPerMachine + in.Redirects/redirectsPerMachine),
 	}
-	// Each node must be fast enough for its share of the creations, and its table must not exceed the limit of
-	// PostgreSQL.
-	d.Nodes = max(ceil(in.Creations/creationsPerMachine), ceil(d.TableBytes/relationLimit))
-	if d.Nodes > 1 {
-		d.Shards = max(shardCount, d.Nodes)
+	// One PostgreSQL is enough if it makes all creations and its table does not exceed the limit of PostgreSQL. On Citus,
+	// a creation needs more processor time, and each shard is a table of its own: the limit bounds the shards, not the nodes.
+	d.Nodes = 1
+	if in.Creations > creationsPerMachine || d.TableBytes > relationLimit {
+		d.Nodes = ceil(in.Creations * citusCost / creationsPerMachine)
+		d.Shards = max(shardCount, d.Nodes, ceil(d.TableBytes/relationLimit))
 	}
 	return d
 }

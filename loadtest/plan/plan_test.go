@@ -153,10 +153,13 @@ func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 
 func TestDatabaseFiguresEqualHandCalculation(t *testing.T) {
 	t.Parallel()
-	small := reference()
-	small.Years, small.Creations, small.Redirects = 1, 1, 0
-	one := small
-	one.Creations = 10_486
+	year := func(creations float64) Input {
+		in := reference()
+		in.Years, in.Creations, in.Redirects = 1, creations, 0
+		return in
+	}
+	fast := year(2e6)
+	fast.Years = 10
 	for _, tt := range []struct {
 		name                   string
 		in                     Input
@@ -165,26 +168,25 @@ func TestDatabaseFiguresEqualHandCalculation(t *testing.T) {
 		nodes, shards, servers int64
 	}{
 		// 1 * 31,536,000 s = 31,536,000 links; * 126 bytes = 3.97 GB.
-		{"small", small, 31_536_000, 3.973536e9, 1, 1, 1},
-		// 1,000 * 315,360,000 s = 315,360,000,000 links; * 126 bytes = 39.7 TB; a table has at most 35.2 TB.
+		{"small", year(1), 31_536_000, 3.973536e9, 1, 1, 1},
+		// 8,854 * 31,536,000 s = 279,219,744,000 links; * 126 bytes = 35.182 TB; a table has at most 35.184 TB.
+		{"largest table", year(8854), 279_219_744_000, 35.181687744e12, 1, 1, 1},
+		// 8,855 * 31,536,000 s = 279,251,280,000 links; * 126 bytes = 35.186 TB: the table needs shards.
+		// A creation on Citus costs 1.82 times as much: 8,855 * 1.82 / 10,486 = 1.54 nodes.
+		{"smallest table with shards", year(8855), 279_251_280_000, 35.18566128e12, 2, 128, 1},
+		// 1,000 * 315,360,000 s = 315,360,000,000 links; * 126 bytes = 39.7 TB: the table needs shards, but one node is
+		// fast enough: 1,000 * 1.82 / 10,486 = 0.17.
 		// A server makes 10,486 creations or 20,972 redirects per second: 1,000 / 10,486 + 100,000 / 20,972 = 4.86 servers.
-		{"reference", reference(), 315_360_000_000, 39.73536e12, 2, 128, 5},
-		// 10,486 * 31,536,000 = 330,686,496,000 links; * 126 bytes = 41.7 TB: the size needs two nodes.
-		{"as fast as a node", one, 330_686_496_000, 41.6664984960e12, 2, 128, 1},
+		{"reference", reference(), 315_360_000_000, 39.73536e12, 1, 128, 5},
+		// 2,000,000 * 1.82 / 10,486 = 347.1 nodes, and each needs a shard. 2,000,000 / 10,486 = 190.7 servers.
+		{"more nodes than shards by default", year(2e6), 63_072_000_000_000, 7.947072e15, 348, 348, 191},
+		// 79,470.72 TB / 35.184372 TB = 2,258.7 shards.
+		{"more shards than nodes", fast, 630_720_000_000_000, 79.47072e15, 348, 2259, 191},
 	} {
 		d := tt.in.database()
 		if d.Links != tt.links || !near(d.TableBytes, tt.table, 1e-9) || d.Nodes != tt.nodes || d.Shards != tt.shards || d.ServersAtLeast != tt.servers {
 			t.Errorf("%s: %+v", tt.name, d)
 		}
-	}
-}
-
-func TestPlanHasShardForEachCitusNode(t *testing.T) {
-	t.Parallel()
-	in := reference()
-	in.Creations = 200 * creationsPerMachine
-	if d := in.database(); d.Nodes <= shardCount || d.Shards != d.Nodes {
-		t.Errorf("the database is %+v, want more nodes than the default number of shards, and a shard for each node", d)
 	}
 }
 
