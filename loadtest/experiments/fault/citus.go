@@ -71,7 +71,7 @@ func citusRows() []row {
 		},
 		{
 			Name: "citus/35d", Title: "coordinator of Citus killed", Alone: true,
-			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. The servers have local keys for this time.",
+			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. No worker refills the pool in this time, but the server takes keys from the full pool in Redis.",
 			Run:     inject(loseCoordinator),
 			Claims: theLinks(availableTo(98),
 				observed("cached links redirect", "While the coordinator is down, links in the cache redirect."),
