@@ -132,8 +132,8 @@ type primaryLog struct {
 	timeline int64
 	samples  []sample // the oldest one first
 
-	// stopped is the time of the last sample while the primary does not answer. While the primary answers, it is nil. Every
-	// look-up reads stopped.
+	// stopped is the time of the last sample while the primary does not answer this server. While the primary answers, it is
+	// nil. The primary may still answer other servers: Replicas describes this exception. Every look-up reads stopped.
 	stopped atomic.Pointer[time.Time]
 }
 

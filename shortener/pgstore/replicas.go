@@ -20,8 +20,11 @@ const replicaTimeout = 300 * time.Millisecond
 // look-up finds a link that was just created, whatever the lag of the replica.
 //
 // A replica may have an old version of a row. So look-ups ask only a replica that has applied all changes that are
-// older than the maximum lag. While the primary does not answer, no change is acknowledged. During this time,
-// look-ups ask a replica that was up to date when the primary last answered.
+// older than the maximum lag. While the primary does not answer, look-ups ask a replica that was up to date when the
+// primary last answered. If the primary answers no server during this time, no change is acknowledged, and the replica
+// stays up to date. A network partition is the exception: it may cut this server off from the primary, while another
+// server acknowledges a change, such as a deletion. Then look-ups miss the change until the replica has applied it or
+// the primary answers this server again. If the replica is cut off too, they miss it until the partition ends.
 //
 // Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
 // measurement, the primary answers all look-ups.
