@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"keypool/internal/upkeep"
 )
 
 const (
@@ -72,34 +74,18 @@ func (s *Store) positionOf(ctx context.Context, query string) (p position, err e
 // each replica.
 func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error)) error {
 	var watchers errgroup.Group
-	watchers.Go(func() error { return every(ctx, lagInterval, func() { r.log.measure(ctx, r.primary) }) })
+	watchers.Go(func() error {
+		return upkeep.Repeat(ctx, lagInterval, func(ctx context.Context) error { r.log.measure(ctx, r.primary); return nil }, func(error) {})
+	})
 	for i, replica := range r.replicas {
 		watchers.Go(func() error {
-			return every(ctx, lagInterval, func() {
-				err := r.measure(ctx, replica)
-				if ctx.Err() != nil {
-					return
-				}
+			return upkeep.Repeat(ctx, lagInterval, func(ctx context.Context) error { return r.measure(ctx, replica) }, func(err error) {
 				r.metrics.measured(i, replica.applied.Load(), err == nil)
 				note(i, err)
 			})
 		})
 	}
 	return watchers.Wait()
-}
-
-// every calls do at once and then once per interval, until ctx ends.
-func every(ctx context.Context, interval time.Duration, do func()) error {
-	ticks := time.NewTicker(interval)
-	defer ticks.Stop()
-	for {
-		do()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
-	}
 }
 
 // measure measures the lag of the replica. It returns an error if look-ups must not ask the replica.
