@@ -251,12 +251,12 @@ func Table() []Edit {
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
 		// A server does not query a replica that lags.
 		{"replica-lag", "shortener/pgstore/replicas.go",
-			"if applied := replica.applied.Load(); applied != nil && r.log.reference(now).Sub(*applied) <= r.maxLag {",
+			"if applied := replica.applied.Load(); applied != nil && reference.Sub(*applied) <= r.maxLag {",
 			"if applied := replica.applied.Load(); applied != nil {"},
 		// If a replica lacks a link, the server queries the primary.
 		{"replica-miss", "shortener/pgstore/replicas.go",
-			"if err == nil {\n\t\t\treturn link, nil",
-			"if err == nil || isNotFound(err) {\n\t\t\treturn link, err"},
+			"err == nil {\n\t\treturn link, nil\n\t}\n\tlink, err := r.primary",
+			"err == nil || isNotFound(err) {\n\t\treturn link, err\n\t}\n\tlink, err := r.primary"},
 		// A link expires at the earliest one second after its creation.
 		{"least-life", "shortener/request.go",
 			"if t.Before(stamp(now.Add(minExpiry))) {",

@@ -184,3 +184,13 @@ func (l *primaryLog) reference(now time.Time) time.Time {
 	}
 	return now
 }
+
+// last returns the time of the last sample, or false if there is none.
+func (l *primaryLog) last() (at time.Time, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.samples) == 0 {
+		return at, false
+	}
+	return l.samples[len(l.samples)-1].at, true
+}

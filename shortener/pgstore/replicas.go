@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -59,22 +60,42 @@ func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, me
 // Lookup is like the Lookup of a [shortener.Store], but the row may be as old as the maximum lag. While the primary
 // does not answer, the row may be older.
 func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, error) {
-	if replica := r.next(time.Now()); replica != nil {
-		link, err := replica.lookup(ctx, code)
-		r.metrics.count(err)
-		if err == nil {
+	if link, err := r.ask(ctx, r.log.reference(time.Now()), code); err == nil {
+		return link, nil
+	}
+	link, err := r.primary.Lookup(ctx, code)
+	if Answered(err) {
+		return link, err
+	}
+	// The primary may have stopped after its last sample, and the next sample, which shows this, may be late.
+	if last, sampled := r.log.last(); sampled {
+		if link, err := r.ask(ctx, last, code); err == nil {
 			return link, nil
 		}
 	}
-	return r.primary.Lookup(ctx, code)
+	return link, err
 }
 
-// next returns the replica to ask in the next look-up, or nil if no replica may be asked. The replicas take turns.
-func (r *Replicas) next(now time.Time) *replica {
+// errNoReplica reports that no replica may be asked.
+var errNoReplica = errors.New("no replica is up to date")
+
+// ask asks a replica whose lag at the time reference is at most the maximum.
+func (r *Replicas) ask(ctx context.Context, reference time.Time, code string) (shortener.Link, error) {
+	replica := r.next(reference)
+	if replica == nil {
+		return shortener.Link{}, errNoReplica
+	}
+	link, err := replica.lookup(ctx, code)
+	r.metrics.count(err)
+	return link, err
+}
+
+// next returns a replica whose lag at the time reference is at most the maximum, or nil if there is none. The replicas take turns.
+func (r *Replicas) next(reference time.Time) *replica {
 	first := r.turns.Add(1)
 	for i := range uint32(len(r.replicas)) {
 		replica := r.replicas[(first+i)%uint32(len(r.replicas))]
-		if applied := replica.applied.Load(); applied != nil && r.log.reference(now).Sub(*applied) <= r.maxLag {
+		if applied := replica.applied.Load(); applied != nil && reference.Sub(*applied) <= r.maxLag {
 			return replica
 		}
 	}

@@ -165,6 +165,34 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 	}
 }
 
+// The primary may stop long before a measurement of its position shows this.
+func TestReplicaAnswersBeforeMeasurementShowsThatThePrimaryIsDown(t *testing.T) {
+	t.Parallel()
+	primary, old := testenv.StartPostgres(t), storetest.Link("old000")
+	pool := open(t, primary.URL)
+	storetest.MigratePostgres(t, pool)
+	store := New(pool, storetest.Plain())
+	storetest.Insert(t, store, old)
+	standby := testenv.StartStandby(t, primary)
+	r := NewReplicas(store, []*pgxpool.Pool{open(t, standby.URL)}, 0, NewReplicaMetrics(prometheus.NewRegistry())) // any lag is too much
+	r.log.measure(t.Context(), store)
+	last, sampled := r.log.last()
+	if !sampled {
+		t.Fatal("there is no sample of the primary")
+	}
+	replica := r.replicas[0]
+	for replica.applied.Load() == nil || !replica.applied.Load().Equal(last) {
+		if err := r.measure(t.Context(), replica); err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) {
+			t.Fatal(err)
+		}
+	}
+	primary.Kill()
+	if link, err := r.Lookup(t.Context(), old.Code); err != nil || !shortener.Equal(link, old) {
+		t.Errorf("Lookup of a link that the replica has: %+v, %v", link, err)
+	}
+	primary.Restart()
+}
+
 func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
