@@ -27,7 +27,7 @@ const (
 const (
 	slowLimit  = 13 * time.Second // the time limit of a body is 10 s
 	hugeBody   = 1 << 30          // bytes
-	hugeSent   = 96 << 20         // bytes after which a client gives up
+	hugeSent   = 32 << 20         // bytes after which a client gives up
 	hugeMemory = 64 << 20         // bytes by which the memory of the server may rise
 )
 
@@ -43,7 +43,7 @@ func malformedRows() []row {
 		},
 		Claims: theLinks(
 			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes its connection."),
-			counted(hugeRefused, "bodies", "Before the server has read 96 MiB of a body of 1 GB, it answers with 413 or closes the connection."),
+			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GB, it answers with 413 or closes the connection."),
 			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
 			counted(neverInternal, "answers", "The server answers no malformed request with success, a redirect or status 500, and logs no panic."),
 			observed(stillServes, "The server keeps running."),
