@@ -22,8 +22,9 @@ const (
 	// citusOutage is how long a worker is down, at every scale. The creations that are in progress when the worker fails have an unknown
 	// outcome, so their share depends on this time.
 	citusOutage = time.Minute
-	// citusHealthy is how long row 35 creates links before the fault, at scale 1.
-	citusHealthy = 20 * time.Second
+	// citusHealthy is how long row 35 creates links before the fault, at scale 1. It is as long as the outage, so that rare
+	// delays, such as a checkpoint, have the same chance in both measurements.
+	citusHealthy = citusOutage
 
 	otherNodes  = "links of other workers redirect"
 	nodeLinks   = "links of the worker are refused"
@@ -118,7 +119,9 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	on, elsewhere := r.linksOn(c, lost, acknowledged(load))
 
 	healthy := r.start(server, rate)
-	r.create(healthy, int64(rate*r.Lasting(citusHealthy).Seconds()))
+	for range 3 { // the parts of create are shorter than its time limit
+		r.create(healthy, int64(rate*r.Lasting(citusHealthy/3).Seconds()))
+	}
 	r.record.Worker.Before, r.record.Worker.Small = r.stop(healthy).Latency.P999, r.Scale < 1
 	load = r.start(server, rate)
 	r.create(load, citusRate)
