@@ -227,6 +227,16 @@ func (s *Store) Answers(except int) bool {
 	return false
 }
 
+// Down returns the number of nodes with links that do not answer.
+func (s *Store) Down() (n int) {
+	for _, node := range s.placement.Load().nodes {
+		if !node.answers() {
+			n++
+		}
+	}
+	return n
+}
+
 // nodeOf returns the node on which the link of code lives.
 func (s *Store) nodeOf(code string) *node {
 	p := s.placement.Load()

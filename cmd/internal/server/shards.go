@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
@@ -141,4 +142,15 @@ func setServerName(settings *tls.Config, host string) {
 	if settings != nil && settings.ServerName != "" {
 		settings.ServerName = host
 	}
+}
+
+// reportNodes registers a metric of the nodes with links that do not answer. Every server has this metric, so that an alert can use it.
+func reportNodes(registry prometheus.Registerer, placement shortener.Placement) {
+	down := func() float64 { return 0 }
+	if nodes, ok := placement.(*citusstore.Store); ok {
+		down = func() float64 { return float64(nodes.Down()) }
+	}
+	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "shortener_nodes_down", Help: "Nodes of a Citus cluster that have links and do not answer. Without Citus it is 0.",
+	}, down))
 }
