@@ -151,10 +151,10 @@ smoke: build keeper
 
 # Tests the four ways in which tests get databases (CONTRIBUTING.md).
 ways: keeper
-	TEST_SERVERS=apt go test -count 1 -run TestWay ./internal/testenv/keeper
-	TEST_SERVERS=machine go test -count 1 -run TestWay ./internal/testenv/keeper
-	TEST_SERVERS=docker go test -count 1 -run TestWay ./internal/testenv/keeper
-	$(keeper) run go test -count 1 -run TestWay ./internal/testenv/keeper
+	TEST_SERVERS=apt go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
+	TEST_SERVERS=machine go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
+	TEST_SERVERS=docker go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
+	$(keeper) run go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
 	go test -count 1 ./internal/testenv
 
 # Runs the suite nightly: every part in .ci/parts.

@@ -1,13 +1,14 @@
 // Package failpoint lets a test inject a fault at a chosen step of a program.
 //
-// A step of a program is marked by a call of [At]. In the released programs At does nothing, and
-// the compiler removes it. Programs built with the tag drill read one environment variable:
+// A call of [At] marks a step of a program, and a pass is one execution of this call. In the
+// released programs At does nothing, and the compiler removes it. Programs built with the tag drill
+// read one environment variable:
 //
-//	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at this step; n counts the passes of the step
+//	KEYPOOL_FAILPOINTS  step=action[:n],...  do the action at the n-th pass of this step; n is 1 by default
 //
 // The name of a step is <activity>:<what has just happened>, such as ship:reserved. The actions are:
 //
-//	kill   the process sends itself SIGKILL, from the n-th pass on
+//	kill   the process sends itself SIGKILL at the n-th pass
 //	stop   the process sends itself SIGSTOP at the n-th pass only, and continues after SIGCONT
-//	skip   At returns true at every pass; the program then omits an operation, if the step has one
+//	skip   At returns true at every pass; a caller that uses the result omits the operation that follows
 package failpoint

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// Count reads the Go files below root that match the patterns of [filepath.Glob], and counts their lines. Test files, blank
-// lines and lines that contain only a comment do not count. A pattern that matches nothing but test files is an error.
+// Count reads the Go files below root that match the patterns of [filepath.Glob], and counts their lines. Test files,
+// blank lines and lines that contain only a comment do not count. Count returns an error if a pattern matches no file
+// other than test files.
 func Count(root string, patterns ...string) (total int, err error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))

@@ -13,7 +13,7 @@ func TestLineCountExcludesCommentsAndBlankLines(t *testing.T) {
 		t.Errorf("%d lines, error %v; want 7: package, var, three of const, two of func", n, err)
 	}
 	if _, err := Lines([]byte("package a\nvar s = \"")); err == nil {
-		t.Error("a string without an end is no error")
+		t.Error("Lines gave no error for a string without an end")
 	}
 }
 

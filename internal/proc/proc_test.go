@@ -83,7 +83,7 @@ func TestSignalTreeReachesDescendants(t *testing.T) {
 	}
 }
 
-func TestFreePortsDiffer(t *testing.T) {
+func TestFreePortReturnsDifferentPorts(t *testing.T) {
 	t.Parallel()
 	seen := make(map[int]bool)
 	for range 40 {
@@ -113,7 +113,7 @@ func TestFamilyCountsProcessorTimeOfEndedChildren(t *testing.T) {
 }
 
 // For a process that has ended, Processor must return an error and not the time 0.
-func TestProcessorOfEndedProcessIsUnknown(t *testing.T) {
+func TestProcessorReturnsErrorForEndedProcess(t *testing.T) {
 	t.Parallel()
 	p := start(t, "exec sleep 60")
 	if used, err := p.Processor(); err != nil {

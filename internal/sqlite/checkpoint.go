@@ -30,7 +30,7 @@ const (
 	walPart = 4
 	// walLeast is the smallest length of the log, in pages, at which the checkpointer restarts it.
 	walLeast = 64
-	// pageSize is the size of a page in bytes. It is the default of SQLite.
+	// pageSize is the size of a page in bytes, which is the default of SQLite.
 	pageSize = 4096
 	// walBound is the length of the log, in pages, at which a commit runs a checkpoint itself. It
 	// bounds the log if the checkpointer fails or is too slow.

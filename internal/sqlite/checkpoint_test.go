@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestCloseReturnsNoErrorIfLaterCheckpointSucceeded closes a database after one failed checkpoint, as after the
-// disk was full. The checkpoint in Close succeeds, so Close must return no error.
-func TestCloseReturnsNoErrorIfLaterCheckpointSucceeded(t *testing.T) {
+// TestCloseReturnsNoErrorIfItsOwnCheckpointSucceeds closes a database whose last checkpoint failed, for example because
+// the disk was full. Close runs one more checkpoint, which succeeds, so Close must return no error.
+func TestCloseReturnsNoErrorIfItsOwnCheckpointSucceeds(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {

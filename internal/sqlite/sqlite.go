@@ -30,11 +30,11 @@ const (
 	// or a manual delete. SQLite does not check the context during this wait, so a cancelled
 	// context may have its effect only after busyTimeout.
 	busyTimeout = 5 * time.Second
-	// Page caches, in KiB and per connection. SQLite allocates the memory when it first uses it. A page with
-	// its header is slightly larger than 4 KiB. The allocator rounds its size up to a power of two, so a
-	// cached page needs 8 KiB. Links are stored in sequence, so the writer needs few pages. The readers need
-	// the inner pages of the tree. The operating system caches the other pages. mmap is off, because mapped
-	// pages count as resident memory and would exceed any memory limit.
+	// Page caches, in KiB and per connection. SQLite allocates the memory of a page when it caches the page. A page
+	// with its header is slightly larger than 4 KiB. The allocator rounds this size up to a power of two, so a cached
+	// page needs 8 KiB. Links are stored in sequence, so the writer needs few pages. The readers need the inner pages
+	// of the tree. The operating system caches the other pages. mmap is off, because mapped pages count as resident
+	// memory and would exceed any memory limit.
 	writeCache = 2 << 10
 	readCache  = 1 << 10
 	// A checkpoint moves the pages of the log into the database file. walKept is the size, in bytes, to
@@ -64,11 +64,10 @@ type DB struct {
 // ErrNotDatabase reports that a path leads to something other than a SQLite database.
 var ErrNotDatabase = errors.New("not a SQLite database")
 
-// Open opens the database at path. It creates the file and its folder if they are missing. Only the
-// owner can read the file, because the key ledger keeps a secret in it. If another process creates
-// or recovers the same database, Open waits for it, at most until ctx ends. The errors of Open name
-// the path. If path leads to a directory or to another kind of file, or is a symbolic link to a missing
-// file, Open fails with ErrNotDatabase.
+// Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read the
+// file, because the key ledger keeps a secret in it. If another process creates or recovers the same database, Open
+// waits for it, at most until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase if path leads
+// to something other than a regular file, or is a symbolic link to a missing file.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {

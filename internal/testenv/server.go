@@ -20,7 +20,7 @@ type Server struct {
 	server *machine.Server
 }
 
-// StartRedis starts a Redis that never evicts and that loses no acknowledged write when it is
+// StartRedis starts a Redis that never evicts keys, and that loses no acknowledged write when it is
 // killed (appendfsync always). The args ("--name", "value") override these settings.
 func StartRedis(t testing.TB, args ...string) *Server {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	tcredis "github.com/testcontainers/testcontainers-go/modules/redis"
 )
 
-// The images are those of docker-compose.yml.
+// docker-compose.yml uses the same images.
 const (
 	postgresImage = "postgres:17-alpine"
 	redisImage    = "redis:7-alpine"

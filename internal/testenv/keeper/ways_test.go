@@ -11,9 +11,9 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// TestWay gets both servers in the way that TEST_SERVERS forces, or in the first way that works
-// on this machine. CI runs it once for each way.
-func TestWay(t *testing.T) {
+// TestFindGetsEachServerInSelectedWay gets both servers in the way that TEST_SERVERS forces, or in the first way that
+// works on this machine. CI runs this test once for each way.
+func TestFindGetsEachServerInSelectedWay(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{postgres, redis} {
 		t.Run(e.name, func(t *testing.T) {
