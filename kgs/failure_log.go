@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// FailureLog logs the first failure in a series of failures of a recurring task, and the success
-// that ends the series. It does not log the other failures, unless it is from [NewReminder]. It is not safe
-// for concurrent use.
+// FailureLog logs the first failure in a series of failures of a recurring task, and the success that ends the series.
+// A FailureLog of [NewReminder] also repeats failures in the log at intervals. FailureLog is not safe for concurrent
+// use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // name of the task in the log, such as "refill the pool"

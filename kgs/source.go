@@ -82,13 +82,12 @@ func NewSource(cfg SourceConfig) *Source {
 
 // Next returns one key. If the source has a local key, Next neither blocks nor calls the supply.
 // Otherwise Next requests a refill and waits until a batch arrives, a refill fails, ctx ends or
-// Patience has passed. If a refill is already running, another one follows it.
+// Patience has passed. If a refill is already running, another refill follows it.
 //
-// Next fails with ErrNoKeys if it gets no key in that time. A supply that is down or hangs must not
-// delay every request. Therefore Next fails at once if the last refill failed, or if the running
-// refill has already taken longer than Patience. A source that has just started is an exception: until
-// its first batch arrives or Patience has passed since NewSource, Next waits although a refill has
-// failed.
+// Next fails with ErrNoKeys if it gets no key in that time. A supply that is down or hangs must not delay every
+// request. Therefore Next fails at once if the last refill failed, or if the running refill has already taken longer
+// than Patience. A source that has just started is an exception: until its first batch arrives or Patience has passed
+// since NewSource, Next waits even if a refill has failed.
 func (s *Source) Next(ctx context.Context, _ string, _ int) (Key, error) {
 	if k, ok := s.take(); ok {
 		return k, nil

@@ -335,7 +335,7 @@ func TestSourceLimitsGrowthOfBatchSize(t *testing.T) {
 	})
 }
 
-func TestSourceSettlesEveryOutcome(t *testing.T) {
+func TestSourceReportsEveryOutcomeToSupply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -402,8 +402,8 @@ func TestSourceCloseReturnsKeysOfTakeInProgress(t *testing.T) {
 	})
 }
 
-// A server that stops while a part of its store is down has up to 131,072 keys of a few batches to return. If retract copied all
-// returned keys of the batch for each key, the stop would take too long.
+// A server that stops while a part of its store is down has up to 131,072 keys of a few batches to return. If retract
+// copied all returned keys of a batch for each further key, the stop would take too long.
 func TestRetractCopiesReturnedKeysOnce(t *testing.T) {
 	const keys = 10_000
 	s := &Source{live: make(map[*LocalBatch]struct{})}

@@ -35,10 +35,11 @@ type Evidence struct {
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // order of the link store; usually Space
 
-	// Epochs returns the epochs of the lists of the shared pool, by the number of the list. It reads the lists whose
-	// numbers are the keys of the map want. Epochs is nil if there is no shared pool.
+	// Epochs returns the epochs of lists of the shared pool, by the number of the list. The keys of the map want are
+	// the numbers of these lists. Epochs is nil if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
-	// Pool yields the codes that the lists whose numbers are the keys of the map lists have on record.
+	// Pool yields the codes that the shared pool has on record in the given lists. The keys of the map are the numbers
+	// of the lists.
 	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
 	// Patience is how long Run waits for a shared pool that lost its data and has no new epoch yet.
 	Patience time.Duration
@@ -96,7 +97,8 @@ const (
 )
 
 var (
-	// ErrPoolUnknown means that the audit cannot read the shared pool of the ledger's epoch.
+	// ErrPoolUnknown means that the audit cannot read the shared pool, or that the pool is not in the epoch of the
+	// ledger.
 	ErrPoolUnknown = errors.New("the audit cannot read the shared pool of the ledger")
 	// ErrEpochChanged means that the shared pool began a new epoch during the audit. The audit can be
 	// repeated at once.
@@ -109,8 +111,8 @@ var (
 const retryInterval = 500 * time.Millisecond
 
 // auditPasses is how many consecutive passes must find a fault before the fault counts. Keys move
-// while the audit reads, so one pass may miss a key or see it twice. A key that every pass misses
-// does not move.
+// while the audit reads, so one pass may miss a key or see it twice. If every pass misses a key,
+// the reason is not a move.
 const auditPasses = 3
 
 // Run accounts for every reserved number. It makes up to three passes. Each pass reads the whole ledger,
@@ -128,9 +130,9 @@ const auditPasses = 3
 // all faults of the passes, although Accounts lists only the first MaxListed faults of each kind, in the
 // order of their ranks.
 //
-// An error means that Run could not complete the audit. If the shared pool loses its data during the
-// audit, or waits for a new epoch, Run begins again for as long as Patience. After that the error is
-// [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
+// An error means that Run could not complete the audit. If the shared pool loses its data during
+// the audit, or waits for a new epoch, Run begins again until the time Patience has passed. After
+// this time, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
 //
 // There is no list of the keys that a pool held before it lost its data. Therefore, if a
 // number of an earlier epoch is in no place, Run counts it as abandoned with the reason
@@ -152,8 +154,8 @@ func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	}
 }
 
-// epochIsChanging reports whether an audit failed because a pool lost its data and a worker has not opened the next
-// epoch yet, or has just opened it.
+// epochIsChanging reports whether an audit failed because a pool lost its data. Either no worker has opened the next
+// epoch yet, or a worker has just opened it.
 func epochIsChanging(err error) bool {
 	return errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced) || errors.Is(err, ErrEpochChanged) || errors.Is(err, errOtherEpoch)
 }
@@ -206,8 +208,8 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	return p, nil
 }
 
-// checkEpochs fails unless each list of the pool is in the present epoch that the ledger has for it. In a list
-// of another epoch, the keys of the ledger would be missing.
+// checkEpochs fails unless each list of the pool is in the epoch that the ledger has on record for the list. In a list
+// that is in another epoch, the audit would not find the ledger's keys.
 func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	if e.Epochs == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)

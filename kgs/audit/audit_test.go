@@ -15,8 +15,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// fixture is a ledger with a Redis pool and links. The ledger is real. The pool and the links
-// are lists, because the audit only iterates over them.
+// fixture is a ledger with a Redis pool and links. The ledger is real. The pool and the links are
+// slices, because the audit only iterates over them.
 type fixture struct {
 	kgstest.LedgerUnderTest
 	space  *codespace.Space
@@ -357,8 +357,8 @@ func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 	})
 }
 
-// onlyList returns a function for Evidence.Epochs. The pool has one list, and its epoch is the result of the function
-// epoch.
+// onlyList returns a function for Evidence.Epochs of a pool with one list. The function epoch returns the epoch of this
+// list.
 func onlyList(epoch func(context.Context) (int64, error)) func(context.Context, map[int]int64) (map[int]int64, error) {
 	return func(ctx context.Context, _ map[int]int64) (map[int]int64, error) {
 		number, err := epoch(ctx)

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newLongFixture is a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
+// newLongFixture returns a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
 // have lost some of their numbers. Number 41 of the present epoch is missing, which is a fault.
 func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()

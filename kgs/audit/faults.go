@@ -18,7 +18,7 @@ const (
 	FaultMissing    FaultKind = "missing"    // the code is reserved, but in no place
 	FaultDuplicate  FaultKind = "duplicate"  // the code is in more than one place that hands out keys
 	FaultReused     FaultKind = "reused"     // a link has the code, but the code is still to be handed out
-	FaultForeign    FaultKind = "foreign"    // the code was never reserved, but is in the pool or a key of a link
+	FaultForeign    FaultKind = "foreign"    // the code was never reserved, but is in the pool or is the key of a link
 	FaultUnrecorded FaultKind = "unrecorded" // a link has a key of the PostgreSQL pool, which has no row for it
 	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find it by the code
 )
@@ -70,8 +70,8 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 type faultRanks map[FaultKind][]span
 
 // fault records the faults of one kind that the previous pass found too. In the first pass, it
-// records all of them. It returns the faults that it recorded. A fault that only this pass finds is a
-// key that moved during the pass.
+// records all faults. It returns the faults that it recorded. A fault that only this pass finds is
+// a key that moved during the pass.
 func (p *pass) fault(kind FaultKind, ranks []span) []span {
 	if p.candidates != nil {
 		ranks = both(ranks, p.candidates[kind])

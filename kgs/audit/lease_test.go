@@ -11,9 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// A link of a client in the same database shows that the client used the key. But the key may also come
-// from another ledger. Its code may by chance be the code of a number of this ledger. Such a link
-// conflicts with the number, as a random code does.
+// A link of a client in the same database shows that the client used the key. But if the key comes from another ledger,
+// its code may by chance belong to a number of this ledger. Such a link conflicts with the number, as a link with a
+// random code does.
 func TestAuditCountsKeysOfLeases(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		space, err := l.Open(t.Context(), ledger.Config{Permute: true})

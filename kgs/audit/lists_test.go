@@ -6,8 +6,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The first epoch of a further list abandons no keys. So a number that was reserved before this epoch and is in
-// no place is missing. But if any list began a later epoch, the number may be lost with the earlier epoch.
+// A further list is any list except list 0. Its first epoch abandons no keys. So a number that was reserved before this
+// epoch and is in no place is missing. But if any list has begun a second epoch since then, the number may be lost with
+// an earlier epoch.
 func TestFirstEpochOfFurtherListAbandonsNoKeys(t *testing.T) {
 	t.Parallel()
 	at := func(epoch int64, list int, next int64) ledger.Boundary {

@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// ledgerOf returns a ledger in epoch 1 that has reserved next numbers of one length.
+// ledgerOf returns a ledger in epoch 1 that has reserved the numbers [0, next) of one length.
 func ledgerOf(length int, next int64, rows ...ledger.Row) ledger.Snapshot {
 	return ledger.Snapshot{
 		Epoch:      ledger.Epoch{Number: 1},

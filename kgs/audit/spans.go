@@ -33,7 +33,7 @@ func size(spans []span) (n int64) {
 	return n
 }
 
-// push appends a span whose lo is at least that of the last span. It joins spans that touch or
+// push appends a span whose lo is not below the lo of the last span. It joins spans that touch or
 // overlap.
 func push(all []span, s span) []span {
 	if n := len(all); n > 0 && all[n-1].hi >= s.lo {

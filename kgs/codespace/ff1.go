@@ -134,8 +134,8 @@ func (f *ff1) decrypt(s *ff1Scratch, k int) {
 }
 
 // prf computes the MACs of one round for the first k inputs from their halves b. It writes all
-// blocks before it encrypts the first one. If it encrypted each block right after the two 8-byte
-// writes, the processor would wait until both writes have left its store buffer.
+// blocks before it encrypts the first block. If it encrypted each block right after the two 8-byte
+// writes of this block, the processor would wait until both writes have left its store buffer.
 func (f *ff1) prf(s *ff1Scratch, k int, round uint64) {
 	// The round number is in the byte before the half. If the half has 8 bytes, this byte is in hi.
 	hi := f.hi ^ round>>(64-8*f.width)

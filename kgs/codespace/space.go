@@ -44,8 +44,8 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 //
 // SP 800-38G of 2016 requires a space of at least 100 codes, and the draft of its revision 1
 // requires 1,000,000. Codes of 4 and more characters satisfy both requirements (62^4 = 14,776,336).
-// Codes of 3 characters satisfy only the first one (62^3 = 238,328), so they are for tests and
-// demonstrations.
+// Codes of 3 characters satisfy only the requirement of 2016 (62^3 = 238,328), so they are for
+// tests and demonstrations.
 //
 // A Space is safe for concurrent use, and its methods do not block. A method that takes a number
 // panics if the length is outside [MinLength, MaxLength] or the number is outside [0, Size).

@@ -171,8 +171,8 @@ func (x *Explanation) ticket(code string) {
 	}
 }
 
-// hash finds the attempt whose digest gives the code. There may be none, because an editable link may have had another
-// URL.
+// hash finds the attempt whose digest gives the code. It finds no attempt if the link is editable and had another URL
+// at its creation.
 func (x *Explanation) hash(e Evidence) {
 	x.Origin = "6 characters of a hash of the URL"
 	for _, algorithm := range []string{"sha256", "md5"} {

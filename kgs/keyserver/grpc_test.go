@@ -23,8 +23,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// grpcClient is a client without the generated code. It reads the definition of the service from the
-// reflection service.
+// grpcClient is a gRPC client that does not use the generated code. It reads the definition of the
+// service from the reflection service.
 type grpcClient struct {
 	*grpc.ClientConn
 	t       *testing.T

@@ -15,8 +15,8 @@ import (
 // crowded is how long a client with too many requests in progress must wait before it retries.
 const crowded = time.Second
 
-// around limits the time of a request and the number of requests in progress. It counts each
-// reply by its code.
+// around limits the time of a request and the number of requests in progress. It counts each reply
+// by its status code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 		answer, err := s.inTurn(ctx, req, next)

@@ -165,7 +165,7 @@ func TestLargestRequestSucceeds(t *testing.T) {
 	}
 }
 
-func TestUnreachableDatabaseReturnsUnavailable(t *testing.T) {
+func TestKeyServiceReturnsUnavailableWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	var log bytes.Buffer

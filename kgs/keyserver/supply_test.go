@@ -14,7 +14,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestRemoteSupplyIsASupply(t *testing.T) {
+func TestRemoteSupplyFollowsSupplyContract(t *testing.T) {
 	kgstest.OnEngines(t, func(t *testing.T, newLedger func(*testing.T) kgstest.LedgerUnderTest) {
 		kgstest.TestSupply(t, func(t *testing.T, keys int) kgstest.SupplyUnderTest {
 			l := newLedger(t)

@@ -8,7 +8,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestHashIsAGenerator(t *testing.T) {
+func TestHashFollowsGeneratorContract(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []string{"sha256", "md5"} {
 		t.Run(algorithm, func(t *testing.T) {

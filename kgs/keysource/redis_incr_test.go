@@ -56,7 +56,7 @@ func setCounter(t *testing.T, r *RedisIncr, n int64) {
 	}
 }
 
-func TestRedisIncrIsAGenerator(t *testing.T) {
+func TestRedisIncrFollowsGeneratorContract(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisURL(t)
 	kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {

@@ -47,7 +47,7 @@ func run(t *testing.T, s *Snowflake) (stop func()) {
 	return stop
 }
 
-func TestSnowflakeIsAGenerator(t *testing.T) {
+func TestSnowflakeFollowsGeneratorContract(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
 			s := newTestSnowflake(l, rand.Text(), -1, nil)
@@ -105,8 +105,9 @@ func TestMachineIDFreeForLongestTimeIsReusedFirst(t *testing.T) {
 	})
 }
 
-// TestLastFreeMachineIDIsFoundAfterConflict leaves two free ids. While a process tries to acquire
-// the first one, another process acquires it. The process must then acquire the second one.
+// TestLastFreeMachineIDIsFoundAfterConflict leaves two ids free. While a process tries to acquire
+// one of them, another process acquires this id. The first process must then acquire the remaining
+// id.
 func TestLastFreeMachineIDIsFoundAfterConflict(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -148,9 +149,9 @@ func TestMachineIDIsUsableUntilPromiseEnds(t *testing.T) {
 	})
 }
 
-// TestErrorNamesClockThatIsBehind checks that the errors of Next and keep name the clock as the
+// TestSnowflakeErrorNamesClockThatIsBehind checks that the errors of Next and keep name the clock as the
 // reason.
-func TestErrorNamesClockThatIsBehind(t *testing.T) {
+func TestSnowflakeErrorNamesClockThatIsBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
@@ -167,8 +168,8 @@ func TestErrorNamesClockThatIsBehind(t *testing.T) {
 	})
 }
 
-// TestLostMachineIDIsReplaced checks that a holder that lost its id acquires another id.
-func TestLostMachineIDIsReplaced(t *testing.T) {
+// TestSnowflakeReplacesLostMachineID checks that a holder that lost its id acquires another id.
+func TestSnowflakeReplacesLostMachineID(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)
@@ -183,7 +184,7 @@ func TestLostMachineIDIsReplaced(t *testing.T) {
 	})
 }
 
-func TestMachineIDPromiseIsExtendedAndGivenBack(t *testing.T) {
+func TestSnowflakeExtendsPromiseAndGivesItBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		wantRow := func(holder string, until int64) {
@@ -222,7 +223,7 @@ func TestMachineIDPromiseIsExtendedAndGivenBack(t *testing.T) {
 	})
 }
 
-func TestMachineIDOfARunningProcessIsRefused(t *testing.T) {
+func TestMachineIDOfRunningProcessIsRefusedToOtherProcess(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		first := newTestSnowflake(l, "first", 7, nil)
 		if err := first.Open(t.Context()); err != nil {

@@ -38,18 +38,18 @@ const (
 
 // TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
-	// Take takes the next n numbers of parity p and returns the last one. Each number is issued at
-	// most once. If a reply is lost, its numbers are never issued. Take returns at the latest when
-	// ctx ends.
+	// Take takes the next n numbers of parity p and returns the last of these numbers. Each number
+	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
+	// latest when ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
 }
 
 // Tickets numbers the links with two databases, with one round trip for each number. One database
-// counts the odd numbers, and the other one counts the even numbers. Creations alternate between
-// the databases. A database that fails three times in a row gets only one call per second (see
-// [kgs.Breaker]). Meanwhile the other database serves all creations. The code is the number in base
-// 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes of a
-// length are used up, the codes become longer, up to MaxLength.
+// counts the odd numbers, and the other database counts the even numbers. Creations alternate
+// between the databases. A database that fails three times in a row gets only one call per second
+// (see [kgs.Breaker]). Meanwhile the other database serves all creations. The code is the number in
+// base 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes
+// of a length are used up, the codes become longer, up to MaxLength.
 //
 // A database that was rolled back issues numbers again. The store refuses the codes of these
 // numbers, because links with these codes exist. Each conflict of a creation doubles the step to
@@ -84,10 +84,10 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other
-// database for at most 500 ms. The attempts 0 of all creations alternate between the databases. A later
-// attempt begins with the database of the last attempt 0 of any creation, unless that database fails.
-// Without concurrent creations, this is the database of the attempt 0 of the same creation.
+// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500
+// ms. The first attempts of consecutive creations alternate between the databases. A repeated attempt begins with the
+// database of the latest first attempt, unless that database fails. Without concurrent creations, both attempts belong
+// to the same creation.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -109,9 +109,9 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 }
 
 // first returns the parity of the database for the first call. The databases alternate. If one
-// database is failing, first returns this database, so that the working database gets the longer
-// timeout of the second call. The call of the failing database costs no time, because its breaker is
-// open and lets only one call per second through.
+// database is failing, it gets the first call, so that the working database gets the second call
+// with the longer timeout. The first call then costs no time, because the breaker of the failing
+// database is open and lets only one call per second through.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {
@@ -135,13 +135,13 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 }
 
 // State returns the worse state of the two circuit breakers: closed (0), half-open (1) or open (2).
-// While one of them is open, the other database serves all creations.
+// While one breaker is open, the database behind the other breaker serves all creations.
 func (t *Tickets) State() gobreaker.State {
 	return max(t.sides[Even].circuit.State(), t.sides[Odd].circuit.State())
 }
 
 // PostgresTickets counts with two sequences. PostgreSQL never rolls back nextval, so no transaction
-// waits for another one.
+// waits for another transaction.
 //
 // PostgreSQL logs a sequence 32 values ahead, so a crash skips up to 32 values. The call that
 // writes the log record returns after the record is on disk. A concurrent call may return one of

@@ -90,8 +90,8 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 	}
 }
 
-// TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown makes one database fail. The other one must get
-// the second call of each creation, which has the longer timeout.
+// TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown makes one database fail. The other database
+// must get the second call of each creation, which has the longer timeout.
 func TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {

@@ -101,7 +101,7 @@ func ticket(t *testing.T, tickets *Tickets, attempt int) int64 {
 	return n
 }
 
-func TestTicketsIsAGenerator(t *testing.T) {
+func TestTicketsFollowGeneratorContract(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return newTestTickets(db, db, 6) })
 	})
@@ -115,7 +115,7 @@ func TestTicketsAlternateBetweenDatabases(t *testing.T) {
 				t.Errorf("Next = %+v, %v, want %s", k, err, want)
 			}
 		}
-		// A retry uses the database of the creation that began last.
+		// A repeated attempt uses the database of the creation that began last.
 		for i, want := range []int64{4 + 2*2, 8 + 2*4, 16 + 2*8} {
 			if got := ticket(t, tickets, i+1); got != want {
 				t.Errorf("attempt %d got the number %d, want %d", i+1, got, want)
@@ -171,7 +171,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 }
 
 // Without a limit of the step, one call of a search would exceed its timeout.
-func TestStepOfTicketSearchIsLimited(t *testing.T) {
+func TestTicketSearchLimitsItsStep(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {
@@ -180,9 +180,9 @@ func TestStepOfTicketSearchIsLimited(t *testing.T) {
 	})
 }
 
-// TestCrashRepeatsNoTicketNumber checks that a crash skips at most the 32 numbers that are stored ahead
+// TestTicketsRepeatNoNumberAfterCrash checks that a crash skips at most the 32 numbers that are stored ahead
 // and repeats no number.
-func TestCrashRepeatsNoTicketNumber(t *testing.T) {
+func TestTicketsRepeatNoNumberAfterCrash(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

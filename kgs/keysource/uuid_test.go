@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func TestUUIDIsAGenerator(t *testing.T) {
+func TestUUIDFollowsGeneratorContract(t *testing.T) {
 	t.Parallel()
 	kgstest.TestGenerator(t, func(*testing.T) kgs.Generator { return UUID{} })
 }

@@ -34,7 +34,7 @@ func NewKeyTables(t testing.TB) *KeyTables {
 	return k
 }
 
-// Connect returns a new connection pool, like that of another process.
+// Connect returns a new connection pool, as another process would open it.
 func (k *KeyTables) Connect() *pgxpool.Pool {
 	k.T.Helper()
 	db, err := pgxpool.New(k.T.Context(), k.URL)

@@ -18,7 +18,7 @@ type Epoch struct {
 }
 
 // List is a ledger from the view of one list of the shared pool. A pool has one list or more, and
-// each of them has its own epochs and its own shipping ranges. The methods of the ledger itself
+// each list has its own epochs and its own shipping ranges. The methods of the ledger itself
 // concern list 0.
 type List struct {
 	*Ledger
@@ -57,8 +57,8 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 }
 
 // RecentEpochs returns the number n of epochs of the list that workers opened within the given time. last is the age of
-// the last of them, by the clock of the database. RecentEpochs leaves out epochs that the ledger opened itself when it
-// skipped ahead.
+// the latest of these epochs, by the clock of the database. RecentEpochs leaves out epochs that the ledger opened
+// itself when it skipped ahead.
 func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs
@@ -79,11 +79,11 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 	return epochs, err
 }
 
-// OpenEpoch opens an epoch of the list. pool identifies the present data of the list, for example by the
-// name of a history of Redis. The number of the new epoch is greater than after and than every epoch of the
-// ledger. If the current epoch of the list is already greater than after, OpenEpoch changes nothing and
-// returns the current epoch. In this case, another worker opened the epoch, or the answer of an earlier call
-// was lost. opened reports whether this call opened the epoch.
+// OpenEpoch opens an epoch of the list. pool identifies the present data of the list, for example by the name of a
+// history of Redis. The number of the new epoch is greater than the parameter after, and greater than every epoch of
+// the ledger. If the current epoch of the list is already greater than after, OpenEpoch changes nothing and returns the
+// current epoch. In this case, another worker opened the epoch, or the answer of an earlier call was lost. opened
+// reports whether this call opened the epoch.
 //
 // OpenEpoch abandons the keys in the list and the ranges on their way to it. It stores the
 // present counters as a boundary. If a number below the boundary is in no place, an audit

@@ -57,9 +57,9 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 // effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
 // cannot hand out a number twice, because the numbers of an expired lease are abandoned.
 //
-// All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may then still wait up
-// to 5 s for the lock of another process, and up to 5 s for the write of the witness. A transaction of a
-// change takes at most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
+// All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may return later: they wait up to
+// 5 s for the lock of another process, and up to 5 s for the write of the witness. A transaction of a change takes at
+// most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
 //
 // This package and package kgs define errors. Any other error means that an argument is invalid, or that the
 // database failed or could not be reached. After a failure of the database, it is unknown whether the change
@@ -82,9 +82,9 @@ func (l *Ledger) Name() string {
 	return name
 }
 
-// Database returns a name of the database in digits and slashes. A copy of the tables in another PostgreSQL cluster,
-// another database or another schema has another name. A promoted standby keeps the name. The name is empty for an
-// SQLite file, and before Open or Identify.
+// Database returns a name of the database in digits and slashes. A copy of the tables has a different name if it is in
+// another PostgreSQL cluster, database or schema. A promoted standby keeps the name. The name is empty for an SQLite
+// file, and before Open or Identify.
 func (l *Ledger) Database() string {
 	name, _ := l.database.Load().(string)
 	return name

@@ -62,7 +62,7 @@ func TestEachPoolListHasSeparateEpochs(t *testing.T) {
 }
 
 // After a rollback of the database, every list needs a new epoch, and no epoch of the lost history is used again.
-func TestRollbackOpensAnEpochOfEachList(t *testing.T) {
+func TestLedgerOpensEpochOfEachListAfterRollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mustOpen(t, l, 0, 0)
 		mustOpen(t, l, 1, 0)

@@ -14,8 +14,8 @@ import (
 // Presence is a locked file beside an SQLite database, which shows that a holder is alive. The kernel ends the lock with the process. So
 // the next process knows at once which holders were killed, and does not wait for their heartbeats. A frozen process keeps its lock.
 //
-// The lock is not the protection against numbers that are issued twice. If a holder is declared dead while it is alive,
-// the ledger fences its ranges, as after every other freeze.
+// Numbers stay unique even without the lock: if a holder is declared dead while it is alive, the ledger fences its
+// ranges, as after a freeze.
 type Presence struct {
 	file *os.File
 	path string
@@ -44,7 +44,7 @@ func Announce(database, holder string) (*Presence, error) {
 	return &Presence{file, path}, nil
 }
 
-// lockFile locks a file, unless another process or another open file has locked it.
+// lockFile locks a file. It fails if another process, or another open file of this process, has locked the file.
 func lockFile(file *os.File) error {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
@@ -58,8 +58,8 @@ func (p *Presence) Close() error {
 	return errors.Join(err, p.file.Close())
 }
 
-// Bury looks for the holders that were announced for the SQLite database at path. It declares each of them dead whose
-// process has ended. Other holders can then take over the ranges of the dead holders at once, and the next Sweep
+// Bury looks for the holders that were announced for the SQLite database at path. It declares those holders dead whose
+// processes have ended. Other holders can then take over the ranges of the dead holders at once, and the next Sweep
 // abandons their batches. Bury returns the number of the holders that it declared dead. After a crash, the next Bury
 // continues. If Bury fails for one holder, it continues with the other holders and returns all errors.
 func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {

@@ -16,9 +16,9 @@ var ErrLeased = errors.New("clients have leased keys of this ledger, and a new l
 // ErrInUse means that a process uses the ledger.
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
 
-// Replace deletes the ledger, so that the next Open creates a ledger with another permutation. It is
-// needed if the secret was lost. A code of the new ledger may be the code of an existing link. The primary
-// key of the links rejects such a code, and the creation tries again with another key.
+// Replace deletes the ledger, so that the next Open creates a ledger with another permutation. Replace is needed if the
+// secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
+// such a code, and the creation tries again with another key.
 //
 // In the same transaction, Replace calls links, which must mark the links with keys of the old ledger. The
 // numbers of these keys are not numbers of the new ledger.

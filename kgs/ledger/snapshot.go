@@ -65,8 +65,9 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the batch
-// is settled, and those of a lease count at once. The count decreases if a client returns keys, and after a rollback.
+// Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the
+// batch is settled. The keys of a lease count at once. The count decreases if a client returns keys, and after a
+// rollback.
 func (c Counters) Taken() (n int64) {
 	for _, s := range c.Spaces {
 		n += c.TakenOf(s)

@@ -25,9 +25,9 @@ import (
 var ErrWitness = errors.New("cannot use the witness of the database; let the user of this program read and write the file")
 
 // witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is
-// replaced by an older file, the witness still has the mark, and the ledger skips ahead as after every other rollback.
-// The witness does not help if it is replaced by an older file too. The name of the file contains the name of the
-// ledger, so the ledger of another database at the same path has another witness.
+// replaced by an older file, the witness still has the mark, and the ledger skips ahead. The witness does not help if
+// the witness is replaced by an older file too. The name of the file contains the name of the ledger, so the ledger of
+// another database at the same path has another witness.
 //
 // A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It holds
 // the lock of the database while it writes, so that no process writes an older mark over a newer one. If a process
@@ -198,7 +198,7 @@ type witnessText struct {
 
 var errDamaged = errors.New("the file is damaged")
 
-// readWitness fails with errDamaged if the file is not an undamaged witness of the ledger.
+// readWitness fails with errDamaged if the file is damaged or is the witness of another ledger.
 func readWitness(path, ledger string) (HighWaterMark, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -101,8 +101,9 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// In the second and the third case, the counters do not change between the copy and the restore. The numbers that are
-// issued in this time are from a range that was reserved before the copy.
+// A restore replaces the database with an older copy. In two of the three cases, the counters do not change between the
+// copy and the restore, because the numbers that are issued in this time are from a range that was reserved before the
+// copy.
 func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{

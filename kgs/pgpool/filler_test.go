@@ -52,7 +52,7 @@ func TestPostgresPoolStatusCountsTakenAndReturnedKeys(t *testing.T) {
 }
 
 // Two workers fill one pool. Each worker exceeds the capacity by at most one chunk.
-func TestPostgresFillersShareOnePool(t *testing.T) {
+func TestPostgresFillersOfOnePoolStopAtCapacity(t *testing.T) {
 	t.Parallel()
 	const capacity, chunk = 25_000, 5000
 	k := newKeyPool(t)

@@ -163,8 +163,8 @@ const frontLife = time.Minute
 
 // front is the id at which the search for free rows begins. The rows with lower ids are deleted,
 // but they stay in the table until a vacuum. If each Take read them again, Take would become slower
-// over time. The id is only a hint: when a Take fails, its rows become free again, although other
-// Takes have skipped them. Therefore the id is reset to 0 after frontLife.
+// over time. The id is only a hint. A Take skips the rows that another Take has locked, and these
+// rows become free again if the other Take fails. Therefore the id is reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64

@@ -11,7 +11,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// Status must count only those drawn codes that are neither used nor already available.
+// If a worker draws a code that is used or already available, Status must not count the code as a
+// further key.
 func TestPostgresPoolDoesNotCountUsedOrDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -25,8 +26,8 @@ func TestPostgresPoolDoesNotCountUsedOrDuplicateKeys(t *testing.T) {
 	}
 }
 
-// When two workers draw the same key at the same moment, the second worker may make the key
-// available again after it was used. Take must drop such a key.
+// Two workers may draw the same key at the same moment. The second worker may then make the key
+// available again after a server has used the key. Take must drop such a key.
 func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
@@ -44,8 +45,8 @@ func TestPostgresPoolDropsUsedKeys(t *testing.T) {
 	})
 }
 
-// When a process crashes, the keys of its batch are lost without Config.Reserve. With
-// Config.Reserve, they become available again.
+// If Config.Reserve is set, the keys in the batch of a crashed process become available again.
+// Otherwise they are lost.
 func TestPostgresPoolFreesReservedKeysOfCrashedProcess(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -101,9 +102,9 @@ func TestLateSettleInPostgresPoolKeepsKeysOfOtherHolder(t *testing.T) {
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])
 }
 
-// When a Take fails, its rows become free again, although other Takes have already skipped them. A
-// later Take must find these rows.
-func TestPostgresPoolFindsRowsThatOthersSkipped(t *testing.T) {
+// A Take skips the rows that another Take has locked. If that other Take fails, a later Take must
+// find these rows.
+func TestPostgresPoolTakesKeysThatEarlierTakeSkipped(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		k.fill(kgstest.Codes(0, 30)...)

@@ -74,7 +74,7 @@ func takeAndSettle(ctx context.Context, p *Pool, n int) error {
 	return p.Settle(ctx, b, b.Codes[1:2], b.Codes[:1])
 }
 
-func TestPoolWorksWithLeastRights(t *testing.T) {
+func TestRedisPoolNeedsExactlyDocumentedRights(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	admin := openClient(t, server.Addr)

@@ -10,9 +10,9 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestRedisPoolWithInvalidValueIsAbandoned writes a value to Redis that no program writes. The pool must then refuse to work and raise the alarm. The
-// next epoch must begin without this value.
-func TestRedisPoolWithInvalidValueIsAbandoned(t *testing.T) {
+// TestInvalidValueInRedisCausesNewEpochOfPool writes a value to Redis that Keypool never writes. The pool must then
+// refuse to work and raise the alarm. The next epoch must begin without the value.
+func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]any{
 		"epoch beyond all epochs": {"HSET", 0, "epoch", "9000000000000000000"},

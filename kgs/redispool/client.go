@@ -23,12 +23,12 @@ type Address struct{ opts redis.UniversalOptions }
 //	redis://user:password@host1,host2,host3         a Cluster, through any of its nodes
 //	redis://host1,host2/0?master_name=main          a master, through its Sentinels
 //
-// The URL may have more parameters. cluster=true selects a Cluster when the URL has only one
-// address. sentinel_username and sentinel_password are the credentials for the Sentinels; the
-// credentials before the @ are for the Redis servers. The default port is 6379, and 26379 for
-// Sentinels. With rediss://, tls_ca names a PEM file with certificates of authorities. The client then
-// trusts these authorities and not those of the system. tls_cert and tls_key name PEM files with the
-// certificate of the client and its key. The client reads tls_cert and tls_key again for each connection.
+// The URL may have more parameters. cluster=true selects a Cluster when the URL has only one address. sentinel_username
+// and sentinel_password are the credentials for the Sentinels; the credentials before the @ are for the Redis servers.
+// The default port is 6379, and 26379 for Sentinels. With rediss://, tls_ca names a PEM file with certificates of
+// authorities. The client then trusts these authorities instead of the authorities of the system. tls_cert and tls_key
+// name PEM files with the certificate of the client and its key. The client reads tls_cert and tls_key again for each
+// connection.
 //
 // The error is a [FileError] if a file cannot be used. Errors contain no part of the URL except the
 // names of its files, because the URL may contain a password.

@@ -49,9 +49,9 @@ func promote(t *testing.T, client redis.UniversalClient) {
 	}
 }
 
-// A rollback sets a Redis back to older data. It calls fill and then take with a client of the
-// Redis. Then it makes the Redis lose the changes of take, and returns a client of the Redis with
-// the older data.
+// A rollback is a function that sets a Redis back to older data. It calls fill and then take with a
+// client of the Redis. Then it makes the Redis lose the changes of take, and returns a client of
+// the Redis with the older data.
 type rollback func(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient
 
 func restartFromSnapshot(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {

@@ -164,9 +164,9 @@ func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {
 
 // TestFillerOpensPoolOncePerEpoch stalls a worker after it has begun an epoch in the ledger and
 // before it opens the pool. Another worker begins the next epoch and fills the pool. Then the pool
-// is flushed, and the stalled worker opens it for its own, older epoch. The other worker must not
-// open the pool a second time for its epoch: the marks of that epoch are lost, so the worker would
-// push its current range twice.
+// is flushed, and the stalled worker opens the pool for its own, older epoch. The other worker must
+// not open the pool for the newer epoch a second time: the marks of the newer epoch are lost, so
+// the worker would push its current range twice.
 func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -55,6 +55,7 @@ func (d fixture) open(holder string) *Filler {
 	return s
 }
 
+// wantSize calls Prepare, and then checks the number of keys in the pool.
 func (d fixture) wantSize(s *Filler, want int64) {
 	d.t.Helper()
 	if err := s.Prepare(d.t.Context()); err != nil {
@@ -138,7 +139,7 @@ func TestFillerRepeatsFailedHeartbeat(t *testing.T) {
 func TestNextFillerContinuesRangeOfCrashedFiller(t *testing.T) {
 	t.Parallel()
 	// These are the steps of a filler for one range of 1000 numbers. The filler crashes after one
-	// of them. The step deliver does not call Pool.Forget, which follows it.
+	// of them. The step deliver does not include the call of Pool.Forget that follows it.
 	steps := []struct {
 		name string // name of the step
 		do   func(ctx context.Context, s *Filler) error
@@ -175,9 +176,9 @@ func TestNextFillerContinuesRangeOfCrashedFiller(t *testing.T) {
 	}
 }
 
-// TestFillerIsFencedAfterFreeze freezes a filler in the middle of a range, and another worker finishes the
-// range. The frozen filler then continues and must push no key twice. The pool refuses its push because of
-// the floor. If the other worker has not raised the floor yet, the mark prevents the push.
+// TestFillerIsFencedAfterFreeze freezes a filler in the middle of a range, and another worker finishes the range. The
+// frozen filler then continues and must push no key twice. The floor makes the pool refuse the push of the frozen
+// filler. If the other worker has not raised the floor yet, the mark prevents this push.
 func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	t.Parallel()
 	for name, fenced := range map[string]bool{"the new floor": true, "only the mark": false} {
@@ -203,9 +204,9 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	}
 }
 
-// TestFillerWithoutMarkAndFloorPushesRangeTwice is the control of TestFillerIsFencedAfterFreeze. Without
+// TestMarkAndFloorPreventSecondPushOfRange is the control of TestFillerIsFencedAfterFreeze. Without
 // the mark and the floor, the filler that was frozen pushes the range again.
-func TestFillerWithoutMarkAndFloorPushesRangeTwice(t *testing.T) {
+func TestMarkAndFloorPreventSecondPushOfRange(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	frozen, heir := d.open("frozen"), d.open("heir")

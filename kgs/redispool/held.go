@@ -22,7 +22,7 @@ type held struct {
 
 	mu      sync.Mutex
 	batches map[int64]*heldBatch
-	late    []*heldBatch // settled batches that a script which arrives late may record again
+	late    []*heldBatch // settled batches; a script that arrives late may record them again
 }
 
 // heldBatch is one batch.

@@ -95,7 +95,7 @@ func (l *Lists) name(i int, err error) error {
 	return fmt.Errorf("list %d: %w", i, err)
 }
 
-// Settle reports what happened to the keys of b to the list that b is from; see [Pool.Settle].
+// Settle reports to the list of b what happened to the keys of b; see [Pool.Settle].
 func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	own := *b
 	own.ID = b.ID / MaxLists
@@ -209,8 +209,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epochs of the lists whose numbers are the keys of the map want, for an audit. It
-// fails if one of these lists does not answer or is not open.
+// Epochs returns the epochs of the given lists, for an audit. The keys of the map want are the
+// numbers of these lists. Epochs fails if one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {
@@ -226,7 +226,8 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 	return epochs, nil
 }
 
-// Snapshot yields the codes of the lists whose numbers are the keys of the map lists; see [Pool.Snapshot].
+// Snapshot yields the codes of the given lists; see [Pool.Snapshot]. The keys of the map are the numbers of these
+// lists.
 func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		for i := range lists {

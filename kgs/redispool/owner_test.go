@@ -86,8 +86,8 @@ func TestWorkerBecomesOwnerOfPoolWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two Redis databases,
-// so that each worker replaces the epoch of the other one.
+// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two Redis databases, so that
+// each worker replaces the epoch of the other worker.
 func TestWorkersStopReplacingEpochsIfLedgerHasTwoPools(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)

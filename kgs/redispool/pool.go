@@ -75,12 +75,11 @@ type Config struct {
 // Each operation may be repeated when its reply was lost: Take then returns the same batch again,
 // Push pushes nothing, and Settle changes nothing.
 //
-// A guard protects the pool against a Redis that lost data. A Redis may restart from an old
-// snapshot, fail over to a replica that lagged behind, or be flushed. Its list may then hold keys
-// that were already handed out. Therefore Open stores the name of the current history in the pool.
-// Every script except that of Open first compares the stored name with the present one. If the names
-// differ, the script changes nothing and the method returns [kgs.ErrNoEpoch]. A worker then calls Open
-// for a new epoch, which empties the pool.
+// A guard protects the pool against a Redis that lost data. A Redis may restart from an old snapshot, fail over to a
+// replica that lagged behind, or be flushed. Its list may then hold keys that were already handed out. Therefore Open
+// stores the name of the current history in the pool. Every script except the script of Open first compares the stored
+// name with the present name. If the names differ, the script changes nothing and the method returns [kgs.ErrNoEpoch].
+// A worker then calls Open for a new epoch, which empties the pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
 // begins a new history at every restart and every fail-over. It also begins one when the first

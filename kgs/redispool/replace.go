@@ -8,11 +8,11 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// If the workers of a ledger use several pools, or if two copies of a database use one pool, the workers replace each
-// other's epochs again and again. Each new epoch abandons the keys of a pool. Therefore the number of epochs of a list
-// in 24 hours (countEpochs) has a limit. When the limit is reached, a worker may replace an epoch of another worker
-// only if the last epoch is old enough. At the limit, the last epoch must be as old as firstWait. This age doubles with
-// each further epoch, up to maxWait.
+// The workers of a ledger replace each other's epochs again and again in two cases: the workers use several pools, or
+// two copies of a database use one pool. Each new epoch abandons the keys of a pool. Therefore the number of epochs of
+// a list in 24 hours (countEpochs) has a limit. When the limit is reached, a worker may replace an epoch of another
+// worker only if the last epoch is old enough. At the limit, the last epoch must be as old as firstWait. This age
+// doubles with each further epoch, up to maxWait.
 const (
 	maxEpochs = 4 // limit if the epoch of the pool is older than that of the ledger
 	maxSkips  = 2 // limit if the epoch of the pool is newer; it is smaller, because the ledger then also skips numbers

@@ -202,8 +202,8 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
 // codes as one text.
 //
-// If the argument `from` differs from the mark, the script pushes nothing and returns the mark. It
-// compares them as strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
+// If the argument `from` differs from the mark, the script pushes nothing and returns the mark. It compares `from` and
+// the mark as strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
 //
 // The script pushes the codes and sets the mark together. Redis does both or neither, even if the
 // worker crashes.

@@ -11,10 +11,10 @@ import (
 	"keypool/kgs"
 )
 
-// Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns
-// how many keys of dead holders it abandoned, also if it fails. At the end, Sweep records again the batches that this
-// holder took in an earlier epoch, so that the audit finds their keys. This is the last step, because it needs memory:
-// a Redis at its maxmemory limit refuses this step, but still accepts the other steps.
+// Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns how many keys of dead
+// holders it abandoned, even if it fails. At the end, Sweep records again the batches that this holder took in an
+// earlier epoch, so that the audit finds their keys. This is the last step, because it needs memory: a Redis at its
+// maxmemory limit refuses this step, but still accepts the other steps.
 //
 // Sweep abandons keys in three steps. It moves a batch to the write-offs, so that a holder that was only
 // frozen cannot settle the batch. It reports the codes to the ledger. Then it deletes the write-off
