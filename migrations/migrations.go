@@ -92,9 +92,9 @@ func apply(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	})
 }
 
-// Exclusive calls f while no other process migrates the database or calls Exclusive. If another
-// process does so, Exclusive waits for it, at most until ctx ends. f must not call Up or Exclusive.
-// On PostgreSQL, Exclusive uses one connection of db while f runs.
+// Exclusive calls f while no other process migrates the database or calls Exclusive. Exclusive
+// first waits for such a process, at most until ctx ends. f must not call Up or Exclusive. On
+// PostgreSQL, Exclusive uses one connection of db while f runs.
 func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (err error) {
 	unlock, err := lock(ctx, db, engine)
 	if err != nil {

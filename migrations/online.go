@@ -15,16 +15,16 @@ import (
 // Servers use the tables of PostgreSQL while a migration changes them. Requests must not wait for the migration. Therefore
 // a file that changes a table of an earlier file follows two rules:
 //
-//   - The file limits the time for which it waits for the lock of the table (SET LOCAL lock_timeout), because all later
-//     statements that use the table wait behind it.
+//   - The file limits its wait for the lock of the table (SET LOCAL lock_timeout). During this wait, all later
+//     statements that use the table wait too.
 //   - The file builds an index with CREATE INDEX CONCURRENTLY IF NOT EXISTS, outside of a transaction. An interrupted build
 //     leaves an invalid index.
 //
 // The functions below repeat a migration that did not get its lock, and remove invalid indexes.
 
 const (
-	// lockAttempts is the maximum number of attempts. Together they take less time than the start of a server may take, so
-	// that the start fails with errInUse, which names the reason, and not with its time limit.
+	// lockAttempts is the maximum number of attempts. Together, the attempts take less time than the start of a server
+	// may take. So the start fails with errInUse, which names the reason, and not because of its time limit.
 	lockAttempts = 20
 	// lockPause is the time between two attempts. Requests that waited behind an attempt continue in this time.
 	lockPause = time.Second
@@ -53,17 +53,18 @@ func whenUnlocked(ctx context.Context, f func() error) error {
 	}
 }
 
-// isLockFailure reports whether a statement failed because it did not get a lock in time, or because the server ended it to
-// resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and the server continues
-// the build. The removal of the invalid index waits for the build, and the build waits for all older statements.
+// isLockFailure reports whether a statement failed because it did not get a lock in time, or because PostgreSQL ended
+// it to resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and PostgreSQL
+// continues the build. The removal of the invalid index waits for the build, and the build waits for all older
+// statements.
 func isLockFailure(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == lockNotAvailable || e.Code == deadlockDetected)
 }
 
-// dropInvalid drops the indexes whose build was interrupted. IF NOT EXISTS would leave them as they are, which is
-// invalid.
+// dropInvalid drops the indexes whose build was interrupted. Without this, CREATE INDEX IF NOT EXISTS would keep the
+// invalid indexes.
 func dropInvalid(ctx context.Context, db *sql.DB) error {
 	indexes, err := builtOnline()
 	if err != nil {

@@ -25,7 +25,8 @@ import (
 // answerTime is how long a server waits for a look-up. Then it answers with the status 503.
 const answerTime = 900 * time.Millisecond
 
-// online is a PostgreSQL database with an earlier version of the schema, which servers use.
+// online is a PostgreSQL database with an earlier version of the schema. During a migration, the tests use the database
+// as servers do.
 type online struct {
 	*sql.DB
 	t *testing.T
@@ -38,7 +39,7 @@ func openOnline(t *testing.T, version int64) *online {
 	if err != nil {
 		t.Fatal("parse the URL of the PostgreSQL server")
 	}
-	db := stdlib.OpenDB(*config) // a test needs more connections than a pool has
+	db := stdlib.OpenDB(*config) // a test may need more connections than a pgxpool opens by default
 	t.Cleanup(func() { closeDB(t, db.Close) })
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, os.DirFS("postgres"), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
@@ -124,15 +125,15 @@ const (
 		CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code) WHERE details IS NOT NULL`
 )
 
-// These statements hold the same lock of the table of links as a query and a creation do, until the end of their
-// transaction.
+// readLinks takes the same lock of the table of links as a look-up, and writeLinks the same lock as a creation. A
+// transaction holds the lock until its end.
 const (
 	readLinks  = `LOCK TABLE ranked_links IN ACCESS SHARE MODE`
 	writeLinks = `LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`
 )
 
-// indexes returns the definitions of the valid indexes of the tables of links, or their numbers. The number of an index changes
-// when the index is built again.
+// indexes returns the definitions of the valid indexes of the tables of links or, if numbers is true, their object ids.
+// An index gets a new object id when it is built again.
 func (o *online) indexes(numbers bool) []string {
 	o.t.Helper()
 	column := `pg_get_indexdef(indexrelid)`
@@ -172,7 +173,7 @@ func commit(t *testing.T, tx *sql.Tx) {
 
 // A transaction that reads the links for a long time delays the migration. Look-ups and creations must not wait for
 // the migration.
-func TestLongReadDoesNotBlockServers(t *testing.T) {
+func TestMigrationThatWaitsForLongReadDoesNotBlockServers(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 8)
 	long := o.begin(readLinks)
@@ -195,7 +196,7 @@ func TestIndexBuildDoesNotBlockServers(t *testing.T) {
 }
 
 // An interrupted build leaves an invalid index. The next migration must build it again.
-func TestInterruptedIndexBuildIsRepeated(t *testing.T) {
+func TestMigrationRepeatsInterruptedIndexBuild(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 10)
 	creation := o.begin(writeLinks)
@@ -212,9 +213,9 @@ func TestInterruptedIndexBuildIsRepeated(t *testing.T) {
 	o.wantMigrated(o.up(t.Context()))
 }
 
-// The server continues the build of an index after the process that started the build was killed.
+// If a process is killed while PostgreSQL builds an index for it, PostgreSQL continues the build.
 // The next migration must build the index again.
-func TestIndexBuildOfKilledProcessIsRepeated(t *testing.T) {
+func TestMigrationRepeatsIndexBuildOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 10)
 	creation := o.begin(writeLinks)
@@ -232,9 +233,9 @@ func TestIndexBuildOfKilledProcessIsRepeated(t *testing.T) {
 	<-ended
 }
 
-// In some databases, version 9 of an earlier release created the indexes. Version 11 must keep
-// them.
-func TestIndexesOfFormerVersionAreKept(t *testing.T) {
+// In some databases, the migration to version 9 created the indexes, because version 9 once
+// contained the statements formerIndexes. The migration to version 11 must keep these indexes.
+func TestMigrationKeepsIndexesOfFormerVersion9(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int64{9, 10} {
 		o := openOnline(t, version)
@@ -249,8 +250,8 @@ func TestIndexesOfFormerVersionAreKept(t *testing.T) {
 	}
 }
 
-// The start of a server has a time limit of 30 s. The migration must fail earlier, with an error that
-// says what prevents it.
+// The start of a server has a time limit of 30 s. The migration must fail earlier, with an error
+// that says what prevents the migration.
 func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,7 +269,7 @@ func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 
 // If the start of a server reaches its time limit during a migration, the error must name the
 // command that has no limit.
-func TestMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
+func TestErrorOfMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 8)
 	o.begin(readLinks)
@@ -279,8 +280,8 @@ func TestMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 	}
 }
 
-// From version 9 on, servers use the tables of earlier files during a migration, so each file must
-// follow the rules in online.go.
+// From version 9 on, servers run during a migration. A migration file that changes a table of an
+// earlier file must then follow the rules in online.go.
 func TestMigrationFilesDoNotBlockServers(t *testing.T) {
 	t.Parallel()
 	created := regexp.MustCompile(`CREATE TABLE (\w+)`)

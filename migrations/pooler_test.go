@@ -33,7 +33,7 @@ func TestMigrationLockHoldsBehindPgBouncer(t *testing.T) {
 			defer cancel()
 			err := migrations.Exclusive(ctx, other, migrations.PostgreSQL, func() error { return errors.New("two processes have the lock") })
 			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Exclusive beside another one: %v, want a timeout", err)
+				t.Errorf("Exclusive while another call has the lock: %v, want a timeout", err)
 			}
 			return nil
 		})

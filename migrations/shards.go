@@ -60,10 +60,11 @@ func CheckCitus(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Distribute spreads the tables of links, and of everything that belongs to a link, over the nodes of a Citus cluster, in the given
-// number of shards for each table. It moves the rows that exist. It skips tables that are already distributed, and returns how many
-// tables it distributed. db must lead to the coordinator, and the database must have the schema of this program. Distribute is one
-// transaction. Servers can read links during this transaction, but cannot create links. The caller must use [Exclusive].
+// Distribute spreads the tables of links, and the tables of everything that belongs to a link, over the nodes of a
+// Citus cluster. Each table gets the given number of shards. Distribute moves the rows that exist. It skips tables that
+// are already distributed, and returns how many tables it distributed. db must lead to the coordinator, and the
+// database must have the schema of this program. Distribute is one transaction. Servers can read links during this
+// transaction, but cannot create links. The caller must use [Exclusive].
 func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) {
 	if err := CheckCitus(ctx, db); err != nil {
 		return 0, err
