@@ -50,7 +50,7 @@ func TestExitReturnsStatusWithinLimit(t *testing.T) {
 		t.Errorf("status %d, error %v, ended by %v; want 3", status, err, p.Err())
 	}
 	if err := p.Signal(syscall.SIGTERM); err != nil {
-		t.Errorf("a signal to a process that has ended: %v", err)
+		t.Errorf("Signal to a process that has ended = %v, want nil", err)
 	}
 	if proc.Alive(p.PID()) {
 		t.Error("the process is alive after its end")

@@ -81,10 +81,10 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look runs a checkpoint if the log is long enough. SQLite restarts the log after a checkpoint that has reached the end of the log. A
-// checkpoint that runs while a writer is busy never reaches the end. Therefore, if the log is so long that it must be restarted, look
-// runs a second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that were written
-// since the first one.
+// look runs a checkpoint if the log is long enough. SQLite restarts the log after a checkpoint that has reached the end
+// of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if the log is so long
+// that it must be restarted, look runs a second checkpoint on the writer's connection, between two commits. The second
+// checkpoint moves the few pages that were written since the first checkpoint.
 func (c *checkpointer) look(ctx context.Context) error {
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
 	if err != nil || length-moved < walLeast/2 {

@@ -40,8 +40,8 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not those of the database. It takes a few
-// microseconds.
+// check returns ErrMoved if the files at the paths are not the files of the database. It takes a
+// few microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {
@@ -78,7 +78,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	// SQLite rolls the transaction back if the hook does not return 0.
-	conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { //nolint:forcetypeassert // every connection of the driver is one
+	conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { //nolint:forcetypeassert // every connection of this driver implements the interface
 		if c.guard.check() != nil {
 			return 1
 		}

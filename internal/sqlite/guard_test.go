@@ -43,7 +43,7 @@ func TestNoCommitSucceedsWhileDatabaseFileIsMissing(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := errors.Join(insert(), db.Ping(t.Context())); err != nil {
-					t.Errorf("%s and moved back: %v", fault, err)
+					t.Errorf("%s and moved back: an insert or a ping failed: %v", fault, err)
 				}
 			}
 			var rows int

@@ -41,7 +41,8 @@ const (
 	// which SQLite truncates the log file after a checkpoint. The log grows during a long read. Without
 	// this setting, the log file never shrinks.
 	walKept = 64 << 20
-	// scanConns is the number of connections for queries that may read many rows. An export needs two at a time.
+	// scanConns is the number of connections for queries that may read many rows. An export needs two connections at a
+	// time.
 	scanConns = 2
 )
 
@@ -176,9 +177,9 @@ func create(path string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
 	}
-	// Open only a file that does not exist yet. When a process closes a descriptor of a file, POSIX
-	// drops all locks that the process has on the file. Therefore an open and a close of a database file
-	// that this process already uses would drop the locks of the database.
+	// Open the file only if it does not exist yet. When a process closes a descriptor of a file, POSIX drops all locks
+	// that the process has on the file. Therefore an open and a close of a database file that this process already uses
+	// would drop the locks of the database.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		file, err := filepath.EvalSymlinks(path)

@@ -167,8 +167,9 @@ func TestOpenWorksConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
-// TestReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows as they
-// were before the transaction. A writer of another DB must wait for the end of the transaction.
+// TestReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows as
+// they were before the transaction. A second writer, which has opened the file as another DB, must
+// succeed when the transaction has ended.
 func TestReadersDoNotWaitForWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -194,7 +195,7 @@ func TestReadersDoNotWaitForWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-written; err != nil {
-		t.Errorf("the second writer: %v", err)
+		t.Errorf("the second writer failed: %v", err)
 	}
 }
 
@@ -268,9 +269,9 @@ func ignoreKilled(err error) error {
 	return err
 }
 
-// TestWALIsReusedAfterCheckpoint writes a log of more than walRestart pages, so that the checkpointer
-// restarts the log. The log has fewer than walBound pages, so that no commit runs a checkpoint. Then it
-// writes until the log stops growing.
+// TestWALIsReusedAfterCheckpoint writes a log of more than walRestart pages, so that the checkpointer restarts the log.
+// The log has fewer than walBound pages, so that no commit runs a checkpoint. Then the test writes until the log stops
+// growing.
 func TestWALIsReusedAfterCheckpoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -20,7 +20,7 @@ func TestClaimSkipsRedisDatabasesWithForeignData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if db, err := claim(t.Context(), registry); db != 2 || err != nil {
-		t.Fatalf("claimed database %d, %v; want 2, the only empty one", db, err)
+		t.Fatalf("claimed database %d, %v; want 2, the only empty database", db, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

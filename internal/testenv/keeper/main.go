@@ -25,7 +25,7 @@ import (
 )
 
 // childGrace is how long a command may still run after it was interrupted. Then runCommand kills
-// it.
+// the command.
 const childGrace = 10 * time.Second
 
 func main() { os.Exit(run(os.Args[1:])) }
