@@ -1,5 +1,5 @@
-// Package migrations contains the database schema, one folder of SQL files per engine, and
-// migrates a database to it.
+// Package migrations contains the database schema, one folder of SQL files per engine, and migrates
+// a database to this schema.
 //
 // Invariants:
 //

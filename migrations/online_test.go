@@ -37,7 +37,7 @@ func openOnline(t *testing.T, version int64) *online {
 	t.Helper()
 	config, err := pgx.ParseConfig(testenv.PostgresURL(t))
 	if err != nil {
-		t.Fatal("parse the URL of the PostgreSQL server")
+		t.Fatal("cannot parse the URL of the PostgreSQL server")
 	}
 	db := stdlib.OpenDB(*config) // a test may need more connections than a pgxpool opens by default
 	t.Cleanup(func() { closeDB(t, db.Close) })
@@ -61,24 +61,24 @@ func (o *online) insert(ctx context.Context, rank int) {
 		`INSERT INTO unranked_links (code, url, source, created_at) VALUES ('-' || $1::bigint, '', 'alias', now())`,
 	} {
 		if _, err := o.ExecContext(ctx, statement, rank); err != nil {
-			o.t.Errorf("a creation: %v", err)
+			o.t.Errorf("a creation failed: %v", err)
 		}
 	}
 }
 
-// wantAnswers checks that a look-up and a creation succeed in time.
+// wantAnswers checks that a look-up and a creation succeed within answerTime.
 func (o *online) wantAnswers() {
 	o.t.Helper()
 	ctx, cancel := context.WithTimeout(o.t.Context(), answerTime)
 	defer cancel()
 	var found int
 	if err := o.QueryRowContext(ctx, `SELECT count(*) FROM ranked_links, unranked_links WHERE rank = 1`).Scan(&found); err != nil || found == 0 {
-		o.t.Errorf("a look-up during the migration: %d rows, %v", found, err)
+		o.t.Errorf("a look-up during the migration found %d rows, error %v", found, err)
 	}
 	o.insert(ctx, 2)
 }
 
-// begin returns a transaction that executed a statement. The end of the test rolls it back.
+// begin returns a transaction that has executed the statement. The transaction is rolled back at the end of the test.
 func (o *online) begin(statement string) *sql.Tx {
 	o.t.Helper()
 	tx, err := o.BeginTx(o.t.Context(), nil)
@@ -206,7 +206,7 @@ func TestMigrationRepeatsInterruptedIndexBuild(t *testing.T) {
 	o.await("an index is built", buildsIndex)
 	cancel()
 	if err := wait(); !errors.Is(err, context.Canceled) {
-		t.Errorf("the interrupted migration: %v", err)
+		t.Errorf("the interrupted migration returned %v, want context.Canceled", err)
 	}
 	o.await("an invalid index remains", `SELECT EXISTS (SELECT FROM pg_index WHERE indrelid = 'ranked_links'::regclass AND NOT indisvalid)`)
 	commit(t, creation)
@@ -258,11 +258,11 @@ func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 		locked, began := &pgconn.PgError{Code: "55P03"}, time.Now()
 		err := migrations.WhenUnlocked(t.Context(), func() error { return locked })
 		if took := time.Since(began); !errors.Is(err, locked) || !strings.Contains(err.Error(), "a long transaction") || took > 25*time.Second {
-			t.Errorf("the error after %v is: %v", took, err)
+			t.Errorf("after %v, the error is %v; want a text about a long transaction within 25 s", took, err)
 		}
 		calls := 0
 		if err := migrations.WhenUnlocked(t.Context(), func() error { calls++; return os.ErrInvalid }); !errors.Is(err, os.ErrInvalid) || calls != 1 {
-			t.Errorf("another error: %d calls, %v", calls, err)
+			t.Errorf("after an error that is no lock failure: %d calls, error %v; want one call and this error", calls, err)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestErrorOfMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 	defer cancel()
 	if err := o.up(ctx)(); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "run `shortener migrate`") {
-		t.Errorf("a migration without enough time: %v", err)
+		t.Errorf("a migration without enough time returned %v, want DeadlineExceeded and the command", err)
 	}
 }
 
