@@ -19,8 +19,8 @@ const (
 	FaultDuplicate  FaultKind = "duplicate"  // the code is in more than one place that hands out keys
 	FaultReused     FaultKind = "reused"     // a link has the code, but the code is still to be handed out
 	FaultForeign    FaultKind = "foreign"    // the code was never reserved, but is in the pool or is the key of a link
-	FaultUnrecorded FaultKind = "unrecorded" // a link has a key of the PostgreSQL pool, which has no row for it
-	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find it by the code
+	FaultUnrecorded FaultKind = "unrecorded" // a link has a key of the PostgreSQL pool, but the pool has no row of the key
+	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find the row by the code
 )
 
 // Fault is one code for which the accounts do not close.

@@ -17,8 +17,8 @@ type reading struct {
 	links         []Linked
 }
 
-// modelPass is a simple pass of an audit. It looks at one code after the other and keeps all of
-// them in maps.
+// modelPass is a simple pass of an audit. It looks at one code after the other and keeps all codes
+// in maps.
 type modelPass struct {
 	space     *codespace.Space
 	reading   reading

@@ -170,7 +170,7 @@ func (g generator) pool(b ledger.Snapshot) (all []kgs.PoolEntry) {
 	return all
 }
 
-// changed returns the pool after some keys were taken and some were moved.
+// changed returns the pool after some keys have left it and some keys were moved to batches.
 func (g generator) changed(pool []kgs.PoolEntry) (all []kgs.PoolEntry) {
 	for _, entry := range pool {
 		switch g.IntN(10) {

@@ -31,7 +31,7 @@ func sections(b ledger.Snapshot) (all []section) {
 // epoch that was opened while the counter was at most the number.
 //
 // The first epoch of a list other than list 0 abandons no keys, because no key was in the list
-// before. So it does not end the epochs before it.
+// before. So such an epoch does not end the earlier epochs.
 func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 	newest, hi := true, next
 	first := firstEpochs(b)
@@ -123,7 +123,8 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 }
 
 // sumGaps counts the numbers of the present epoch that had no place and no link. after has rows for
-// some of them, which moved to the ledger during the pass. The others are missing or on the move.
+// some of them, which moved to the ledger during the pass. The other numbers are missing or on the
+// move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
 	rows, _ := p.cover(after)
 	lost := without(gaps, rows.separate())

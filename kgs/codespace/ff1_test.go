@@ -137,8 +137,8 @@ func longest(radix int) int {
 }
 
 // specFF1 is a model of ff1. It follows algorithm 7 of SP 800-38G step by step, on big integers. It
-// supports only PRF results of at most one block. The comments in the body are the numbers of these
-// steps.
+// supports only PRF results of at most one block. The numbers in the comments are the numbers of
+// the steps.
 func specFF1(block cipher.Block, radix, n int, tweak []byte, x halves) halves {
 	u := n / 2 // step 1
 	v := n - u

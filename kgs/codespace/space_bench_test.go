@@ -27,7 +27,8 @@ func TestSpaceMakesFewAllocations(t *testing.T) {
 	}
 }
 
-// AppendCode converts one number at a time, so each AES block waits for the previous one; see lanes.
+// AppendCode converts one number at a time, so each AES block waits for the previous block; see
+// lanes.
 func BenchmarkSpaceCode(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		dst := make([]byte, 0, MaxLength)
@@ -40,7 +41,8 @@ func BenchmarkSpaceCode(b *testing.B) {
 	})
 }
 
-// Workers and servers make codes with Codes. The target is 4,000,000 keys/s on one core.
+// Servers make codes with Codes, and workers with AppendCodes, which Codes calls. The target is
+// 4,000,000 keys/s on one core.
 func BenchmarkSpaceCodes(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		r := Range{Length: length, Lo: 0, Hi: 10_000}
@@ -63,7 +65,7 @@ func BenchmarkSpaceNumber(b *testing.B) {
 	})
 }
 
-// The codes are in random order, as in an audit, so the measured time includes sorting.
+// The codes are in random order, so the measured time includes sorting.
 func BenchmarkSpaceRanges(b *testing.B) {
 	benchmarkLengths(b, func(b *testing.B, s *Space, length int) {
 		codes := s.Codes(Range{Length: length, Lo: 0, Hi: 10_000})

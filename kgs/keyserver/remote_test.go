@@ -42,7 +42,7 @@ func behindACut(t *testing.T, s *service, cut *atomic.Bool) *service {
 	return &way
 }
 
-func TestLostReplyLosesNoKeys(t *testing.T) {
+func TestRemoteSupplyGetsSameKeysAfterLostReply(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var cut atomic.Bool
 		s := behindACut(t, serve(t, l.Ledger, nil), &cut)

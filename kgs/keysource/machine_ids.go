@@ -99,7 +99,7 @@ func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) 
 	}
 }
 
-// extend moves the end of a promise to a later time, never to an earlier one. It fails with
+// extend moves the end of a promise to a later time, never to an earlier time. It fails with
 // ErrFenced if another holder has the id.
 func (m *MachineIDs) extend(ctx context.Context, p promise) error {
 	held, err := m.change(ctx, `UPDATE kgs_machines SET until_ms = CASE WHEN until_ms < $1 THEN $1 ELSE until_ms END

@@ -69,7 +69,7 @@ func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, l
 	return n, time.Duration(age.Int64) * time.Microsecond, nil
 }
 
-// Epochs reads the current epoch of every list that ever had one.
+// Epochs reads the current epoch of every list that ever had an epoch.
 func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 	err = l.view(ctx, "epochs", func(tx *sql.Tx) error {
 		b, err := collect(ctx, tx, scanBoundary, selectBoundaries)

@@ -83,7 +83,7 @@ func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.
 // Tx is one change of the ledger.
 type Tx = tx
 
-// Kill ends the lock as the end of the process does.
+// Kill releases the lock, as the kernel does when the process ends.
 func (p *Presence) Kill(t interface{ Error(...any) }) {
 	if err := p.file.Close(); err != nil {
 		t.Error(err)

@@ -267,8 +267,8 @@ func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	return Ended{codespace.Count(rest), codespace.Count(lost)}, t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
-// expireLeases runs in one transaction of ExpireLeases. If any lease has expired, expireLeases
-// ends at least one.
+// expireLeases runs in one transaction of ExpireLeases. If any lease has expired, expireLeases ends
+// at least one lease.
 func (t *tx) expireLeases(ctx context.Context) (kept int64, err error) {
 	ids, err := collect(ctx, t.Tx, scanID, `SELECT id FROM kgs_leases
 		WHERE state = 'open' AND expires_at <= `+t.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)

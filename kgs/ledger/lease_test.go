@@ -157,7 +157,7 @@ func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
 			unused = append(unused, codespace.Range{Length: 3, Lo: 2 * n, Hi: 2*n + 1})
 		}
 		if kept := l.MustEndLease(t, "a", lease.ID, unused, nil); kept != 1000-50-(ledger.LeaseRanges-1) {
-			t.Errorf("the client keeps %d keys, want all except those of the longest unused ranges", kept)
+			t.Errorf("the client keeps %d keys, want all keys except the keys of the longest unused ranges", kept)
 		}
 		for n := range int64(10) {
 			l.MustLend(t, "a", fmt.Sprint("again ", n), 500)

@@ -139,8 +139,8 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 	return l.identify(ctx, cfg, space)
 }
 
-// identify compares the ledger's code space with the requested one. If cfg permutes codes but
-// has no secret, identify uses the secret that the ledger stores.
+// identify compares the ledger's code space with the code space that cfg requests. If cfg permutes
+// codes but has no secret, identify uses the secret that the ledger stores.
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
 	var fingerprint, name, database string

@@ -67,11 +67,11 @@ func TestLedgerOpensEpochOfEachListAfterRollback(t *testing.T) {
 		mustOpen(t, l, 0, 0)
 		mustOpen(t, l, 1, 0)
 		if n := mustOpen(t, l, 1, 7); n <= 7 { // the pool of list 1 has an epoch that the ledger does not know
-			t.Errorf("the epoch of list 1 is %d, want a later epoch than that of its pool, 7", n)
+			t.Errorf("the epoch of list 1 is %d, want an epoch after 7, which is the epoch of its pool", n)
 		}
 		epochs, err := l.Epochs(t.Context())
 		if err != nil || epochs[0] <= 7 || epochs[1] <= 7 {
-			t.Errorf("Epochs = %v, %v, want later epochs than 7 of both lists", epochs, err)
+			t.Errorf("Epochs = %v, %v, want epochs after 7 for both lists", epochs, err)
 		}
 	})
 }

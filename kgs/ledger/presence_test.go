@@ -76,7 +76,7 @@ func TestBuryContinuesAfterAnError(t *testing.T) {
 	}
 	killed := announce(t, l, path, "b")
 	if info, err := os.Stat(path + ".holder-b"); err != nil || info.Mode() != 0o640 {
-		t.Errorf("the file of the holder has the mode %v (error %v), want that of the database", info.Mode(), err)
+		t.Errorf("the file of the holder has the mode %v (error %v), want the mode of the database", info.Mode(), err)
 	}
 	killed.Kill(t)
 	if dead, err := l.Bury(t.Context(), path); dead != 1 || !strings.Contains(err.Error(), "bury a: ") {

@@ -14,7 +14,7 @@ import (
 func TestDeliverReturnsLowestRangeIDThatMayBePushed(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		a := l.MustReserve(t, "a", ledger.StateShipping, 10)
-		l.MustReserve(t, "x", ledger.StateReserved, 10) // gets an id between those of a and b
+		l.MustReserve(t, "x", ledger.StateReserved, 10) // gets an id between the ids of a and b
 		b := l.MustReserve(t, "b", ledger.StateShipping, 10)
 		for _, step := range []struct {
 			deliver ledger.Reservation
@@ -134,7 +134,7 @@ func TestSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 			t.Errorf("%d numbers are reserved, want 40", n)
 		}
 		if s := counters.Current(3); s.Length != 3 || s.UsedRatio() != 40/float64(codespace.Size(3)) {
-			t.Errorf("the counter in use is %+v, want that of length 3 with 40 numbers reserved", s)
+			t.Errorf("the counter in use is %+v, want the counter of length 3 with 40 numbers reserved", s)
 		}
 	})
 }

@@ -40,7 +40,7 @@ type Snapshot struct {
 	Rows       []Row
 }
 
-// Epochs returns the current epoch of every list that ever had one.
+// Epochs returns the current epoch of every list that ever had an epoch.
 func (b Snapshot) Epochs() map[int]int64 {
 	epochs := make(map[int]int64)
 	for _, at := range b.Boundaries {

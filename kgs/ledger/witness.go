@@ -30,7 +30,7 @@ var ErrWitness = errors.New("cannot use the witness of the database; let the use
 // another database at the same path has another witness.
 //
 // A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It holds
-// the lock of the database while it writes, so that no process writes an older mark over a newer one. If a process
+// the lock of the database while it writes, so that no process writes an older mark over a newer mark. If a process
 // crashes between the commit and the write, the witness lacks numbers that no process has used.
 type witness struct {
 	database string // path of the SQLite file

@@ -327,7 +327,7 @@ func TestWriteOfWitnessReplacesOldDraft(t *testing.T) {
 	w.reserve(t, "a", ledger.StateBatch, 100)
 	w.wantWarnings(t, 0, "")
 	if info, err := os.Stat(w.witness()); err != nil || info.Mode() != 0o640 {
-		t.Errorf("the mode of the witness is %v (error %v), want that of the database", info.Mode(), err)
+		t.Errorf("the mode of the witness is %v (error %v), want the mode of the database", info.Mode(), err)
 	}
 	w.close(t)
 }

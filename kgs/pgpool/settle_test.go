@@ -96,7 +96,7 @@ func TestLateSettleInPostgresPoolKeepsKeysOfOtherHolder(t *testing.T) {
 	for range 2 {
 		kgstest.Settle(t, frozen, late, unused, nil)
 	}
-	// The frozen process has used all keys that the heir did not take, except the first.
+	// The frozen process has used all keys that the heir did not take, except the first key.
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("third", true)}, free[:1])
 	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of these keys, so they must not come back
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])

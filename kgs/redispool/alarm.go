@@ -9,8 +9,9 @@ import (
 // and again.
 const alarmTime = time.Minute
 
-// Alarm records why a pool needs an operator. The worker and the server in one process have a Pool each and detect different causes,
-// so the two pools share an Alarm. The zero value is an alarm without a cause. All methods may be called concurrently.
+// Alarm records why a pool needs an operator. The worker and the server of one process each have a Pool and detect
+// different causes, so the two pools share an Alarm. The zero value is an alarm without a cause. All methods may be
+// called concurrently.
 type Alarm struct {
 	mu           sync.Mutex
 	why          string

@@ -98,8 +98,8 @@ func appendCodes(args []any, text []byte, length int) []any {
 }
 
 // BenchmarkRedisPush compares several ways to push a chunk of codes exactly once. It reports the
-// elapsed time, the processor time of Redis, and the memory of a key. The processor time does not
-// depend on the load of the machine.
+// elapsed time, the processor time of Redis, and the memory for each key. The processor time does
+// not depend on the load of the machine.
 func BenchmarkRedisPush(b *testing.B) {
 	ways := []struct {
 		name string

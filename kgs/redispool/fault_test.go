@@ -140,8 +140,8 @@ func testRollback(t *testing.T, comeBack rollback) {
 	p, _ := newTestPool(t, client, "after")
 	wantNoEpoch(t, p, late)
 
-	// This part is the control. With the present name of the history as its stored name, the pool hands
-	// out keys a second time.
+	// This part is the control. If the test stores the present name of the history in the pool, the pool hands out keys
+	// a second time.
 	status, _ := p.Status(t.Context())
 	opened := client.HGet(t.Context(), p.keys[0], "run").Val()
 	client.HSet(t.Context(), p.keys[0], "run", status.RunID)

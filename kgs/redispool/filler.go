@@ -27,7 +27,7 @@ type FillerConfig struct {
 	Space   *codespace.Space
 	Holder  string        // holder of the ranges in progress; no other worker may ever use this name
 	Length  int           // minimum length of the codes
-	Size    *atomic.Int64 // keys in the list at the last Prepare; shared with the filler that replaces this one; may be nil
+	Size    *atomic.Int64 // keys in the list at the last Prepare; shared with the filler that replaces this filler; may be nil
 	Close   func() error  // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics

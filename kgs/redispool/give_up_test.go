@@ -37,7 +37,7 @@ func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 	}
 	d.fill(other, 50, 100)
 	if got, err := d.space.Ranges(kgstest.Drain(t, other.cfg.Pool, 1000)); err != nil || len(got) != 1 || got[0] != (codespace.Range{Length: 6, Hi: 100}) {
-		t.Errorf("the pool held the numbers %v (error %v), want those of the range that was given up", got, err)
+		t.Errorf("the pool held the numbers %v (error %v), want the numbers of the range that was given up", got, err)
 	}
 	s.rests, s.cfg.Pool.scripts.push = time.Time{}, push
 	d.fill(s, 10, 10)

@@ -12,12 +12,12 @@ import (
 
 // held holds the batches that this process took from one list and has not settled yet.
 //
-// A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the keys of these
-// batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch never return to the list: Redis
-// may have lost the record that the batch was written off.
+// A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the
+// keys of these batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch
+// never return to the list: Sweep may have written the batch off, and Redis may have lost the record of this.
 type held struct {
 	// recording is a mutex: a call that settles a batch or records it again puts the only element into the channel.
-	// Unlike for a sync.Mutex, the wait ends with the context.
+	// Unlike a call that waits for a sync.Mutex, a call that waits for recording returns when its context ends.
 	recording chan struct{}
 
 	mu      sync.Mutex

@@ -57,7 +57,7 @@ func wantBatches(t *testing.T, p *Pool, batches ...*kgs.Batch) {
 }
 
 // wantUnusedCount checks how many keys the metrics count as unused keys of an earlier epoch. The metrics must count no
-// key as one of a pool that lost data.
+// key under the reason kgs.ReasonEpoch.
 func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) {
 	t.Helper()
 	if got := kgstest.Counter(t, registry, "kgs_keys_abandoned_total", kgs.ReasonEarlierEpoch); got != want {
@@ -96,7 +96,7 @@ func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	}
 	list, _ := snapshot(t, p)
 	if n, err := p.cfg.Space.Ranges(list); err != nil || len(n) != 1 || n[0] != (codespace.Range{Length: 6, Lo: 100, Hi: 200}) {
-		t.Errorf("the list has the numbers %v (error %v), want those of its epoch", n, err)
+		t.Errorf("the list has the numbers %v (error %v), want the numbers of its epoch", n, err)
 	}
 	sweep(t, p, 0)
 	wantBatches(t, p, held[1])
@@ -121,7 +121,7 @@ func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
 	if n := codespace.Count(book.ranges[kgs.ReasonCrash]); n != 20 {
 		t.Errorf("the ledger has %d keys of dead holders, want 20", n)
 	}
-	wantUnusedCount(t, registry, 0) // all 20 keys count as those of a dead holder
+	wantUnusedCount(t, registry, 0) // all 20 keys count as keys of a dead holder
 }
 
 // A batch that is settled before the holder notices the new epoch leaves no record.
@@ -139,7 +139,7 @@ func TestSettledBatchOfEarlierEpochIsNotRecorded(t *testing.T) {
 	sweep(t, p, 0)
 	wantBatches(t, p, held[1])
 	if list, _ := snapshot(t, p); len(list) != 100 {
-		t.Errorf("the list has %d keys, want the 100 of its epoch", len(list))
+		t.Errorf("the list has %d keys, want the 100 keys of its epoch", len(list))
 	}
 }
 

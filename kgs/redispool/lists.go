@@ -107,9 +107,9 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 // open. Taken and Pushed also include the last known values of the other lists. Epoch is the newest
 // epoch of a list. If a Redis may evict keys, Policy is the policy of this Redis.
 //
-// The error is nil if at least one list answers and is open. If all lists fail, the error contains the
-// errors of all lists, and the status is that of the first list. The fields RunID and Policy are valid if
-// the first list failed with [kgs.ErrNoEpoch].
+// The error is nil if at least one list answers and is open. If all lists fail, the error contains the errors of all
+// lists, and the status is the status of the first list. The fields RunID and Policy are valid if the first list failed
+// with [kgs.ErrNoEpoch].
 func (l *Lists) Status(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
 }

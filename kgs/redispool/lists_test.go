@@ -25,7 +25,7 @@ func TestRedisKeyNamesOfFirstListNeverChange(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		if l := newTestLists(nil, n+1); l.lists[0].keys[0] != "keypool:{default}:state" {
-			t.Errorf("with %d lists, the names of the first list are %v, want those of the pool default",
+			t.Errorf("with %d lists, the names of the first list are %v, want the names of the pool default",
 				n+1, l.lists[0].keys)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // worker only if the last epoch is old enough. At the limit, the last epoch must be as old as firstWait. This age
 // doubles with each further epoch, up to maxWait.
 const (
-	maxEpochs = 4 // limit if the epoch of the pool is older than that of the ledger
+	maxEpochs = 4 // limit if the epoch of the pool is older than the epoch of the ledger
 	maxSkips  = 2 // limit if the epoch of the pool is newer; it is smaller, because the ledger then also skips numbers
 
 	countEpochs = 24 * time.Hour

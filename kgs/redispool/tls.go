@@ -10,7 +10,7 @@ import (
 
 // The parameters of a URL that name PEM files for TLS.
 const (
-	tlsCA   = "tls_ca"   // certificates of the authorities that the client trusts; default: those of the system
+	tlsCA   = "tls_ca"   // certificates of the authorities that the client trusts; default: the authorities of the system
 	tlsCert = "tls_cert" // certificate of the client, followed by its intermediate certificates
 	tlsKey  = "tls_key"  // private key of the client
 )

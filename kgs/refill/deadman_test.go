@@ -21,7 +21,7 @@ func newTestSwitch() *DeadMan {
 }
 
 // look is one observation and the expected reaction. Each look is one second after the previous
-// one.
+// look.
 type look struct {
 	keys   int64
 	epoch  int64

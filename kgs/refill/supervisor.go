@@ -15,7 +15,7 @@ type Runner interface {
 	Rate() float64                 // number of keys per second that arrive in the pool
 }
 
-// Supervisor runs a worker and can replace it with a new one. Restart and Rate may be called
+// Supervisor runs a worker and can replace it with a new worker. Restart and Rate may be called
 // concurrently with Run.
 type Supervisor struct {
 	build   func() Runner
