@@ -52,8 +52,8 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// refill takes batches until the source holds two. Then it settles finished batches. At the end it wakes
-// the callers that wait in Next.
+// refill takes batches until the source holds two batches. Then it settles finished batches. At the end it wakes the
+// callers that wait in Next.
 //
 // A supply may consist of several parts, for example the lists of a pool in Redis. If one part is
 // down, its batches cannot be settled, but the other parts still give batches. Therefore refill takes

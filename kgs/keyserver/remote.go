@@ -20,8 +20,8 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. If a reply is lost, the next Take repeats the
-// request and gets the same keys. It gets as many keys as the lost reply had, even if its own n is
-// smaller or greater.
+// request and gets the same keys. Such a Take returns as many keys as the lost reply had, even if
+// its own n is smaller or greater.
 type RemoteSupply struct {
 	service kgsv1connect.KeyServiceClient
 	http    *http.Client

@@ -39,7 +39,7 @@ func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) 
 	return kgs.Key{Code: h.code(url, attempt), Source: kgs.SourceHash}, nil
 }
 
-// Attempt returns the attempt at which Next returns code for url. ok is false if there is none.
+// Attempt returns the attempt at which Next returns code for url. ok is false if no attempt gives code.
 func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
 	for attempt = range hashAttempts {
 		if h.code(url, attempt) == code {

@@ -29,7 +29,7 @@ const (
 // because links with these codes exist. To find an unused number in few attempts, each conflict of
 // a creation doubles the step to the next number. This is a galloping search (Bentley and Yao, "An
 // almost optimal algorithm for unbounded searching", 1976). If the counter lost a million numbers,
-// the search takes 20 attempts and skips up to another million numbers.
+// the search takes 20 attempts and skips up to a million unused numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir freezes a holder while another process, the heir, acquires its
-// id. When the holder continues, its clock shows the times for which the heir has made numbers. The
-// promise of the holder must prevent it from making these numbers again.
+// id. When the holder continues, its clock shows the times for which the heir has made numbers. The end of its promise
+// must prevent the holder from making these numbers again.
 func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)

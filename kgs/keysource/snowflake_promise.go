@@ -37,8 +37,8 @@ var ErrMachineTaken = errors.New("another process has this machine id")
 // Open acquires a machine id. If SnowflakeConfig.Machine is negative and no id is free, Open fails.
 // If another process has a promise for the configured id, Open watches that promise for up to 2 s.
 // If the promise is extended during this time, its holder is running, and Open fails with
-// ErrMachineTaken. If it is not extended, the holder was killed or is frozen: Open returns nil, and
-// Run acquires the id when the promise has ended.
+// ErrMachineTaken. If the promise is not extended, the holder was killed or is frozen: Open returns
+// nil, and Run acquires the id when the promise has ended.
 func (s *Snowflake) Open(ctx context.Context) error {
 	err := s.keep(ctx)
 	if s.cfg.Machine < 0 || !errors.Is(err, errNoMachine) {
@@ -54,9 +54,9 @@ func (s *Snowflake) Open(ctx context.Context) error {
 }
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run
-// acquires another id. When ctx ends, Run gives the machine id back. After a crash, the id is free
-// within 3 s. Run logs failures of the database. It also logs when the clock was set back. It
-// always returns nil.
+// acquires any free id, or waits until the configured id is free. When ctx ends, Run gives the
+// machine id back. After a crash, the id is free within 3 s. Run logs failures of the database. It
+// also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()

@@ -37,10 +37,10 @@ func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now
 	})
 }
 
-// bubbleSnowflake returns a generator without a database, for a synctest bubble. The generator has
-// a promise for machine id 5 for an hour. The clock of a bubble begins in the year 2000. The clock of the
-// generator runs equally fast, but begins 100 s after snowflakeEpoch. A test sets it back by storing a
-// number of nanoseconds in back.
+// bubbleSnowflake returns a generator without a database, for a synctest bubble. The generator has a promise for
+// machine id 5 for an hour. The clock of a bubble begins in the year 2000. The clock of the generator runs at the same
+// speed, but begins 100 s after snowflakeEpoch. A test sets the clock of the generator back by storing a number of
+// nanoseconds in back.
 func bubbleSnowflake() (s *Snowflake, back *atomic.Int64) {
 	began := time.Now()
 	back = new(atomic.Int64)

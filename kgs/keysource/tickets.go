@@ -86,8 +86,8 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 
 // Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500
 // ms. The first attempts of consecutive creations alternate between the databases. A repeated attempt begins with the
-// database of the latest first attempt, unless that database fails. Without concurrent creations, both attempts belong
-// to the same creation.
+// database of the latest first attempt. Without concurrent creations, both attempts belong to the same creation. While
+// one database fails, each attempt begins with the failing database; the method first explains this.
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -146,9 +146,9 @@ func (t *Tickets) State() gobreaker.State {
 // PostgreSQL logs a sequence 32 values ahead, so a crash skips up to 32 values. The call that
 // writes the log record returns after the record is on disk. A concurrent call may return one of
 // the next values before the record is on disk. After a crash at this moment, the value is issued
-// again. A link in the same database cannot have the value, because its commit comes later in the
-// log and is lost too. If the links are in another database, its primary key refuses a second link
-// with the code.
+// again. A link in the same database cannot have the value, because the commit of such a link comes
+// later in the log and is lost too. If the links are in another database, their primary key refuses
+// a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)

@@ -134,7 +134,7 @@ func AbandonedRow(lo, hi int64, reason string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 3, Lo: lo, Hi: hi}}, State: ledger.StateAbandoned, Reason: reason}
 }
 
-// MustLend leases n keys to client for an hour.
+// MustLend leases up to n keys to client for an hour.
 func (b LedgerUnderTest) MustLend(t testing.TB, client, id string, n int64) ledger.Lease {
 	t.Helper()
 	lease, err := b.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: n, Term: time.Hour})
@@ -165,8 +165,8 @@ func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
 }
 
-// OpenWith opens the ledger. It marks all numbers as used, except the last n numbers of code length
-// 6.
+// OpenWith opens the ledger. It marks all numbers as reserved, except the last n numbers of code
+// length 6.
 func OpenWith(t *testing.T, l LedgerUnderTest, n int) *codespace.Space {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})

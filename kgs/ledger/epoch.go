@@ -85,10 +85,10 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 // current epoch. In this case, another worker opened the epoch, or the answer of an earlier call was lost. opened
 // reports whether this call opened the epoch.
 //
-// OpenEpoch abandons the keys in the list and the ranges on their way to it. It stores the
-// present counters as a boundary. If a number below the boundary is in no place, an audit
-// counts it as abandoned with its epoch. If the caller crashes after OpenEpoch, the pool in Redis is not
-// opened for the epoch, and the next worker opens another epoch.
+// OpenEpoch abandons the keys in the list and the ranges on their way to the list. It stores the present counters as a
+// boundary. If a number below the boundary is in no place, an audit counts the number as abandoned with its epoch. If
+// the caller crashes after OpenEpoch, the pool in Redis is not opened for the epoch, and the next worker opens another
+// epoch.
 //
 // If after is greater than the current epoch of the list, the database was rolled back, and the
 // ledger skips ahead.
@@ -135,8 +135,8 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, the
-// ledger may have given these epochs to lists. Without the skip, it could give the same epoch to another list.
+// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, the ledger may have
+// given these epochs to lists. Without the skip, the ledger could give the same epoch to another list.
 const skipEpochs = 1000
 
 // openAll opens an epoch of every list.

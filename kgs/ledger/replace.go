@@ -20,7 +20,7 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
 // such a code, and the creation tries again with another key.
 //
-// In the same transaction, Replace calls links, which must mark the links with keys of the old ledger. The
+// In the same transaction, Replace calls the function links, which must mark the links with keys of the old ledger. The
 // numbers of these keys are not numbers of the new ledger.
 //
 // The new ledger has another name, so it uses other keys in Redis. The pool of the old ledger stays in

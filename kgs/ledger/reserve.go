@@ -131,9 +131,9 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 // Therefore the pool can refuse every push with an id below the floor, and can delete its
 // progress records of such ranges. This stops a worker that was frozen during a push.
 //
-// The caller may repeat Deliver. Another worker that took over r and pushed the rest may call it
-// too. If the caller crashes before Deliver, another worker takes over r and has no keys left to
-// push.
+// The caller may repeat Deliver. Another worker that took over r and pushed the rest may call
+// Deliver too. If the caller crashes before Deliver, another worker takes over r and has no keys
+// left to push.
 func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err error) {
 	err = l.update(ctx, "deliver", func(ctx context.Context, t *tx) error {
 		if err := t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1 AND state = 'shipping'`, r.ID); err != nil {

@@ -26,7 +26,7 @@ const maxKeys = 10_000
 // Config selects how a Pool takes keys.
 type Config struct {
 	Holder  string // name of this process; it must be a holder in the ledger while the process runs
-	Reserve bool   // if true, Take marks keys as reserved, and Settle moves the used ones to used_keys
+	Reserve bool   // if true, Take marks keys as reserved, and Settle moves the used keys to used_keys
 }
 
 // Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
@@ -161,10 +161,11 @@ func allBut(all, some []string) []string {
 // frontLife is the longest time for which Take may overlook a free row.
 const frontLife = time.Minute
 
-// front is the id at which the search for free rows begins. The rows with lower ids are deleted,
-// but they stay in the table until a vacuum. If each Take read them again, Take would become slower
-// over time. The id is only a hint. A Take skips the rows that another Take has locked, and these
-// rows become free again if the other Take fails. Therefore the id is reset to 0 after frontLife.
+// front is the id at which the search for free rows begins. The rows with lower ids are reserved or
+// deleted. A deleted row stays in the table until a vacuum. If each Take read these rows again,
+// Take would become slower over time. The id is only a hint. A Take skips the rows that another
+// Take has locked, and these rows become free again if the other Take fails. Therefore the id is
+// reset to 0 after frontLife.
 type front struct {
 	mu    sync.Mutex
 	id    int64
@@ -188,11 +189,11 @@ func (f *front) store(id int64) {
 
 func (f *front) forget() { f.store(0) }
 
-// Status measures the pool without counting its rows. Ids have no gaps, and Take takes rows in the
-// order of their ids. So the size of the pool is the number of ids from its first free row to its
-// last row. The size is slightly too large: it includes rows that a running Take has locked, and
-// ids of codes that two workers drew at the same moment. Status reads both ids from the table, so
-// it detects a table that was emptied by hand.
+// Status measures the pool without counting its rows. Ids are assigned in sequence, and Take takes
+// rows in the order of their ids. So the size of the pool is the number of ids from its first free
+// row to its last row. The size is slightly too large: it includes rows that a running Take has
+// locked, and ids of codes that two workers drew at the same moment. Status reads both ids from the
+// table, so it detects a table that was emptied by hand.
 //
 // Status fails with [kgs.ErrNoEpoch] if the database came back from an older state, or a standby
 // was promoted, after the pool was filled. The keys in the pool may then already have been handed

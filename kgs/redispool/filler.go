@@ -27,16 +27,16 @@ type FillerConfig struct {
 	Space   *codespace.Space
 	Holder  string        // holder of the ranges in progress; no other worker may ever use this name
 	Length  int           // minimum length of the codes
-	Size    *atomic.Int64 // keys in the list at the last Prepare; shared with the filler that replaces this filler; may be nil
+	Size    *atomic.Int64 // keys in the list at the last Prepare; shared with the next filler of the list; may be nil
 	Close   func() error  // closes the connections of Pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
 
 // Filler pushes ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
-// its numbers into codes, pushes the codes, and delivers the range. Each step is recorded before
-// the next step begins. After a crash, this or another worker continues at the first number that
-// was not pushed.
+// its numbers into codes, pushes the codes, and delivers the range. The ledger records the
+// reservation and the delivery, and Redis records each push. After a crash, this or another worker
+// continues at the first number that was not pushed.
 type Filler struct {
 	cfg     FillerConfig
 	ledger  *ledger.List

@@ -18,9 +18,9 @@ import (
 	"keypool/kgs"
 )
 
-// Lists is a pool that consists of one list or more. Each list is a [Pool] in its own slot, with its own
-// epochs and its own breaker. In a Cluster, the lists are on different masters. If a master does not
-// answer, the keys of the other lists are still available.
+// Lists is a pool that consists of one list or more. Each list is a [Pool] in its own slot, with its own epochs and its
+// own breaker. In a Cluster, the lists are spread over the masters. If a master does not answer, the keys of the other
+// lists are still available.
 //
 // All methods are safe for concurrent use. They return at the latest when ctx ends.
 type Lists struct {
@@ -55,8 +55,9 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 	return l
 }
 
-// Take takes up to n keys from one list. It tries the lists in descending order of their size, until
-// one gives keys. If no list gives keys, the error contains the errors of the lists that Take tried.
+// Take takes up to n keys from one list. It tries the lists in descending order of their size,
+// until a list gives keys. If no list gives keys, the error contains the errors of the lists that
+// Take tried.
 func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var errs []error
 	for _, i := range l.fullestFirst() {

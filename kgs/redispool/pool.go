@@ -45,8 +45,8 @@ const callTimeout = time.Second
 
 // Ledger is the part of the ledger that a Pool needs.
 type Ledger interface {
-	// Holders returns all holders in the ledger, except those that are known to be dead. The ledger
-	// records a holder before the holder takes keys from a pool.
+	// Holders returns all holders in the ledger, except holders that are known to be dead. The
+	// ledger records a holder before the holder takes keys from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
 	// package kgs. Abandon may be repeated; it does not count a range twice.
@@ -67,7 +67,7 @@ type Config struct {
 	// Database names the database of the ledger, in digits and slashes. The scripts refuse a pool that is owned by another database. If
 	// Database is empty, the scripts do not check the owner.
 	Database string
-	Alarm    *Alarm       // the pool raises it when it needs an operator; if nil, the pool makes its own
+	Alarm    *Alarm       // raised when the pool needs an operator; if nil, the pool makes its own alarm
 	Metrics  *kgs.Metrics // counts the keys of earlier epochs that the holder returns unused; may be nil
 }
 
@@ -82,9 +82,9 @@ type Config struct {
 // A worker then calls Open for a new epoch, which empties the pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
-// begins a new history at every restart and every fail-over. It also begins one when the first
-// replica is attached, and when the last replica stays disconnected for repl-backlog-ttl. The cost
-// is small, because a pool of 100 million keys is 0.2 % of all codes of six characters.
+// begins a new history at every restart and every fail-over. Redis also begins a new history when
+// the first replica is attached, and when the last replica stays disconnected for repl-backlog-ttl.
+// The cost is small, because a pool of 100 million keys is 0.2 % of all codes of six characters.
 //
 // The batches of a holder stay on record until the holder settles them. If the ledger declares the
 // holder dead, Sweep abandons its batches.

@@ -146,9 +146,9 @@ func (p *Pool) Status(ctx context.Context) (Status, error) {
 	return s.Status, nil
 }
 
-// withoutInvalid returns codes without the strings that cannot be codes. Such strings show that another client of Redis has altered
-// the pool. If there are any, withoutInvalid raises the alarm and marks the pool as damaged, so that a worker begins a new
-// epoch.
+// withoutInvalid returns codes without the strings that cannot be codes. Such strings show that another client of Redis
+// has altered the pool. If there are such strings, withoutInvalid raises the alarm and marks the pool as damaged, so
+// that a worker begins a new epoch.
 func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, error) {
 	invalid := func(code string) bool { return !p.cfg.Space.IsCode(code) }
 	first := slices.IndexFunc(codes, invalid)
