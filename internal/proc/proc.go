@@ -129,9 +129,9 @@ func (p *Process) Descendants() (below []int) {
 // orphaned is the processor time, in nanoseconds, of descendants that [Process.SignalTree] killed.
 var orphaned atomic.Int64 //nolint:gochecknoglobals // the children belong to the process too
 
-// Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. The kernel
-// adds the time of a child to its parent when the parent waits for the child. These parents were killed
-// too, so the time of their children is counted here.
+// Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. The kernel adds the time of
+// a child to its parent when the parent waits for the child. SignalTree kills the parents too, so Orphaned counts the
+// time of their children.
 func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
 
 // userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
@@ -157,7 +157,7 @@ func Processes() (stats []procfs.ProcStat, err error) {
 }
 
 // Family returns the processor time of the process root and its descendants among stats. It includes ended children
-// that their parent has waited for. It does not include a process whose parent has ended: [Orphaned] does.
+// that their parent has waited for. It does not include a process whose parent has ended; see [Orphaned].
 func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
 	for i := range stats {
 		s := &stats[i]

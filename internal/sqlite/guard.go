@@ -78,7 +78,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	// SQLite rolls the transaction back if the hook does not return 0.
-	conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { //nolint:forcetypeassert // every connection of this driver implements the interface
+	conn.(sqlite.HookRegisterer).RegisterCommitHook(func() int32 { //nolint:forcetypeassert // every connection of this driver is a HookRegisterer
 		if c.guard.check() != nil {
 			return 1
 		}

@@ -1,4 +1,4 @@
-// Program keeper finds or starts the servers that tests use, and stops those that it started.
+// Program keeper finds or starts the servers that tests use, and stops the servers that it started.
 //
 //	keeper run COMMAND [ARGUMENT...]   runs a command with TEST_DATABASE_URL and
 //	                                   TEST_REDIS_URL set; exits with the command's status
