@@ -45,14 +45,13 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than
-// the program. Any number of processes may call Up at the same time. One process migrates, and the other
-// processes wait until the migration is complete or their ctx ends. Each file is one transaction, or a
-// sequence of statements that can be repeated. If a process is killed during a file, the database stays
-// at the previous version, and the next call of Up continues with this file. On PostgreSQL, servers can
-// use the database while Up runs, and Up may use two connections of db at the same time. It fails if a
-// transaction of another program prevents a change for about 20 s. On SQLite, db must be able to write,
-// and other connections cannot write while Up runs.
+// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program.
+// Any number of processes may call Up at the same time. One process migrates, and the other processes wait until the
+// migration is complete or their ctx ends. Each file is one transaction, or a sequence of statements that can be
+// repeated. If a process is killed during a file, the database stays at the previous version, and the next call of Up
+// continues with this file. On PostgreSQL, servers can use the database while Up runs, and Up may use two connections
+// of db at the same time. Up fails if a transaction of another program prevents a change for about 20 s. On SQLite, db
+// must be able to write, and other connections cannot write while Up runs.
 func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {

@@ -262,7 +262,7 @@ func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 		}
 		calls := 0
 		if err := migrations.WhenUnlocked(t.Context(), func() error { calls++; return os.ErrInvalid }); !errors.Is(err, os.ErrInvalid) || calls != 1 {
-			t.Errorf("after an error that is no lock failure: %d calls, error %v; want one call and this error", calls, err)
+			t.Errorf("after an error that is no lock failure: %d calls, error %v; want one call and os.ErrInvalid", calls, err)
 		}
 	})
 }
