@@ -119,11 +119,11 @@ const auditPasses = 3
 // then the whole pool and then all links, because keys move in this order. Run takes no locks that block
 // other processes, and several audits may run at once.
 //
-// Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges
-// of the keys in the pool, and the gaps between the links of the present epoch. It keeps nothing for the
-// other numbers and links. Therefore the memory does not grow with the number of links or of reserved
-// numbers. This is only true if the links arrive in the order of their ranks in Space. In a random order,
-// Run gives the same accounts, but needs up to 40 bytes for each link of the present epoch.
+// Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges of the keys in
+// the pool, and the gaps between the links of the present epoch. It keeps nothing for the other numbers and links.
+// Therefore the memory does not grow with the number of links or of reserved numbers. This holds only if the links
+// arrive in the order of their ranks in Space. In a random order, Run gives the same accounts, but needs up to 40 bytes
+// for each link of the present epoch.
 //
 // A fault counts only if every pass finds it, because keys move during a pass. There are two exceptions: a
 // code that is used as a key and has no number is a fault at once, and so is a misplaced row. Run compares
@@ -134,9 +134,9 @@ const auditPasses = 3
 // the audit, or waits for a new epoch, Run begins again until the time Patience has passed. After
 // this time, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
 //
-// There is no list of the keys that a pool held before it lost its data. Therefore, if a
-// number of an earlier epoch is in no place, Run counts it as abandoned with the reason
-// [kgs.ReasonEpoch]. If a number of the present epoch is in no place, that is a fault.
+// There is no list of the keys that a pool held before it lost its data. Therefore, if a number of
+// an earlier epoch is in no place, Run counts it as abandoned with the reason [kgs.ReasonEpoch]. If
+// a number of the present epoch is in no place, the number is a fault.
 func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	patience := time.After(e.Patience)
 	for {

@@ -260,7 +260,8 @@ func TestSweepIgnoresLeases(t *testing.T) {
 	})
 }
 
-// Numbers that a client returned may have been handed out again in the lost history. So a skip-ahead abandons them.
+// A skip-ahead ends the open leases. It also abandons the numbers that clients returned, because these numbers may have
+// been handed out again in the lost history.
 func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)

@@ -55,7 +55,7 @@ func (w *witnessed) reopen(t *testing.T, restore string) *witnessed {
 	return openWitnessed(t, path)
 }
 
-// backup closes the ledger, copies the database, and opens it again.
+// backup closes the ledger, copies the database, and opens the ledger again.
 func (w *witnessed) backup(t *testing.T) (_ *witnessed, copied string) {
 	t.Helper()
 	path := w.db.Path()

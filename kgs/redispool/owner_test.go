@@ -9,9 +9,9 @@ import (
 	"keypool/kgs"
 )
 
-// TestWorkerRefusesRedisPoolOwnedByOtherDatabase lets two databases, of which one is a copy of the other, use one Redis. While the first database
-// has a worker, the copy must neither take keys nor begin an epoch, even after a FLUSHDB. A minute after the last confirmation of the
-// owner, the copy may do both.
+// TestWorkerRefusesRedisPoolOwnedByOtherDatabase lets a database and its copy use one Redis. While the original
+// database has a worker, the copy must neither take keys nor begin an epoch, even after a FLUSHDB. A minute after the
+// last confirmation of the owner, the copy may do both.
 func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)

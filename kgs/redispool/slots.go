@@ -11,12 +11,11 @@ const (
 	slots = 16384
 )
 
-// tag returns the hash tag of a list. The tag decides the slot of the list in a Cluster, and therefore the
-// master of the list. The lists must be on different masters. A master usually has consecutive slots, so
-// tag spreads the lists evenly over all slots, for any number of lists. The tag of list 0 is the name of
-// the pool. The distances of the other lists from the slot of list 0 follow the van der Corput sequence in
-// base 3 (van der Corput, "Verteilungsfunktionen", 1935). For example, the distance between two of the
-// first three lists is a third of all slots.
+// tag returns the hash tag of a list. The tag decides the slot of the list in a Cluster, and therefore the master of
+// the list. The lists should be on different masters. A master usually has consecutive slots, so tag spreads the lists
+// evenly over all slots, for any number of lists. The tag of list 0 is the name of the pool. The distances of the other
+// lists from the slot of list 0 follow the van der Corput sequence in base 3 (van der Corput, "Verteilungsfunktionen",
+// 1935). For example, the distance between two of the first three lists is a third of all slots.
 func tag(name string, list int) string {
 	if list == 0 {
 		return name

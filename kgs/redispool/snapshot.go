@@ -23,8 +23,8 @@ type poolChunk struct {
 	epoch string
 	next  string // position of the next chunk
 	last  bool   // whether this is the last chunk
-	// parts holds codes that are joined by spaces. The first part comes from the list. In the
-	// last chunk, each further part is a batch.
+	// parts holds codes that are joined by spaces. The first part comes from the list. In the last
+	// chunk, each further part is a batch or a write-off.
 	parts []string
 }
 
@@ -41,7 +41,8 @@ func again(ctx context.Context, read func() error) (err error) {
 }
 
 // Snapshot yields the codes of the pool for an audit. It yields first the codes in the list and
-// then the codes in batches. Other processes may push, take and settle during the snapshot:
+// then the codes in batches and write-offs. Other processes may push, take and settle during the
+// snapshot:
 //
 //   - A code that stays in the pool is yielded at least once. If it moves within the pool, it
 //     may be yielded twice.

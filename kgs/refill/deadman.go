@@ -13,7 +13,7 @@ import (
 // State is the state of a pool as a [DeadMan] judges it.
 type State string
 
-// The states, from best to worst.
+// The states of a pool.
 const (
 	StateFilling State = "filling" // the pool is not yet full in this epoch, but it grows
 	StateOK      State = "ok"      // the pool needs no action
@@ -26,7 +26,7 @@ func (s State) Alarm() bool { return s == StateRestart || s == StatePage }
 
 const (
 	lookInterval    = time.Second
-	firstRestartGap = 10 * time.Second // time between two restarts of the worker; doubles after each restart
+	firstRestartGap = 10 * time.Second // time between the first two restarts of the worker; doubles after each restart
 	maxRestartGap   = 5 * time.Minute
 	futileRestarts  = 3 // number of restarts without a new key after which the switch ends the process
 )
