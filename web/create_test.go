@@ -134,7 +134,7 @@ func TestCreateAcceptsJSONAndForms(t *testing.T) {
 	}
 }
 
-func TestTakenAliasGetsExistingLinkOnlyIfURLIsTheSame(t *testing.T) {
+func TestCreationWithTakenAliasGetsExistingLinkOnlyIfURLIsTheSame(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	first := s.shorten(t, `{"url":"https://go.dev","alias":"home"}`)
@@ -168,6 +168,16 @@ func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 		if refused.status != 422 || !strings.Contains(refused.body, want) {
 			t.Errorf("status %d (want 422), no %s in:\n%s", refused.status, want, refused.body)
 		}
+	}
+}
+
+// A form without a token must not have a title. The page of the refusal keeps the URL that the person entered.
+func TestPageKeepsInputIfFieldRequiresToken(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	r := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev/doc&title=x", "Content-Type", media.Form, "Accept", "text/html")
+	if r.status != http.StatusUnauthorized || !strings.Contains(r.body, `value="https://go.dev/doc"`) {
+		t.Errorf("status %d, want 401 and the URL in the form:\n%s", r.status, r.body)
 	}
 }
 

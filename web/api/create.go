@@ -17,8 +17,8 @@ import (
 // sentKey names the value in the echo.Context that holds the shortener.Request of a failed creation.
 const sentKey = "sent"
 
-// Sent returns what the client of a failed creation sent, so that an error page can show it again. ok is false if the body
-// could not be read.
+// Sent returns the fields that the client of a failed creation sent, so that an error page can show them again. Fields
+// that could not be read are missing. ok is false if the request was refused before its body was read.
 func Sent(c echo.Context) (r shortener.Request, ok bool) {
 	r, ok = c.Get(sentKey).(shortener.Request)
 	return r, ok
@@ -35,10 +35,11 @@ func (a *API) create(c echo.Context) error {
 		return err
 	}
 	r, key, err := a.readCreation(c, owned)
+	r.Self, r.Owner = self, tok.ID
 	if err != nil {
+		c.Set(sentKey, r)
 		return err
 	}
-	r.Self, r.Owner = self, tok.ID
 	link, existing, replayed, err := a.createOnce(c, r, key)
 	if err != nil {
 		c.Set(sentKey, r)
@@ -84,10 +85,12 @@ func (a *API) admitCreation(c echo.Context) (tok token.Token, owned bool, err er
 	return tok, true, a.limits.SpendToken(c, tok)
 }
 
-// readCreation reads the body and the idempotency key of a creation. If owned is false, it refuses a member or a key that only a
-// client with a token may send.
+// readCreation reads the body and the idempotency key of a creation. If owned is false, it refuses an idempotency key
+// and each field that only a client with a token may send. If readCreation fails, r contains the fields that it has
+// read.
 func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
-	// MaxBytesReader closes the connection only through the ResponseWriter of net/http.
+	// After a body that is too long, MaxBytesReader closes the connection. It can do so only through the ResponseWriter
+	// of net/http, and not through the echo.Response.
 	if r, err = a.readFields(c.Response().Writer, c.Request()); err != nil {
 		return r, "", err
 	}
