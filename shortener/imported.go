@@ -106,9 +106,9 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	return &checked, nil
 }
 
-// The other times of a link may precede its creation by at most maxSkew. All times of a link, except its expiry, may
-// lie at most maxSkew in the future. The clocks of two servers that changed the link may differ, and another service
-// may have written local times.
+// No time of a link may precede the creation of the link by more than maxSkew. All times of a link, except its
+// expiry, may lie at most maxSkew in the future. The clocks of two servers that changed the link may differ, and
+// another service may have written local times.
 const maxSkew = 24 * time.Hour
 
 // checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times

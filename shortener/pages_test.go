@@ -48,7 +48,7 @@ func TestPagesEndsWhenCallerStopsIteration(t *testing.T) {
 	}
 }
 
-func TestPagesReturnsErrors(t *testing.T) {
+func TestPagesYieldsErrorsOfReadAndOfContext(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("connection reset")
 	ended, cancel := context.WithCancel(t.Context())

@@ -70,9 +70,9 @@ func endsInNumber(name string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// parseIPv4 parses an IPv4 address in each form that browsers accept. Such a form has one to four numbers, of
-// which the last one fills the rest of the address. For example, 0x7f.1 and 2130706433 stand for 127.0.0.1. See
-// https://url.spec.whatwg.org/#concept-ipv4-parser.
+// parseIPv4 parses an IPv4 address in each form that browsers accept. Such a form has one to four numbers, and
+// the last number fills the remaining bytes of the address. For example, 0x7f.1 and 2130706433 stand for
+// 127.0.0.1. See https://url.spec.whatwg.org/#concept-ipv4-parser.
 func parseIPv4(name string) (_ netip.Addr, ok bool) {
 	var address uint64
 	last := false

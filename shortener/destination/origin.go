@@ -26,8 +26,8 @@ func ParseOrigin(text string) (_ Origin, ok bool) {
 	return Origin{text: text, scheme: scheme, address: a, host: hostOf(a.host)}, true
 }
 
-// String returns scheme://host[:port] with the host in ASCII, or "" for the zero Origin.
-// Short URLs begin with it.
+// String returns scheme://host[:port] with the host in ASCII, or "" for the zero Origin. Short URLs
+// begin with this text.
 func (o Origin) String() string { return o.text }
 
 // IsZero reports whether the origin is unknown.

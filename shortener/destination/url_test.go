@@ -150,7 +150,7 @@ func TestNormalizeRefusesInvalidURLs(t *testing.T) {
 	}
 }
 
-func TestNormalizeLimitsTheStoredLength(t *testing.T) {
+func TestNormalizeLimitsLengthOfStoredURL(t *testing.T) {
 	t.Parallel()
 	const base = "https://go.dev/"
 	fits := base + strings.Repeat("a", maxURL-len(base))

@@ -28,8 +28,9 @@ const maxEach = 3
 
 // insertEach is like insertAll, but sends one statement for each link. The links must not have details.
 //
-// The check of the order is the last statement. A reindex locks the tables of links before it changes the order, and
-// the statements that insert links wait for this lock. A check before these statements could read the earlier order.
+// The check of the order is the last statement. The command `shortener reindex` locks the tables of links before it
+// changes the order, and the statements that insert links wait for this lock. A check before these statements could
+// read the earlier order.
 func (s *Store) insertEach(ctx context.Context, conn *pgxpool.Conn, tables []*columns) error {
 	var batch pgx.Batch
 	for _, c := range tables {

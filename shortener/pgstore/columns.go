@@ -34,7 +34,8 @@ const (
 	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
 	// sameOrder is the beginning of a condition, which a fingerprint and a parenthesis complete. The condition is
 	// true if the links in the database have the order with this fingerprint. Without this condition, a process
-	// that was suspended during a reindex would write rows where no look-up finds them.
+	// that was suspended while `shortener reindex` changed the order would write rows where no look-up finds
+	// them.
 	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`

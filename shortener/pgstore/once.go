@@ -193,8 +193,8 @@ func (s *Store) First(ctx context.Context, owner int64, key string) (first short
 	return first, nil
 }
 
-// ForgetKeys implements [shortener.Store]. The DELETE checks the time again, because it may wait for an Insert that uses
-// one of the keys again.
+// ForgetKeys implements [shortener.Store]. The DELETE selects old keys, and then checks the age of each key a second
+// time. In between, it may wait for an Insert that uses one of the keys for a new creation.
 func (s *Store) ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	tag, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE created_at < $1 AND (owner, key) IN
 		(SELECT owner, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, before, limit)

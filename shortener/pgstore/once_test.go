@@ -10,8 +10,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// While ForgetKeys runs, a transaction uses an old key for a new creation. ForgetKeys must not
-// remove the key.
+// While ForgetKeys runs, a transaction uses an old idempotency key for a new creation. ForgetKeys
+// must not remove this key.
 func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())

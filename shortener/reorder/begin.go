@@ -9,12 +9,12 @@ import (
 	"keypool/shortener"
 )
 
-// Begin changes the order on record to the order with this fingerprint, and copies the links with ranks to
-// links_earlier. Then the caller must call [Database.Move], and no program may use the links until Move has
-// moved all of them. Begin needs as much free disk space as the links occupy. It runs in one transaction,
-// and first calls lock in this transaction. The function lock must fail if a program uses the links, and
-// must keep programs from starting. After a crash, either Begin has had no effect, or the caller can
-// continue with Move. If the database already has the order, Begin does nothing.
+// Begin changes the order on record to the order with this fingerprint, and moves the links with ranks from
+// ranked_links to links_earlier. Then the caller must call [Database.Move], and no program may use the
+// links until Move has moved all of them. Begin needs as much free disk space as the links occupy. It runs
+// in one transaction, and first calls lock in this transaction. The function lock must fail if a program
+// uses the links, and must keep programs from starting. After a crash, either Begin has had no effect, or
+// the caller can continue with Move. If the database already has the order, Begin does nothing.
 func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
 	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {
@@ -75,8 +75,9 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 // Disown sets the Source of all links with one of the given sources to [shortener.SourceFormer]. It is
 // called in the transaction that replaces the ledger from which the keys of these links came. With this
 // Source, the audit does not count these links as keys of the new ledger. If a call of Move was
-// interrupted, Disown removes the copies that Move has made, so that the next call begins again. The
-// next call must begin again, because the UPDATE changes the positions of the rows in PostgreSQL.
+// interrupted, Disown removes the copies that Move has made, so that the next call of Move begins
+// again. Move records the position of the row up to which it has moved the links, and in PostgreSQL,
+// the UPDATE of Disown changes the positions of the rows.
 func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
 	statements := []string{
 		`UPDATE ranked_links SET source = $1 WHERE source = $2`,

@@ -353,7 +353,7 @@ func TestMoveFailsIfRowsDisappear(t *testing.T) {
 
 // A program of an earlier release may still run after the migration. Its SQL statements must fail. If they succeeded, its
 // links would be lost.
-func TestSQLOfEarlierReleasesFails(t *testing.T) {
+func TestSchemaRefusesSQLStatementsOfEarlierReleases(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		for _, statement := range []string{
 			`INSERT INTO links (code, url, source, created_at, expires_at) VALUES ('a', 'b', 'c', NULL, NULL) ON CONFLICT (code) DO NOTHING`,
@@ -368,7 +368,7 @@ func TestSQLOfEarlierReleasesFails(t *testing.T) {
 }
 
 // While a program calls Pending, another program may drop the empty table. Then Pending must return false.
-func TestPendingIsFalseWhileOtherProgramDropsEarlierLinks(t *testing.T) {
+func TestPendingIsFalseWhileOtherProgramDropsTableOfEarlierLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)
 		for range 100 {
@@ -419,8 +419,8 @@ func TestMoveAfterInterruptionAndDisownKeepsEveryLink(t *testing.T) {
 	})
 }
 
-// A store that was opened before the order of the links changed inserts nothing. No look-up would find its rows, so
-// that a second link could get the same code.
+// A store that was opened before the order of the links changed must insert nothing. If it inserted rows, no
+// look-up would find them, and a second link could get the same code.
 func TestStoreWithFormerOrderOfLinksInsertsNothing(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())

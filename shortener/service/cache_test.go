@@ -305,7 +305,7 @@ func TestCacheKeepsLaterVersionOfChangedLink(t *testing.T) {
 	})
 }
 
-func TestNewestCreatedLinkReplacesOtherInSameCacheSlot(t *testing.T) {
+func TestNewestCreatedLinkReplacesOlderLinkInSameCacheSlot(t *testing.T) {
 	t.Parallel()
 	c := newCache(0, nil, shortener.OnePart{}, time.Now)
 	for i := range 10 * createdSize {

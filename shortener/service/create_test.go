@@ -151,7 +151,7 @@ func TestCreateFailsAfterTimeLimitIfStoreHangs(t *testing.T) {
 	})
 }
 
-func TestCreateFailsWithoutKeys(t *testing.T) {
+func TestCreateFailsIfNoKeyIsAvailable(t *testing.T) {
 	t.Parallel()
 	s, _ := newService(t, listed())
 	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/"})

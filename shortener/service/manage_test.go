@@ -36,7 +36,7 @@ func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	}
 }
 
-func TestDeleteMakesATombstoneOnce(t *testing.T) {
+func TestRepeatedDeleteDoesNotChangeTombstone(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
 	link := storetest.Link("link")

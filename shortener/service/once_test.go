@@ -31,7 +31,7 @@ func (s *keyStore) ForgetKeys(_ context.Context, before time.Time, _ int) (int, 
 
 // ForgetKeys must not wait before the first removal, because a server may restart more often
 // than every ten minutes.
-func TestForgetKeysRemovesEveryOldKey(t *testing.T) {
+func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failure := errors.New("the store does not answer")

@@ -71,7 +71,7 @@ func TestServiceDoesNotResolveExpiredLinks(t *testing.T) {
 	assertFails(t, s, link.Code, shortener.ErrGone)
 }
 
-func TestReadyPingsTheStore(t *testing.T) {
+func TestReadyReturnsResultOfLastPing(t *testing.T) {
 	t.Parallel()
 	s, store := newService(t, nil)
 	if err := s.Ready(t.Context()); err != nil {

@@ -30,8 +30,9 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return nil
 }
 
-// markDeleted sets the time of the deletion of a row that tx inserted. If the time is zero, it does nothing. Few links
-// are inserted as tombstones, and one more value in the INSERT would make the insert of every link slower.
+// markDeleted sets the time of the deletion of a row that tx inserted. If the time is zero, it does nothing. The
+// INSERT itself does not set this time: few links are inserted as tombstones, and one more value would make the insert
+// of every link slower.
 func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Time) error {
 	if at.IsZero() {
 		return nil
@@ -61,8 +62,8 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 	return links, next, nil
 }
 
-// ofOwner reads up to limit links of the owner, from the newest to the oldest. The links were created before the time at,
-// or at this time if their key is lower than key.
+// ofOwner reads up to limit links of the owner, from the newest to the oldest. It reads only links that were created
+// before the time at, and links that were created at this time and have a lower key than the parameter key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
 }

@@ -58,8 +58,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 }
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls
-// the function more with the outcomes. The function returns the additional statement, or "" for none. If more or
-// the statement fails, InsertWith writes nothing. The parameter more may be nil.
+// the function in the parameter more with the outcomes. This function returns the additional statement, or "" for
+// none. If the function or the statement fails, InsertWith writes nothing. The parameter more may be nil.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {

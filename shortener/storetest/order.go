@@ -18,8 +18,9 @@ type order struct {
 // in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. A
-// change of the secret of a real order has the same effect.
+// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. A real
+// order depends on KGS_SECRET in the same way: with another secret, almost every code has another
+// rank.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 
 const (
@@ -62,12 +63,12 @@ func codesShorterThan(length int) (n int64) {
 	return n
 }
 
-// RefusesOtherOrder checks that a store with another order than that of the links never returns the
-// link of another code. The stores right and wrong use the same database. The order of right is
-// [Plain], and that of wrong is [Reversed].
+// RefusesOtherOrder checks a store that expects another order than the order in which the links are
+// stored. Such a store must never return the link of a wrong code. The stores right and wrong use
+// the same database. The order of right is [Plain], and that of wrong is [Reversed].
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // wrong computes the rank for first that right computes for last
+	const last, first = "zzzzzzzzzz", "000" // the rank of first in the order of wrong equals the rank of last in the order of right
 	Insert(t, right, Link(last))
 	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)

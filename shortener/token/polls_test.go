@@ -72,7 +72,7 @@ func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {
 
 // The database is so slow that all polls exceed pollTimeout. A revocation nevertheless reaches the server, and the
 // server reports errLate.
-func TestRevocationReachesServerWithSlowDatabase(t *testing.T) {
+func TestRevocationReachesServerAlthoughDatabaseIsSlow(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		created, bearer := create(t, s, ordinary("ci"))
 		w := watch(t, s)
@@ -95,7 +95,7 @@ func TestRevocationReachesServerWithSlowDatabase(t *testing.T) {
 }
 
 // If a poll runs out of time, a request with an unknown id waits for the next poll.
-func TestNewTokenIsValidWithSlowDatabase(t *testing.T) {
+func TestNewTokenIsValidAlthoughDatabaseIsSlow(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		w := watch(t, s)
 		_, bearer := create(t, s, ordinary("ci"))

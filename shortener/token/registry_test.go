@@ -116,7 +116,7 @@ func TestAuthenticateChecksIDSecretAndExpiry(t *testing.T) {
 
 // After the next poll, the registry refuses a token that was revoked through another connection.
 // Name still returns the name of the revoked token.
-func TestRevocationReachesRegistry(t *testing.T) {
+func TestRegistryRefusesRevokedTokenAfterNextPoll(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		created, bearer := create(t, s, ordinary("ci"))
 		w := watch(t, s)
@@ -202,7 +202,7 @@ func TestNewRegistryFailsWithoutDatabase(t *testing.T) {
 }
 
 // The recorder writes only the first use of a token in an hour.
-func TestUsesAreRecordedOncePerHour(t *testing.T) {
+func TestTokenUsesAreRecordedOncePerHour(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
 		create(t, s, ordinary("unused"))

@@ -58,7 +58,7 @@ func list(t *testing.T, s Store) []Token {
 	return tokens
 }
 
-func TestStoreKeepsTokens(t *testing.T) {
+func TestStoreListsCreatedAndRevokedTokens(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		if got := list(t, s); len(got) != 0 {
 			t.Errorf("an empty database has the tokens %v", got)
@@ -96,7 +96,7 @@ func TestStoreKeepsTokens(t *testing.T) {
 }
 
 // The database contains the digest of the secret, and not the secret.
-func TestStoreKeepsNoSecret(t *testing.T) {
+func TestStoreKeepsDigestOfTokenSecretAndNotSecret(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
 		_, secret, _ := parseBearer(bearer)

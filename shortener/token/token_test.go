@@ -85,7 +85,7 @@ func TestScopesAreParsedAndFormatted(t *testing.T) {
 	}
 }
 
-func TestAdminImpliesEveryScope(t *testing.T) {
+func TestScopeAdminImpliesEveryScope(t *testing.T) {
 	t.Parallel()
 	all := []Scopes{ScopeCreate, ScopeRead, ScopeEdit, ScopeAdmin}
 	for _, tt := range []struct {

@@ -234,7 +234,7 @@ func TestImportRefusesLinkThatDiffersFromStoredLink(t *testing.T) {
 	})
 }
 
-func TestDryRunWritesNothing(t *testing.T) {
+func TestDryRunOfImportWritesNothing(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		d := open()
 		storetest.Insert(t, d.links, storetest.Link("taken"))

@@ -15,9 +15,9 @@ import (
 // Links is the part of a store of links that an import needs.
 type Links interface {
 	// InsertWith is like the Insert of a [shortener.Store], but executes one more statement in the same transaction.
-	// Before the commit, it calls the function more with the outcomes. The function returns the additional statement,
-	// or "" for none. If more or the statement fails, InsertWith writes nothing. The links must not have idempotency
-	// keys.
+	// Before the commit, it calls the function in the parameter more with the outcomes. This function returns the
+	// additional statement, or "" for none. If the function or the statement fails, InsertWith writes nothing. The
+	// links must not have idempotency keys.
 	InsertWith(ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
 	Lookup(ctx context.Context, code string) (shortener.Link, error)
 }
@@ -53,9 +53,9 @@ func (i *Importer) insert(ctx context.Context, f Format, part []candidate, s *Su
 	return nil
 }
 
-// outcomes inserts the links of a part and their visits, and returns an outcome for each record. The outcome of a refused
-// record is 0. A dry run inserts nothing, and the outcome of every other record is Conflict, so that resolve looks its code
-// up.
+// outcomes inserts the links of a part and their visits, and returns an outcome for each record. The outcome of a
+// refused record is 0. In a dry run, outcomes inserts nothing and returns Conflict for each record that is not refused,
+// so that resolve looks up the code of the record.
 func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.Outcome, error) {
 	outcomes := make([]shortener.Outcome, len(part))
 	var links []shortener.Link
@@ -100,9 +100,9 @@ func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.O
 // lookups is the maximum number of links that resolve looks up at the same time.
 const lookups = 16
 
-// resolve compares the records with the outcome Conflict with the stored links. In spite of the conflict, the stored
-// link may be the link of the record. For example, the stored link has another Source, or the record lacks the creation
-// time.
+// resolve compares each record whose outcome is Conflict with the stored link of its code. In spite of the conflict,
+// the stored link may be the link of the record. For example, the stored link has another Source, or the record lacks
+// the creation time.
 func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)

@@ -15,7 +15,7 @@ const (
 	expireInterval = 10 * time.Minute
 	expirePart     = 1000 // maximum number of rows that one transaction removes
 	expireTimeout  = 5 * time.Second
-	// writerMemory is the time for which the number of an idle writer is stored. If the writer sends a part after
+	// writerMemory is the time for which the row of an idle writer is stored. If the writer sends a part after
 	// this time, it gets ErrForgotten.
 	writerMemory = 24 * time.Hour
 )

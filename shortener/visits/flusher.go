@@ -35,7 +35,7 @@ type Applier interface {
 }
 
 // ErrForgotten reports that a store does not know the writer of a part, or does not have the previous part. Either the
-// writer was idle for so long that its number was removed, or the database returned to an older state.
+// writer was idle for so long that the store removed its row, or the database returned to an older state.
 var ErrForgotten = errors.New("the store does not have the previous part of this writer")
 
 // Part contains the counts of a flush that are stored in one transaction. Rows and Facets are sorted by their keys, so
@@ -84,12 +84,13 @@ func (c *Counter) start() {
 	c.Metrics.stored.Set(float64(now.Unix()))
 }
 
-// AsOf returns a time such that all visits that this server counted before it are in the database. It is the start of
-// the last flush that succeeded, even if that flush had nothing to store. AsOf does not block.
+// AsOf returns a time such that all visits that this server counted before this time are in the database or were
+// dropped. The time is the start of the last flush that succeeded, even if that flush had nothing to store. AsOf does
+// not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
-// Run flushes the counts at intervals until ctx ends. Then it flushes once more, within FinalTimeout, and fails if this
-// flush fails. The caller must end ctx after the last call of Count.
+// Run flushes the counts at intervals until ctx ends. Then it flushes until all counts are stored, and fails if this
+// takes longer than FinalTimeout. The caller must end ctx after the last call of Count.
 func (c *Counter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(c.Flush)
 	defer ticker.Stop()

@@ -189,7 +189,7 @@ func TestRepeatedImportOfPastVisitsCountsOnce(t *testing.T) {
 
 // While the database is busy, Series and Facet fail after readTimeout, because a person waits for their results.
 // Totals waits.
-func TestTotalsWaitsForBusyDatabase(t *testing.T) {
+func TestOnlyTotalsWaitsForBusyDatabase(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}})
 		s.read.SetMaxOpenConns(1)
