@@ -71,7 +71,7 @@ func (s *tokenSite) post(t *testing.T, authorization string) response {
 }
 
 // An invalid token is refused, even if the service permits anonymous creations.
-func TestBadTokensAreRefused(t *testing.T) {
+func TestCreationWithInvalidTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, limits := range []client.Limits{{}, {TokensOnly: true}} {
 		s := newTokenSite(t, limits)
@@ -134,8 +134,9 @@ func TestCreationsRequireTokenIfAnonymousIsFalse(t *testing.T) {
 	}
 }
 
-// The credentials of a proxy in front of the service are not a token.
-func TestBasicCredentialsAreIgnored(t *testing.T) {
+// A proxy in front of the service may pass on the Basic credentials that a client sent for the proxy. The service
+// treats such a request as a request without a token.
+func TestBasicCredentialsDoNotCountAsToken(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	if r := s.post(t, "Basic dXNlcjpwYXNzd29yZA=="); r.status != http.StatusCreated {
@@ -165,7 +166,7 @@ func TestCreationRequiresTokenWithScopeCreate(t *testing.T) {
 
 // The limit of a token applies to all its clients together, and to no other token. The limits of anonymous
 // creations do not apply to creations with a token.
-func TestCreationsWithTokenAreLimited(t *testing.T) {
+func TestClientsOfOneTokenShareItsRateLimit(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})
 	_, limited := s.issue(t, token.Token{Name: "limited", Scopes: token.ScopeCreate, Rate: 1})

@@ -146,7 +146,7 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 	}
 }
 
-// As a check of contract itself, it must detect exchanges that violate the document.
+// This test checks contract itself, which must detect exchanges that violate the document.
 func TestContractDetectsViolationsOfOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)

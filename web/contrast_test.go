@@ -154,8 +154,8 @@ func TestStyleHasEnoughContrast(t *testing.T) {
 	}
 }
 
-// As a check of TestStyleHasEnoughContrast itself, parseStyle and contrast must find a text that is too weak on
-// one background in one scheme.
+// This test checks the functions of TestStyleHasEnoughContrast: parseStyle and contrast must find a text whose
+// contrast is too low on one background in one scheme.
 func TestContrastCheckFindsWeakText(t *testing.T) {
 	t.Parallel()
 	const css = `:root { --a: light-dark(#000, #fff); --b: #fff; --c: light-dark(#fff, #767676); } p { color: var(--a); } body { background: radial-gradient(at 0, light-dark(#fff, #777), transparent) var(--c); }

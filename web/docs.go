@@ -15,8 +15,9 @@ import (
 type docs struct {
 	*shell.Shell
 
-	// page renders the page once, because the page is the same for each request. It does so at the first request, because the parts
-	// of the page need 2 MiB of memory.
+	// page renders the page once, because the page is the same for each request. It does so at the first request and
+	// not at the start. The parts of the page need 2 MiB of memory, which a server does not need if no client requests
+	// the page.
 	page func() ([]byte, error)
 }
 

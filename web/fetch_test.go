@@ -36,7 +36,7 @@ func TestLinksAreNeverFetched(t *testing.T) {
 			t.Error(use)
 		}
 	}
-	// As a check of usesIn, it must find the use of http.Client in main_test.go.
+	// Check usesIn itself: it must find the use of http.Client in main_test.go.
 	if usesIn(t, "main_test.go", clients) == nil {
 		t.Error("the test does not detect the http.Client of main_test.go")
 	}

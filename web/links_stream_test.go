@@ -18,8 +18,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// The search for the links of a stream may take longer than a client may take to receive one part of the answer. The
-// search may be long before the first link that matches, between two links, and after the last one.
+// The search for the links of a stream may take longer than a client may take to receive one part of the answer. A
+// long search may come before the first matching link, between two matching links, or after the last one.
 func TestLongSearchDoesNotInterruptLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
@@ -36,7 +36,8 @@ func TestLongSearchDoesNotInterruptLinkStream(t *testing.T) {
 	})
 }
 
-// If the store fails before the first link is found, the client gets a complete answer, even after a long search.
+// If the store fails before the first link is found, the client gets a complete answer with status 503, even after a
+// long search.
 func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 40)

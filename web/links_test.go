@@ -230,8 +230,9 @@ func TestLinksOfOtherOwnersAreHidden(t *testing.T) {
 }
 
 // A creation with the alias and the URL of an existing link gets this link. The answer must not contain the details
-// of another owner. If the existing link is editable, the creation fails, because its URL may change.
-func TestExistingAliasRevealsNoDetailsOfOtherOwner(t *testing.T) {
+// of another owner. If the existing link is editable, the creation fails, because the URL of the existing link may
+// change.
+func TestCreationWithExistingAliasRevealsNoDetailsOfItsOwner(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	mine, other := s.owner(t, "mine", everyScope), s.owner(t, "other", everyScope)
@@ -261,7 +262,7 @@ func TestMembersReservedForOwnersRequireToken(t *testing.T) {
 	}
 }
 
-func TestFormCreatesOwnedLink(t *testing.T) {
+func TestFormWithTokenCreatesOwnedLink(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	r := o.do(t, http.MethodPost, "/shorten", "url=https%3A%2F%2Fgo.dev&title=T&tags=a&tags=&tags=b&editable=true&redirect=308&forward=query%2Bpath&alias=",
@@ -453,7 +454,7 @@ func TestPreviewShowsChangeByEarlierRelease(t *testing.T) {
 	}
 }
 
-func TestChangeCannotLeadToABlockedHost(t *testing.T) {
+func TestChangeToURLOfBlockedHostOrOfServiceIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o := s.owner(t, "docs", everyScope)

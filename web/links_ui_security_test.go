@@ -263,7 +263,7 @@ func TestUICountsTakenAliasAsMiss(t *testing.T) {
 }
 
 // The pages show visits only to a person who may read them over the API.
-func TestUIShowsVisitsWithScopeRead(t *testing.T) {
+func TestUIShowsVisitsOnlyToPersonWhoMayReadThem(t *testing.T) {
 	t.Parallel()
 	counted := newVisits(t)
 	s := newUISite(t, "", func(c *PublicConfig) { c.Visits = counted })
@@ -325,7 +325,7 @@ func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 }
 
 // If BASE_URL is set, the pages answer only requests for the host of BASE_URL.
-func TestUIRefusesOtherHosts(t *testing.T) {
+func TestUIRefusesRequestsForOtherHosts(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.test" })
 	for host, want := range map[string]int{"go.test": 200, "GO.test.": 200, "go.test:8080": 200, "evil.example": 421, "127.0.0.1": 421} {

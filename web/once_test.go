@@ -201,7 +201,7 @@ func TestConcurrentBulkRequestsPerTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	slow, other := s.owner(t, "slow", everyScope), s.owner(t, "other", everyScope)
-	// The client waits until the server begins to read the body, which it does after it has accepted the request.
+	// The client sends the body only when the server begins to read it. Then the server has accepted the request.
 	sender := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 	t.Cleanup(sender.CloseIdleConnections)
 	for range maxTokenBulks {

@@ -308,7 +308,7 @@ func TestPageViewsFitEveryScreen(t *testing.T) {
 		"scheme":      {chromedp.Navigate(s.url + "/?url=go.dev"), submit, chromedp.WaitVisible(chromedp.CSS("#url-offer"))},
 		"docs":        {chromedp.Navigate(s.url + "/docs"), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`)},
 	}
-	// The view home lists a recent link, which the view created has created.
+	// The view "created" is first, because it creates the link that the view "home" lists as recent.
 	order := []string{"created", "home", "preview", "suggestions", "scheme", "docs"}
 	for _, scheme := range []string{"light", "dark"} {
 		b.Do(browser.Scheme(scheme))

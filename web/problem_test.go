@@ -65,7 +65,7 @@ func TestUnreachableStoreAnswers503(t *testing.T) {
 	}
 }
 
-func TestHealthzReportsDegraded(t *testing.T) {
+func TestHealthzSaysThatServiceIsDegraded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Degraded = func() bool { return true } })
 	if r := s.do(t, http.MethodGet, "/healthz", ""); r.status != http.StatusOK || r.body != "{\"status\":\"degraded\"}\n" {

@@ -79,7 +79,7 @@ func TestReadyzAnswers503WhenNotReady(t *testing.T) {
 	}
 }
 
-func TestReadyzReportsDegraded(t *testing.T) {
+func TestReadyzSaysThatProgramIsDegraded(t *testing.T) {
 	t.Parallel()
 	h := New(Config{
 		Gatherer: prometheus.NewRegistry(),
@@ -196,7 +196,7 @@ func TestStatusMembersMatchContract(t *testing.T) {
 }
 
 // The page shows an unknown value as unknown and omits a part that the program lacks.
-func TestPageOmitsPartsThatProgramLacks(t *testing.T) {
+func TestDashboardOmitsPartsThatProgramLacks(t *testing.T) {
 	t.Parallel()
 	random := get(t, newTestAdmin(nil, Status{State: "ok", KeySource: "random", ServingFrom: new("fallback")}), "/").Body.String()
 	outage := get(t, newTestAdmin(nil, fallenBack()), "/").Body.String()

@@ -38,7 +38,7 @@ func TestEventStreamStartsWithHistory(t *testing.T) {
 	}
 }
 
-func TestHistoryKeepsFifteenMinutes(t *testing.T) {
+func TestHistoryKeepsSamplesOfLastFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength+100)
 	l := b.listen("")
@@ -135,7 +135,7 @@ func TestEventStreamDisconnectsSlowClient(t *testing.T) {
 }
 
 // A stream continues after the timeouts of the server and gets a sample each second.
-func TestStreamContinuesAfterServerTimeouts(t *testing.T) {
+func TestEventStreamContinuesAfterServerTimeouts(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -199,7 +199,7 @@ type deadlineRecorder struct{ *httptest.ResponseRecorder }
 func (deadlineRecorder) SetWriteDeadline(time.Time) error { return nil }
 
 // Without samples the stream sends comments, which browsers ignore.
-func TestIdleStreamSendsComments(t *testing.T) {
+func TestEventStreamWithoutSamplesSendsComments(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := deadlineRecorder{httptest.NewRecorder()}

@@ -121,8 +121,8 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 	for number := 1; ; number++ {
 		text, err := readLine(r)
 		if errors.Is(err, io.EOF) {
-			// After the body, net/http reads on, to notice when the client leaves. If this read reaches a deadline, the context of the
-			// request ends.
+			// After the body, net/http continues to read, to notice when the client leaves. If this read reached a
+			// deadline, the context of the request would end, so this statement removes the deadline.
 			return lines, connection.SetReadDeadline(time.Time{})
 		}
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -110,7 +110,7 @@ func TestIgnoredForwardedAddressIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestInvalidHostHasNoOrigin(t *testing.T) {
+func TestRequestWithInvalidHostHasNoOrigin(t *testing.T) {
 	t.Parallel()
 	for _, host := range []string{
 		"", "a:b", "a:99999", "a:80:80", ":80", ":", "..", "[::1", "a,b", "a b", "user@a", "%0d%0a", "a/b",
