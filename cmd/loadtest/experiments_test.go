@@ -34,7 +34,7 @@ func readBack(t *testing.T, dir string) *report.Report {
 	return r
 }
 
-func TestRunWritesAReport(t *testing.T) {
+func TestRunReportsVerdictAndReturnsItAsExitStatus(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := t.TempDir(), t.TempDir()
 	var stdout, stderr strings.Builder
@@ -121,7 +121,7 @@ type writerFunc func(text []byte) (int, error)
 func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
 // A phase is shown when it begins. A second line about the same phase follows only after linePeriod.
-func TestProgressShowsPhases(t *testing.T) {
+func TestProgressShowsEachPhaseWhenItBegins(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	p := &progress{w: &b, started: time.Now(), due: make(map[string]time.Time)}

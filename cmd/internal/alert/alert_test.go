@@ -92,7 +92,7 @@ func TestAlertBodyMatchesContract(t *testing.T) {
 	}
 }
 
-func TestAlerterReportsOnlyAlarmsAndReturnsToOK(t *testing.T) {
+func TestAlerterReportsOnlyBeginAndEndOfAlarms(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		states []State

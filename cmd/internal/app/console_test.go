@@ -26,7 +26,7 @@ func TestLogShowsDurationsWithTheirUnit(t *testing.T) {
 }
 
 // A program that cannot read the witness of its SQLite file does not start. Its last line names the file.
-func TestUnreadableWitnessEndsTheStart(t *testing.T) {
+func TestProgramDoesNotStartIfWitnessIsUnreadable(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")).Common
 	openLedger := func() error {

@@ -276,7 +276,7 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 }
 
 // migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
-// another secret, migrate changes nothing. The program that created the ledger must still be able to use the
+// another secret, migrate changes nothing, because the program that created the ledger must still be able to use the
 // database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {

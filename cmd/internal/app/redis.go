@@ -131,8 +131,8 @@ func (c *Core) poolConfig(holder string, list int) redispool.Config {
 	}
 }
 
-// redisPool returns the Redis pool with all lists that ever had an epoch. Workers do not refill the lists beyond KGS_POOL_SHARDS,
-// so that servers take the last keys of these lists.
+// redisPool returns the Redis pool with all lists that ever had an epoch. Workers do not refill the lists beyond
+// KGS_POOL_SHARDS. Servers still take the remaining keys of these lists.
 func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*redispool.Lists, error) {
 	epochs, err := c.ledger.Epochs(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*re
 }
 
 // redisWorkers returns a worker for each list, with its own Redis connections and its own holder name. A worker that
-// replaces a hung worker must share neither with it.
+// replaces a hung worker must share neither the connections nor the holder name of the hung worker.
 func (c *Core) redisWorkers() refill.Runner {
 	workers := make(refill.Workers, c.lists)
 	for list := range workers {

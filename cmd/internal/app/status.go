@@ -66,8 +66,8 @@ func (ch *Chain) Status() admin.Status {
 	return s
 }
 
-// servingFrom returns where the next key would come from: batch, fallback or none. A key source
-// without a local batch counts as a batch while it yields keys.
+// servingFrom returns where the next key would come from: batch, fallback or none. If the key
+// source has no local batch, servingFrom returns batch while the key source yields keys.
 func (ch *Chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):

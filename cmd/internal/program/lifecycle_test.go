@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestLifecycleStopsOnceInReverseOrder(t *testing.T) {
+func TestLifecycleStopsPartsOnceInReverseOrder(t *testing.T) {
 	t.Parallel()
 	var l Lifecycle
 	var order []string

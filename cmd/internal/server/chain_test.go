@@ -238,7 +238,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	}
 }
 
-func TestServerWithoutFallbackAnswers503(t *testing.T) {
+func TestServerWithoutFallbackAnswers503IfPoolIsEmpty(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "")
 	s.Worker.On, s.Fallback = false, "none" // the pool stays empty

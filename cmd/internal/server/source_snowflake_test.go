@@ -19,7 +19,7 @@ func snowflakeSettings(t *testing.T, database string, machine config.Machine) co
 	return s
 }
 
-func TestMachineIDOfRunningServerIsRefused(t *testing.T) {
+func TestSecondServerWithSameMachineIDIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	first := start(t, snowflakeSettings(t, url, config.FixedMachine(7)))

@@ -69,7 +69,7 @@ func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 }
 
 // A server starts and serves while one of its ticket databases is unreachable.
-func TestServerServesWithOneTicketDatabase(t *testing.T) {
+func TestServerServesWhileOneTicketDatabaseIsUnreachable(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := ticketSettings(t, server.URL+","+sqliteURL(t))

@@ -188,8 +188,8 @@ func knownOrder(c *app.Core, recorded string) (shortener.Order, error) {
 }
 
 // onLinks calls do with the tables of the links while no other process migrates the database. In
-// PostgreSQL, onLinks needs two connections at once, one of them for the lock. It opens a pool of its
-// own, because the pool of the links may be limited to one connection.
+// PostgreSQL, onLinks needs two connections at once, one of them for the lock. It opens another pool
+// of connections, because the pool of the links may be limited to one connection.
 func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
 	if c.SQLite != nil {
 		db := c.SQLite.Write

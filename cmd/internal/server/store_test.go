@@ -159,8 +159,8 @@ func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
 	}
 }
 
-// A server that was suspended during a reindex stops when it resumes, because it would look for links under their
-// former ranks.
+// A server that was suspended while `shortener reindex` ran stops when it resumes. Otherwise it would look for
+// links under their former ranks.
 func TestServerStopsIfReindexChangesLinkOrder(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
@@ -269,8 +269,8 @@ func TestReindexReplacesLostSecret(t *testing.T) {
 	}
 }
 
-// While reindex ran, a running server would create links in the order that reindex replaces.
-func TestReindexRefusesWhileServerRuns(t *testing.T) {
+// If reindex did not refuse, the running server would create links in the order that reindex replaces.
+func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	r := start(t, settings(t, url, ""))
@@ -325,7 +325,8 @@ func TestOfflineCommandsDoNotRecordLinkOrder(t *testing.T) {
 	}
 }
 
-// Otherwise a misspelt key source could move all links into another order.
+// If reindex accepted a misspelt key source, it could move all links into another order. The other commands check the
+// key source in the same way.
 func TestOfflineCommandsRefuseUnknownKeySource(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")

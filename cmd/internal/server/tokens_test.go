@@ -188,7 +188,7 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 }
 
 // The command token revoke fails if it ends before every server refuses the token, although the token is revoked.
-func TestInterruptedRevocationFails(t *testing.T) {
+func TestInterruptedTokenRevokeCommandExitsWithError(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	if status, out := command(t, url, "migrate"); status != 0 {

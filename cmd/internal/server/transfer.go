@@ -119,8 +119,9 @@ type exportFlags struct {
 	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
 }
 
-// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL in the pool of the links.
-// The tokens and the visits have a pool of their own, because the pool of the links may be limited to one connection.
+// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL in the pool of
+// the links. The tokens and the visits have another pool of connections, because the pool of the links may be limited
+// to one connection.
 func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
 		others, err := openConnections(ctx, o.core)
