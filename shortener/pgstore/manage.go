@@ -62,8 +62,8 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]sh
 }
 
 // list reads up to limit links of the owner, from the newest to the oldest. If owner is 0, it reads
-// the links of all owners. It reads only links that were created before the time at, and links that
-// were created at this time and have a lower key than the parameter key.
+// the links of all owners. It reads the links that were created before the time at. Of the links
+// that were created at this time, it reads those whose key is lower than the parameter key.
 func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, at time.Time, key K, limit int) (links []shortener.Link, err error) {
 	query := `SELECT ` + t.key + `, ` + linkColumns + ` FROM ` + t.name + ` WHERE (created_at, ` + t.key + `) < ($1, $2)`
 	values := []any{at, key, limit}

@@ -24,8 +24,8 @@ func hasKey(links []shortener.Link) bool {
 	return false
 }
 
-// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips. If another transaction holds
-// a key, it needs more.
+// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips, and more of them if
+// another transaction holds one of the keys.
 func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {

@@ -33,7 +33,7 @@ type Store struct {
 	fingerprint string
 	lookups     lookups
 	clustered   bool // whether the server is a node of a Citus cluster
-	// suspicious is the number of coming Inserts that expect a conflict (see Insert).
+	// suspicious is the number of further Inserts that will expect a conflict (see Insert).
 	suspicious atomic.Int32
 }
 
@@ -277,7 +277,7 @@ func collect[K comparable](found map[string]shortener.Link, wanted map[K]string)
 	}
 }
 
-// forEachLink calls do for each row. The first column of a row is its key, and the others are linkColumns.
+// forEachLink calls the function do for each row. The first column of a row is its key, and the others are linkColumns.
 func forEachLink(rows pgx.Rows, key any, do func(shortener.Link)) error {
 	var row linkRow
 	_, err := pgx.ForEachRow(rows, append([]any{key}, row.columns()...), func() error {

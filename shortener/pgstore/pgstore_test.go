@@ -121,9 +121,9 @@ func TestInsertErrorSaysWhetherRowsMayBeWritten(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("good")), shortener.Inserted)
 }
 
-// TestStoreClosesReadOnlyConnections uses a pool whose first connection leads to a server that has
+// TestStoreClosesConnectionsToReadOnlyServer uses a pool whose first connection leads to a server that has
 // become read-only, as after a failover. The store must close this connection at the first error.
-func TestStoreClosesReadOnlyConnections(t *testing.T) {
+func TestStoreClosesConnectionsToReadOnlyServer(t *testing.T) {
 	t.Parallel()
 	migrated := New(storetest.Postgres(t), storetest.Plain())
 	var demoted atomic.Bool

@@ -40,7 +40,7 @@ func (s *Store) InsertWith(
 	})
 }
 
-// transact calls insert in a transaction and commits the transaction.
+// transact calls the function insert in a transaction and commits the transaction.
 func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pgx.Tx) ([]shortener.Outcome, error)) ([]shortener.Outcome, error) {
 	tx, err := conn.Begin(ctx)
 	if err != nil {

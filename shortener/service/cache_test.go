@@ -263,7 +263,7 @@ func TestCachePrefersCreatedLinkToOlderLinkWithSameCode(t *testing.T) {
 	})
 }
 
-// If two changes of a link end at the same time, the first one may reach the cache last.
+// If two changes of a link end at the same time, the later version may reach the cache before the earlier version.
 func TestCacheKeepsLaterVersionOfChangedLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -18,9 +18,8 @@ type order struct {
 // in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. A real
-// order depends on KGS_SECRET in the same way: with another secret, almost every code has another
-// rank.
+// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. In the
+// same way, another KGS_SECRET gives almost every code another rank in a real order.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 
 const (

@@ -21,9 +21,9 @@ func TestPollLimitsKeepRevocationDelayBelowFreshness(t *testing.T) {
 	}
 }
 
-// slowly calls test in a synctest bubble with a database and a function slow. After a call of slow, each query
-// takes the given time, until the next call of slow. To achieve this, slow occupies the only connection for
-// reading.
+// slowly calls the function test in a synctest bubble, with a database and a function slow. After a call of
+// slow, each query takes the given time, until the next call of slow. To achieve this, slow occupies the only
+// connection for reading.
 func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Duration))) {
 	t.Helper()
 	t.Parallel()

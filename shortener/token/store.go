@@ -87,8 +87,8 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	return nil
 }
 
-// change calls do in a transaction, and increments the version in the same transaction. The increment is the last
-// statement, because it locks a row that all changes share.
+// change calls the function do in a transaction, and increments the version in the same transaction. The
+// increment is the last statement, because it locks a row that all changes share.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {

@@ -117,7 +117,7 @@ func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
 // A record that is too long must be refused, and the next line must be read. The whole record must never be in
 // memory. The test is not parallel, because it measures the memory of the process.
-func TestLongRecordsAreRefused(t *testing.T) {
+func TestTooLongRecordsAreRefused(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`
 	for _, tt := range []struct {
@@ -187,7 +187,7 @@ func TestCheckedRecordsWithLongLinesNeedLittleMemory(t *testing.T) {
 }
 
 // An unclosed quotation mark hides only the records in about the next 64 KiB. The later records are read.
-func TestRecordsAreReadAgainAfterUnclosedQuotationMark(t *testing.T) {
+func TestUnclosedQuotationMarkDoesNotHideLaterRecords(t *testing.T) {
 	t.Parallel()
 	var file strings.Builder
 	file.WriteString("code,url\n\"a,https://example.com/\n")

@@ -139,7 +139,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// forEach scans each row of a query into columns and then calls do.
+// forEach scans each row of a query into columns, and calls the function do after each row.
 func forEach(ctx context.Context, db queryer, query string, args, columns []any, do func()) (err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

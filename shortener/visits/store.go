@@ -74,7 +74,7 @@ func (s Store) Apply(ctx context.Context, p Part) error {
 	return nil
 }
 
-// transact calls do in a transaction.
+// transact calls the function do in a transaction.
 func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.write.BeginTx(ctx, nil)
 	if err != nil {
