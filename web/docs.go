@@ -15,9 +15,9 @@ import (
 type docs struct {
 	*shell.Shell
 
-	// page renders the page once, because the page is the same for each request. It does so at the first request and
-	// not at the start. The parts of the page need 2 MiB of memory, which a server does not need if no client requests
-	// the page.
+	// page renders the page at the first request, and returns the same result at each later request. It does not
+	// render the page at the start, because the parts of the page need 2 MiB of memory even if no client requests the
+	// page.
 	page func() ([]byte, error)
 }
 

@@ -134,7 +134,7 @@ func TestLinkStreamBreaksOffIfStoreFails(t *testing.T) {
 }
 
 // The metrics count an answer that breaks off like any other answer.
-func TestMetricsCountBrokenAnswers(t *testing.T) {
+func TestMetricsCountAnswersThatBreakOff(t *testing.T) {
 	t.Parallel()
 	s := newBrokenSite(t)
 	conn := s.dial(t)

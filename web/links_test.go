@@ -68,7 +68,7 @@ func (s *site) location(t *testing.T, path string) string {
 	return fmt.Sprint(r.status, " ", r.header.Get("Location"))
 }
 
-func TestOwnerChangesALink(t *testing.T) {
+func TestOwnerCanChangeLink(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten",
@@ -177,7 +177,7 @@ func TestInvalidChangesAreRefused(t *testing.T) {
 	}
 }
 
-func TestOwnerDeletesALink(t *testing.T) {
+func TestOwnerCanDeleteLink(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	created := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
@@ -439,7 +439,7 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 }
 
 // Earlier releases of Keypool recorded only the time of the last change of any member, even if the URL changed.
-func TestPreviewShowsChangeByEarlierRelease(t *testing.T) {
+func TestPreviewShowsTimeOfChangeByEarlierRelease(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.insert(t, shortener.Link{

@@ -153,7 +153,8 @@ func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recovered calls next and returns its panic as an error that includes the stack.
+// recovered calls the handler next. If the handler panics, recovered returns the panic as an error that includes the
+// stack.
 func recovered(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -19,7 +19,7 @@ import (
 
 const firstKey = `"0123456789abcdef"`
 
-func TestRepetitionWithIdempotencyKeyGetsSameLink(t *testing.T) {
+func TestRepeatedRequestWithIdempotencyKeyGetsSameLink(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o, other := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope)

@@ -48,7 +48,7 @@ type Limits struct {
 	LoopbackLimited bool     `json:"loopback_limited"`          // whether AnonymousRate applies to loopback addresses
 	AnonymousMaxAge *float64 `json:"anonymous_max_age_seconds"` // longest life of an anonymous link; nil for no maximum
 	MissRate        int      `json:"miss_rate"`                 // misses of an address per second
-	MissBurst       int      `json:"miss_burst"`                // misses of an address at once
+	MissBurst       int      `json:"miss_burst"`                // misses of an address in a burst
 	Refused         Refused  `json:"refused"`
 }
 

@@ -156,7 +156,7 @@ func readLine(r *bufio.Reader) (text []byte, err error) {
 	return nil, err
 }
 
-// pacedReader calls next before each part of bulkPart bytes. next sets the deadline for this part.
+// pacedReader calls the function next before each part of bulkPart bytes. This function sets the deadline for the part.
 type pacedReader struct {
 	r    io.Reader
 	next func() error

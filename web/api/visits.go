@@ -39,7 +39,7 @@ func (a *API) visitedLink(c echo.Context) (actor service.Actor, code string, err
 }
 
 // readVisits waits for the turn of the actor, because the service limits how many queries run at the same time. Then it
-// calls read, which makes one query.
+// calls the function read, which makes one query.
 func (a *API) readVisits(c echo.Context, actor service.Actor, read func(context.Context) error) error {
 	ctx := c.Request().Context()
 	end, err := a.service.BeginRead(ctx, actor)

@@ -29,7 +29,7 @@ const DefaultAnonymousRate quota.Rate = 10
 
 // Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
 type Limits struct {
-	MissRate, MissBurst int           // misses per second and at once per address; 50 and 200 if 0
+	MissRate, MissBurst int           // misses of an address per second and in a burst; 50 and 200 if 0
 	AnonymousRate       *quota.Rate   // creations without a token per address; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
@@ -38,7 +38,7 @@ type Limits struct {
 // allowance is how much a limiter allows one client.
 type allowance struct {
 	rate  rate.Limit // per second
-	burst int        // at once
+	burst int        // requests at the same time
 }
 
 func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Burst()} }
@@ -204,8 +204,9 @@ func (l *Limiters) anonymousRate(ip string) quota.Rate {
 }
 
 // announce sets the headers that describe a limit, in the structured form of
-// draft-ietf-httpapi-ratelimit-headers. q is the quota, and w the seconds in which an empty quota
-// grows to q. r is the rest of the quota, and t the seconds until the quota is full again.
+// draft-ietf-httpapi-ratelimit-headers. In the headers, q is the quota, and w the number of seconds
+// in which an empty quota becomes full. The value r is the rest of the quota, and t the number of
+// seconds until the quota is full again.
 func announce(c echo.Context, limit string, r quota.Rate, left int) {
 	q := r.Burst()
 	complete := max(1, (q-left+int(r)-1)/int(r))

@@ -140,7 +140,7 @@ func TestRateLimiterGrantsNewRequestsAsTimePasses(t *testing.T) {
 }
 
 // Retry-After is long enough that the next attempt succeeds.
-func TestRequestAfterRetryAfterSucceeds(t *testing.T) {
+func TestRequestSucceedsAfterTimeInRetryAfterHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &NewLimiters(Limits{MissRate: 1, MissBurst: 1}, refused()).Misses

@@ -77,7 +77,7 @@ func renderVisits(t *testing.T, v Visits, scopes token.Scopes) string {
 	return out.String()
 }
 
-func TestVisitsSectionShowsChartOrReason(t *testing.T) {
+func TestVisitsSectionShowsChartOrReasonForItsAbsence(t *testing.T) {
 	t.Parallel()
 	idle := series()
 	idle.Days[0], idle.Days[1], idle.Days[29] = Day{At: idle.Days[0].At}, Day{At: idle.Days[1].At}, Day{At: idle.Days[29].At}

@@ -34,7 +34,7 @@ func encodePNG(t testing.TB, c *Code, size, margin int) []byte {
 }
 
 // An independent reader decodes each image to the text.
-func TestReaderDecodesPNG(t *testing.T) {
+func TestIndependentReaderDecodesPNG(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("zbarimg"); err != nil {
 		t.Fatalf("this test needs a reader of QR codes: install zbar-tools (apt-get install zbar-tools): %v", err)
