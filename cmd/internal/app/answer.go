@@ -19,9 +19,9 @@ const (
 // errNoAnswer reports that the database accepts connections but does not answer.
 var errNoAnswer = fmt.Errorf("the database did not answer for %v", maxSilence)
 
-// WhileAnswering calls do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the context of do, at
-// most 14 s later. A statement that reads many rows has no time limit, so do itself cannot distinguish a slow statement
-// from a database that hangs.
+// WhileAnswering calls the function do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the
+// context of do, at most 14 s later. A statement that reads many rows has no time limit, so do itself cannot
+// distinguish a slow statement from a database that hangs.
 func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) error) error {
 	if c.Database.Postgres == nil {
 		return do(ctx)

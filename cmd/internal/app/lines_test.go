@@ -59,7 +59,7 @@ func TestCloseWritesWaitingLogLines(t *testing.T) {
 	}
 }
 
-// A logger that With and WithGroup derive from another one exports the counter of dropped lines, too.
+// The counter of dropped lines is also exported for a logger that With and WithGroup derive from the log.
 func TestChildLoggerExportsDroppedLineCounter(t *testing.T) {
 	t.Parallel()
 	l := startLines(io.Discard)

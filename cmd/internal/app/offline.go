@@ -41,9 +41,9 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 	return c, nil
 }
 
-// MigrateDatabase migrates the schema of the database. Then it calls links, which migrates the links. Only ctx limits the time of
-// MigrateDatabase. If the ledger was created with another secret and anySecret is false, MigrateDatabase changes nothing and returns
-// ledger.ErrWrongSecret.
+// MigrateDatabase migrates the schema of the database. Then it calls the function links, which migrates the links. Only
+// ctx limits the time of MigrateDatabase. If the ledger was created with another secret and anySecret is false,
+// MigrateDatabase changes nothing and returns ledger.ErrWrongSecret.
 func MigrateDatabase(ctx context.Context, s config.Common, anySecret bool, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}
@@ -69,7 +69,7 @@ func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 }
 
 // ReplaceLedger creates a new ledger with the present settings in the place of a ledger whose secret is lost. It
-// calls links in the same transaction. [ledger.Ledger.Replace] describes the parameters.
+// calls the function links in the same transaction. [ledger.Ledger.Replace] describes the parameters.
 func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	if err := c.ledger.Replace(ctx, forgetLeases, links); err != nil {
 		return err

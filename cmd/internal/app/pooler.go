@@ -69,7 +69,7 @@ func address(cfg *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
 }
 
-// record keeps whether a pooler is in front of the database.
+// record stores in memory whether a pooler is in front of the database.
 func (p *poolers) record(cfg *pgx.ConnConfig, pooled bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -52,7 +52,7 @@ type world struct {
 	clock time.Time
 }
 
-// run opens a file with the content and calls test while the file is polled.
+// run opens a file with the content, and calls the function test while the file is polled.
 func run(t *testing.T, content string, test func(w *world)) {
 	t.Helper()
 	dir := t.TempDir()

@@ -65,7 +65,7 @@ func wantRefused(t *testing.T, err error, name, takes string) {
 	}
 }
 
-func TestBadValuesAreRefused(t *testing.T) {
+func TestInvalidSettingValuesAreRefused(t *testing.T) {
 	tests := []struct {
 		name, value string
 		takes       string // a part of the text about valid values
@@ -187,7 +187,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 	}
 }
 
-func TestErrorsContainNoSecret(t *testing.T) {
+func TestSettingErrorsContainNoSecret(t *testing.T) {
 	const secret = "4711" // also valid as a port
 	for _, flag := range []string{
 		"--database-url=postgres://user:" + secret + "@host:badport/db",

@@ -46,9 +46,9 @@ func CheckHealth(ctx context.Context, addr string) error {
 // deleteTimeout is the time limit for the deletion of one link.
 const deleteTimeout = 10 * time.Second
 
-// Delete calls remove for each code. remove must turn the link with the code into a tombstone. Delete writes each
-// deleted code to out. If a deletion fails, Delete continues with the next code. The error names every code that was
-// not deleted.
+// Delete calls the function remove for each code. This function must turn the link with the code into a tombstone.
+// Delete writes each deleted code to out. If a deletion fails, Delete continues with the next code. The error names
+// every code that was not deleted.
 func Delete(ctx context.Context, remove func(ctx context.Context, code string) error, codes []string, out io.Writer) error {
 	var errs []error
 	for _, code := range codes {

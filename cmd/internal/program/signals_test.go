@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A signal that follows the first one at once has no effect, and a later one ends the program.
+// A second signal has no effect if it follows the first signal at once. If it comes later, it ends the program.
 func TestSecondSignalKillsProgramOnlyAfterPause(t *testing.T) {
 	t.Parallel()
 	for pauses, killed := range map[string]bool{"50ms,50ms": false, "1500ms": true} {

@@ -124,7 +124,7 @@ func TestServerRefusesURLsOfItsOwnHosts(t *testing.T) {
 	}
 }
 
-func TestServerUsesHomeNotFoundAndReportURLs(t *testing.T) {
+func TestServerAppliesHomeURLNotFoundURLAndReportURL(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--home-url=https://bücher.example/about", "--not-found-url=https://example.com/404",
 		"--report-url=mailto:abuse@example.com"))

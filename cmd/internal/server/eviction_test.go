@@ -51,7 +51,7 @@ func TestStartRefusesUnknownRedisDatabaseNumber(t *testing.T) {
 }
 
 // A replica accepts no writes, so no key could be taken from it.
-func TestReadOnlyReplicaOfRedisIsRefused(t *testing.T) {
+func TestStartRefusesReadOnlyRedisReplica(t *testing.T) {
 	t.Parallel()
 	primary := testenv.StartRedis(t)
 	host, port, _ := strings.Cut(primary.Addr, ":")
@@ -82,7 +82,7 @@ func TestServerStartsWhileRedisIsUnreachable(t *testing.T) {
 	})
 }
 
-func TestEvictionPolicyChangeAfterStartRaisesPageAlert(t *testing.T) {
+func TestServerSendsPageAlertWhenRedisMayEvictKeys(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	options, err := redis.ParseURL(server.URL)

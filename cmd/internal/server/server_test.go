@@ -265,7 +265,7 @@ func TestAuditReportsLinkWithUnreservedCode(t *testing.T) {
 	}
 }
 
-func TestStartFailsForPortInUseAndWrongSecret(t *testing.T) {
+func TestStartFailsIfPortIsInUseOrSecretIsWrong(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))
 	taken := settings(t, sqliteURL(t), "")

@@ -187,9 +187,10 @@ func knownOrder(c *app.Core, recorded string) (shortener.Order, error) {
 		shortener.ErrOtherOrder, recorded, c.Space.Fingerprint())
 }
 
-// onLinks calls do with the tables of the links while no other process migrates the database. In
-// PostgreSQL, onLinks needs two connections at once, one of them for the lock. It opens another pool
-// of connections, because the pool of the links may be limited to one connection.
+// onLinks calls the function do with the tables of the links while no other process migrates the
+// database. In PostgreSQL, onLinks needs two connections at the same time, one of them for the lock.
+// It opens another pool of connections, because the pool of the links may be limited to one
+// connection.
 func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
 	if c.SQLite != nil {
 		db := c.SQLite.Write
@@ -227,7 +228,7 @@ func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) err
 	return migrateThen(ctx, s, log, func(*app.Core) error { return nil })
 }
 
-// migrateThen does the work of migrateDatabase, and then calls more.
+// migrateThen does the work of migrateDatabase, and then calls the function more.
 func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, more func(*app.Core) error) error {
 	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
 		err := onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })

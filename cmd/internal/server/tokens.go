@@ -50,7 +50,7 @@ func tokenStore(c *app.Core, reading, writing *pgxpool.Pool) token.Store {
 // tokenTimeout limits the time of a command for tokens. The start of the program does not count.
 const tokenTimeout = 10 * time.Second
 
-// onTokens calls do with the store of the tokens, for a command that may run while servers run.
+// onTokens calls the function do with the store of the tokens, for a command that may run while servers run.
 func onTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
