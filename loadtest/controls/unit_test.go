@@ -34,7 +34,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
 		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir", "TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfKilledHolder"}},
-		{"redis-replica", "./cmd/internal/server", []string{"TestReadOnlyReplicaOfRedisIsRefused"}},
+		{"redis-replica", "./cmd/internal/server", []string{"TestStartRefusesReadOnlyRedisReplica"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
 		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesWait"}},
