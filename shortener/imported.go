@@ -17,13 +17,13 @@ type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported is true if this program exported the links. Then a code may equal a reserved name, because a key may
-	// equal one.
+	// Exported is true if this program exported the links. In that case, a code may equal a reserved name, because
+	// a key may equal a reserved name.
 	Exported bool
 }
 
-// Check returns the link in the form in which the store keeps it, or an *InvalidError that names the invalid member. The
-// result shares no slice with l. Its Source is SourceImport.
+// Check returns the link in the form in which the store keeps it, or an *InvalidError that names the invalid member.
+// The result shares no slice with l. The Source of the result is SourceImport.
 func (r *ImportRules) Check(l Link) (_ Link, err error) {
 	if err := r.checkCode(l.Code); err != nil {
 		return Link{}, err

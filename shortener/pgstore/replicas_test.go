@@ -116,8 +116,8 @@ func TestReplicaAnswersLookupsOfLinksThatItHas(t *testing.T) {
 	}
 }
 
-// The replica lags by an hour, which is less than the maximum lag. So look-ups ask the replica, and it lacks
-// the new link.
+// The replica lags by an hour, which is less than the maximum lag. So look-ups ask the replica first,
+// although it lacks the new link.
 func TestPrimaryAnswersLookupsOfLinksThatTheReplicaLacks(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2*time.Hour, "recovery_min_apply_delay=1h")
@@ -237,8 +237,8 @@ func TestServerThatDoesNotFollowThePrimaryIsNotAsked(t *testing.T) {
 	}
 }
 
-// In this test, a standby is promoted. Another standby has applied more of the former timeline. So its position
-// is later than that of the new primary, but it lacks the changes of the new primary.
+// In this test, a standby is promoted. Another standby has applied more of the former timeline. So this other
+// standby has a later position than the new primary, but lacks the changes of the new primary.
 func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)

@@ -61,10 +61,10 @@ type cache struct {
 
 // call is one look-up that several callers share.
 //
-// The cache does not use the type Group of golang.org/x/sync/singleflight. Its method Do ignores
-// the context of a waiting caller. Its method DoChan starts a goroutine per look-up and ends the
-// process when the look-up panics. Neither method can discard a result that is older than a
-// creation.
+// The cache does not use the type Group of golang.org/x/sync/singleflight. The method Do of Group
+// ignores the context of a waiting caller. The method DoChan starts a goroutine per look-up and
+// ends the process when the look-up panics. Neither method can discard a result that is older than
+// a creation.
 type call struct {
 	done  chan struct{} // closed when entry and err are set
 	entry *entry
@@ -259,8 +259,8 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 	c.created.put(e)
 }
 
-// createdLinks is a hash table with one entry per slot. A link replaces the older link in its slot, so the table contains
-// most of the newest links. Its methods may be called concurrently.
+// createdLinks is a hash table with one entry per slot. A link replaces the older link in its slot, so the table
+// contains most of the newest links. The methods of createdLinks may be called concurrently.
 type createdLinks struct {
 	seed  maphash.Seed
 	slots [createdSize]atomic.Pointer[entry]

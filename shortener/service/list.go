@@ -102,10 +102,11 @@ func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
 
-// List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to limit links
-// within eight seconds. The parameter limit is at most MaxList. It also returns the position from which the next call continues, or
-// "" at the end of the list. The position stays valid when links are created, changed or deleted. If few links match, List may
-// return fewer links than limit, or none, although others follow. It fails with ErrPosition or with an *UnavailableError.
+// List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
+// limit links within eight seconds. The parameter limit is at most MaxList. List also returns the position from which
+// the next call continues, or "" at the end of the list. The position stays valid when links are created, changed or
+// deleted. If few links match, List may return fewer links than limit, or none, although others follow. It fails with
+// ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {

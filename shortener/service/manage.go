@@ -78,7 +78,7 @@ func requireVersion(l *shortener.Link, versions []int64) error {
 }
 
 // Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does nothing. If there
-// is no link, Delete fails with ErrNotFound. It is for programs that have a store but no Service.
+// is no link, Delete fails with ErrNotFound. Delete is for programs that have a store but no Service.
 func Delete(ctx context.Context, store shortener.Store, code string, now time.Time) error {
 	_, err := replace(ctx, store, code, func(l shortener.Link) (shortener.Link, error) { return l.Tombstone(now), nil })
 	return err

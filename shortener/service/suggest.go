@@ -46,9 +46,9 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	return free
 }
 
-// variants returns suggestLookups different aliases that resemble alias. The first ones have
-// small numbers. The others have random numbers of growing length, because the small numbers of
-// a popular alias are taken.
+// variants returns suggestLookups different aliases that resemble alias. The first variants have
+// small numbers. The other variants have random numbers of growing length, because the variants of
+// a popular alias with small numbers are often taken.
 func variants(alias string) []string {
 	numbers := []int{2, 3, 4}
 	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {

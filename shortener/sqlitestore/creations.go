@@ -75,8 +75,8 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	return links, next, err
 }
 
-// createdCodes returns up to limit codes in the reverse order of their creation. The first code is the one at the
-// place first, and last is the place of the last code.
+// createdCodes returns up to limit codes in the reverse order of their creation. The parameter first is the place
+// of the first code, and the result last is the place of the last code.
 func (s *Store) createdCodes(ctx context.Context, first creation, limit int) (codes []string, last creation, err error) {
 	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, first.id, limit)
 	if err != nil {

@@ -69,8 +69,8 @@ func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Ti
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
 }
 
-// rows returns the links with the given codes in the same order. No code may occur twice. rows fails with ErrNotFound if
-// a code has no row, and with ErrOtherOrder if a row has another code. It reads each table once.
+// rows returns the links with the given codes in the same order. No code may occur twice. rows fails with ErrNotFound
+// if a code has no row, and with ErrOtherOrder if a row has another code. rows reads each table once.
 func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, error) {
 	place := make(map[string]int, len(codes))
 	keys := make(map[*table][]any)

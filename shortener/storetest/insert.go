@@ -140,8 +140,8 @@ func testInsertOfTombstones(t *testing.T, s shortener.Store) {
 
 const concurrentWriters = 8
 
-// insertConcurrently inserts the links of each writer in one call. All writers insert at the same time. It returns
-// the number of inserted links.
+// insertConcurrently inserts the links of each writer in one call. All writers insert at the same time.
+// insertConcurrently returns the number of inserted links.
 func insertConcurrently(t *testing.T, s shortener.Store, links func(writer int) []shortener.Link) int {
 	t.Helper()
 	var inserted atomic.Int32

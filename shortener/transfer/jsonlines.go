@@ -41,8 +41,8 @@ func readJSON(file io.Reader, parse func(text []byte) (Record, error)) iter.Seq2
 	}
 }
 
-// nextLine returns the next line. The text is valid until the next read. If the line is longer
-// than the buffer, nextLine discards it. It returns io.EOF together with the last line.
+// nextLine returns the next line. The text is valid until the next read. If the line is longer than
+// the buffer, nextLine discards it. For the last line, nextLine also returns io.EOF.
 func nextLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
 	text, err = in.ReadSlice('\n')
 	for errors.Is(err, bufio.ErrBufferFull) {

@@ -50,7 +50,7 @@ func pathOf(url string) string {
 }
 
 // kuttTable returns the columns of the table links of Kutt. An import refuses a link that is banned or has a password,
-// because the link would become public. It ignores the ids and the time of the last change.
+// because the link would become public. An import ignores the ids and the time of the last change.
 func kuttTable() *table {
 	return &table{columns: []column{
 		{name: "address", member: "code", required: true, set: setExact(code)},

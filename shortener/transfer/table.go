@@ -14,7 +14,7 @@ import (
 	"keypool/shortener"
 )
 
-// table describes the columns of a CSV file (RFC 4180). The first line of the file contains their names.
+// table describes the columns of a CSV file (RFC 4180). The first line of the file contains the names of the columns.
 type table struct {
 	columns []column
 	// strict means that a file with unknown columns is an error. If strict is false, unknown columns are ignored,
