@@ -29,8 +29,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// These decoders let the type contract check answers with these media types. The content of such
-	// an answer is not checked.
+	// With these decoders, the type contract can check answers with these media types. The content
+	// of such an answer is not checked.
 	openapi3filter.RegisterBodyDecoder(media.HTML, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder(media.NDJSON, openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("image/svg+xml", openapi3filter.PlainBodyDecoder)

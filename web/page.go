@@ -96,7 +96,7 @@ func (v *view) Wrong(field string) string {
 
 func newPages(tokensOnly bool, report string, proxies *client.Proxies) *pages {
 	s := shell.New(assets, []string{"assets/page.css"}, []string{
-		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the others
+		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the other scripts
 	})
 	s.Footer = []shell.Link{{Path: "/docs", Text: "API"}, {Path: "/openapi.yaml", Text: "OpenAPI description"}}
 	return &pages{tokensOnly: tokensOnly, report: report, proxies: proxies, template: newTemplate("page.html", "parts.html"), shell: s}

@@ -92,7 +92,7 @@ func TestPageShowsErrorAtField(t *testing.T) {
 	}
 }
 
-// If an error belongs to no field, the page focuses the error. It keeps input that was too
+// If an error belongs to no field, the page focuses the error. The page keeps input that was too
 // long for the server.
 func TestPageShowsErrorWithoutField(t *testing.T) {
 	t.Parallel()

@@ -35,7 +35,7 @@ func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
 	}
 }
 
-// While look-ups fail, the answer to a taken alias has no suggestions. It is still a 409.
+// While look-ups fail, the answer to a taken alias has no suggestions. The status is still 409.
 func TestTakenAliasAnswers409WithoutSuggestionsIfLookUpsFail(t *testing.T) {
 	t.Parallel()
 	pages := newPages(false, "", nil)
@@ -68,7 +68,7 @@ func TestUnknownFormFieldErrorExplainsURLEncoding(t *testing.T) {
 	}
 }
 
-// The parameters of the page fill the form. They create no link and are escaped.
+// The parameters of the home page fill the form, in which they are escaped. They create no link.
 func TestHomePageParametersFillForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -323,7 +323,7 @@ func TestUIShowsVisits(t *testing.T) {
 }
 
 // The service of this test permits two queries of a token at a time. A third query for visits or for a list
-// waits, and fails with 503 after a second. This also applies to the pages for people.
+// waits, and fails with 503 after a second. The same limit applies to the pages for people.
 func TestVisitQueriesAndListsAnswer503IfTokenHasTwoQueriesRunning(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)

@@ -99,9 +99,9 @@ func scripts() []string {
 	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
 }
 
-// Run takes the samples of the dashboard and checks the readiness, once a second each, until ctx ends. Then
-// it ends every stream, so that a later shutdown of the server does not wait for streams. Run must be called at most
-// once. It returns nil, after the last call of Ready has returned.
+// Once a second, Run takes a sample for the dashboard and checks the readiness, until ctx ends. Then it ends every
+// stream, so that a later shutdown of the server does not wait for streams. Run must be called at most once. Run
+// returns nil after the last call of Ready has returned.
 func (h *Handler) Run(ctx context.Context) error {
 	var checks sync.WaitGroup
 	checks.Go(func() { h.failing.watch(ctx, h.cfg.Ready) })

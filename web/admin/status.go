@@ -172,11 +172,11 @@ func (s Status) percent(keys int64) string {
 	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
-// poolIdle reports whether servers take no keys from the pool. It returns false while it is unknown whether they do.
+// poolIdle reports whether it is known that servers take no keys from the pool.
 func (s Status) poolIdle() bool { return s.RunwaySeconds == nil && s.PoolKeys != nil }
 
-// spaceIdle reports whether servers use no numbers of the space. It returns false while it is unknown whether they
-// do. This is also unknown while the pool cannot be read.
+// spaceIdle reports whether it is known that servers use no numbers of the space. While the pool cannot be read,
+// the use of the space is unknown.
 func (s Status) spaceIdle() bool {
 	return s.SpaceRunwaySeconds == nil && s.SpaceUsedRatio != nil && (s.PoolKeys != nil || !s.hasPool())
 }

@@ -20,9 +20,9 @@ type ConnectionLimits struct {
 	Client func(addr netip.Addr) (client netip.Prefix, limited bool)
 }
 
-// Connections limits the open connections of a listener. It closes a connection beyond a limit at once, so such a connection
-// costs no goroutine and no buffer. The memory of a Connections is proportional to the number of open connections. It is safe for
-// concurrent use.
+// Connections limits the open connections of a listener. It closes a connection beyond a limit at once, so such a
+// connection costs no goroutine and no buffer. The memory of a Connections is proportional to the number of open
+// connections. A Connections is safe for concurrent use.
 type Connections struct {
 	ConnectionLimits
 
