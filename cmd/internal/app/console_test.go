@@ -25,7 +25,7 @@ func TestLogShowsDurationsWithTheirUnit(t *testing.T) {
 	}
 }
 
-// A program that cannot read the witness of its SQLite file does not start. Its last line names the file.
+// A program that cannot read the witness of its SQLite file does not start. The last line of its output names the file.
 func TestProgramDoesNotStartIfWitnessIsUnreadable(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")).Common

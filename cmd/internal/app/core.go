@@ -249,9 +249,9 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 }
 
 // For a SQLite database, announce takes over the ranges of killed processes that used the same file. It also
-// announces this process, so that the next process can take over its ranges in the same way. Otherwise a server that
-// is killed every few seconds would reserve a whole pool at each start. If announce fails, the ranges are taken over
-// later, when the heartbeats of their holders have been missing for half a minute.
+// announces this process, so that the next process can take over the ranges of this process in the same way.
+// Otherwise a server that is killed every few seconds would reserve a whole pool at each start. If announce fails,
+// the ranges are taken over later, when the heartbeats of their holders have been missing for half a minute.
 func (c *Core) announce(ctx context.Context) {
 	if c.SQLite == nil {
 		return

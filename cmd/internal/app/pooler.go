@@ -64,7 +64,8 @@ func (p *poolers) before(ctx context.Context, cfg *pgx.ConnConfig) (bool, error)
 	return pooled, err
 }
 
-// address returns the address of the database. If the URL names several hosts, it returns the address of the first.
+// address returns the address of the database. If the URL names several hosts, it returns the address of the first
+// host.
 func address(cfg *pgx.ConnConfig) string {
 	return fmt.Sprintf("%s:%d/%s", cfg.Host, cfg.Port, cfg.Database)
 }
@@ -91,8 +92,8 @@ func leadsToPooler(ctx context.Context, cfg *pgx.ConnConfig) (pooled bool, err e
 	return pooled, errors.Join(err, conn.Close(ctx))
 }
 
-// isPooled compares two process ids: the id that a new connection announces, and the id of the server process that answers a
-// query. They differ behind a pooler, because a pooler announces an id of its own.
+// isPooled compares two process ids: the id that a new connection announces, and the id of the server process that
+// answers a query. The two ids differ behind a pooler, because a pooler announces an id of its own.
 func isPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32
 	err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`, pgx.QueryExecModeExec).Scan(&pid)

@@ -47,8 +47,8 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 }
 
 // checkRedis returns an error if Redis is not suitable for the pool, for example because Redis may evict keys.
-// It waits for Redis for at most a second. If Redis has not answered after that, it returns nil. The dead man's
-// switch checks the eviction policy again later.
+// It waits for Redis for at most a second. If Redis has not answered after that, checkRedis returns nil. The
+// dead man's switch checks the eviction policy again later.
 func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
 	status, err := c.pool.Status(ctx) // the status contains the eviction policy even if the pool is not open yet
 	if single, ok := client.(*redis.Client); ok && err != nil && strings.Contains(err.Error(), "DB index is out of range") {
@@ -69,8 +69,8 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 }
 
 // refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a
-// second. If Redis has not answered after that, it returns nil. It does not check a Cluster or a Sentinel, because
-// these direct their clients to the master.
+// second. If Redis has not answered after that, refuseReplica returns nil. It does not check a Cluster or a
+// Sentinel, because these direct their clients to the master.
 func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) error {
 	single, ok := client.(*redis.Client)
 	if !ok || strings.Contains(string(c.RedisURL), "master_name=") {

@@ -71,8 +71,8 @@ func (l *Lifecycle) Shutdown(ctx context.Context) error {
 }
 
 // WaitFor returns the result of wait. If ctx ends first, WaitFor returns the error of ctx, and a
-// goroutine stays blocked in wait. This does no harm, because WaitFor is called only while the
-// process stops.
+// goroutine stays blocked in wait. The blocked goroutine does no harm, because WaitFor is called
+// only while the process stops.
 func WaitFor(ctx context.Context, wait func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- wait() }()

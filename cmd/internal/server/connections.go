@@ -14,8 +14,9 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS on a machine with enough memory and open files.
 	defaultConnections = 10_000
-	// connectionMemory is the number of bytes that a connection takes in memory. They hold its goroutine, its two
-	// buffers, a header or a body that has arrived in part, and an answer that the client does not read.
+	// connectionMemory is the number of bytes that a connection takes in memory. This memory holds the goroutine
+	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the
+	// client does not read.
 	connectionMemory = 40 << 10
 	// connectionShare is the part of the memory limit that connections may need.
 	connectionShare = 0.25

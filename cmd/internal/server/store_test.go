@@ -23,8 +23,9 @@ import (
 	"keypool/shortener"
 )
 
-// plantOlderLinks adds links to the database of a stopped server. The links are as after a migration from a schema
-// older than version 7: in the table links_earlier, and without an order on record. It returns their codes.
+// plantOlderLinks adds links to the database of a stopped server. As after a migration from a schema older than
+// version 7, the links are in the table links_earlier, and no order is on record. plantOlderLinks returns the
+// codes of the links.
 func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
