@@ -230,8 +230,8 @@ func ParseTime(s string) (time.Time, bool) {
 	return t, err == nil
 }
 
-// parseDuration parses a decimal number of seconds or a Go duration. A number beyond the
-// range of Duration becomes its maximum or minimum; boundExpiry rejects both.
+// parseDuration parses a decimal number of seconds or a Go duration. A number beyond the range of
+// Duration becomes the maximum or the minimum of Duration, and boundExpiry rejects both.
 func parseDuration(s string) (time.Duration, bool) {
 	// Text with other characters is never a number of seconds, although ParseFloat accepts "inf", "nan" and
 	// hexadecimal numbers.

@@ -3,8 +3,8 @@ package destination
 import "strings"
 
 // WithScheme returns raw with "https://" before it, if raw is a valid URL apart from the missing
-// scheme. The host must be localhost or contain a dot, because a text without a scheme may not be
-// meant as a URL. For the same reason, the caller must let the user confirm the result.
+// scheme. The host must be localhost or contain a dot, because a text without a scheme is possibly
+// not meant as a URL. For the same reason, the caller must let the user confirm the result.
 func WithScheme(raw string, self Origin) (url string, ok bool) {
 	s := strings.TrimPrefix(strings.TrimSpace(raw), "//")
 	if strings.Contains(s, "://") {

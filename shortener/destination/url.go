@@ -17,10 +17,11 @@ const maxURL = 2048
 // normalize returns raw in the form that links store and that the Location header contains, or an *InvalidError. A
 // URL that leads to self is invalid.
 //
-// Bytes that a URL may contain (RFC 3986) stay as they are, because two spellings of a URL may name two resources
-// of the server. So normalize does not parse and rebuild the URL as net/url does. It makes only three changes. It
-// removes white space around the URL, converts a host that is not ASCII to punycode, and percent-encodes bytes
-// that a URL must not contain. The result is printable ASCII. A second call of normalize does not change it.
+// Bytes that a URL may contain (RFC 3986) stay as they are, because two spellings of a URL may name different
+// resources on the server. So normalize does not parse and rebuild the URL as net/url does. It makes only three
+// changes. It removes white space around the URL, converts a host that is not ASCII to punycode, and
+// percent-encodes bytes that a URL must not contain. The result is printable ASCII. A second call of normalize
+// does not change it.
 func normalize(raw string, self Origin) (string, error) {
 	s := strings.TrimSpace(raw)
 	if strings.ContainsRune(s, '\\') {

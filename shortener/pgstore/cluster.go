@@ -21,9 +21,10 @@ func NewClustered(pool *pgxpool.Pool, order shortener.Order) *Store {
 	return s
 }
 
-// maxEach is the number of links up to which an Insert on a node of a Citus cluster sends one statement for each link. Citus plans
-// a statement with arrays again for each execution, which takes about 0.5 ms of processor time. It keeps the plan of a
-// statement that inserts a single row. Each such statement takes about 0.1 ms, so a larger group costs less with arrays.
+// maxEach is the maximum number of links for which an Insert on a node of a Citus cluster sends one statement for each
+// link. For more links, the Insert sends statements with arrays. Citus plans a statement with arrays again at each
+// execution, which takes about 0.5 ms of processor time. Citus keeps the plan of a statement that inserts a single row,
+// so such a statement takes only about 0.1 ms.
 const maxEach = 3
 
 // insertEach is like insertAll, but sends one statement for each link. The links must not have details.

@@ -159,8 +159,8 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// checkHeld sets the outcomes of the links at the given positions. The idempotency keys of these links are in use: by the
-// same link, or by another one.
+// checkHeld sets the outcomes of the links at the given positions. The idempotency key of each of these links is in
+// use, either by the same link or by another link.
 func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	codes := make([]string, len(positions))
 	for j, i := range positions {

@@ -50,7 +50,7 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts that expect a conflict after a conflict has occurred.
+// suspicion is the number of Inserts after a conflict that expect a further conflict.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
@@ -114,8 +114,8 @@ func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error
 	return err
 }
 
-// requireRows returns ErrOtherOrder if an INSERT inserted no row. The reason can only be that its condition
-// sameOrder is false.
+// requireRows returns ErrOtherOrder if an INSERT inserted no row. The only possible reason is that the
+// condition sameOrder of the INSERT is false.
 func requireRows(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() == 0 {
 		return fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)
@@ -238,7 +238,8 @@ type connection interface {
 }
 
 // rows returns the rows of codes, by code. A code without a row is absent. If the links are stored in another
-// order, the row may have another code. The caller detects such a row with checkCode.
+// order, the row that is found for a code may have another code. The caller detects such a row with
+// checkCode.
 func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
 	byRank, byCode := make(map[int64]string, len(codes)), make(map[string]string)
 	for _, code := range codes {
@@ -308,7 +309,7 @@ func (r *linkRow) link() (shortener.Link, error) {
 	}, err
 }
 
-// checkCode returns ErrOtherOrder if the row of code has another code.
+// checkCode returns ErrOtherOrder if the row that was found for code has another code.
 func checkCode(code string, row shortener.Link) error {
 	if row.Code != code {
 		return fmt.Errorf("%w: the row of %q has the code %q", shortener.ErrOtherOrder, code, row.Code)
@@ -357,8 +358,8 @@ func (s *Store) All(ctx context.Context) iter.Seq2[shortener.Row, error] {
 }
 
 // pages yields the rows that query selects, page by page. The parameters of query are the key after which
-// the page begins, the number of rows, and the values in more. The columns of its result are the key, the
-// code, the source and the rank.
+// the page begins, the number of rows, and the values in more. The columns of the result of query are the
+// key, the code, the source and the rank.
 func pages[K any](ctx context.Context, pool *pgxpool.Pool, query string, after K, more ...any) iter.Seq2[shortener.Row, error] {
 	return shortener.Pages(ctx, pageRows, func(ctx context.Context) ([]shortener.Row, error) {
 		rows, err := pool.Query(ctx, query, append([]any{after, pageRows}, more...)...)

@@ -34,8 +34,8 @@ func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
 }
 
-// If the row of a code has another code, only the look-up of this code fails, although look-ups
-// share a statement.
+// If the row that is found for a code has another code, only the look-up of this code fails,
+// although look-ups share a statement.
 func TestRowWithWrongCodeFailsOnlyLookupOfItsCode(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -242,8 +242,8 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 }
 
 // openThroughProxy returns a store whose connections pass through a proxy. If cut is true, the
-// proxy does not forward the next reply of the server. It closes the connection of this reply and
-// sets cut to false.
+// proxy does not forward the next reply of the server. Instead, it closes the connection of this
+// reply and sets cut to false.
 func openThroughProxy(t *testing.T) (_ *Store, cut *atomic.Bool) {
 	t.Helper()
 	target, err := url.Parse(testenv.PostgresURL(t))

@@ -114,8 +114,8 @@ func TestCacheRepeatsLookupAfterFreshnessHasPassed(t *testing.T) {
 	})
 }
 
-// The cache finds a link that another process created at once, even if an earlier look-up of the code
-// found no link.
+// The cache immediately finds a link that another process created, even if an earlier look-up of the
+// code found no link.
 func TestCacheDoesNotKeepNotFoundResults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // full time. Even then, the sum of the limits must be below Freshness.
 func TestPollLimitsKeepRevocationDelayBelowFreshness(t *testing.T) {
 	t.Parallel()
-	// The maximum time from the start of a poll to the start of the next poll.
+	// next is the maximum time from the start of a poll to the start of the next poll.
 	next := max(pollInterval, pollTimeout+pollPause)
 	if worst := next + pollTimeout; worst > Freshness*9/10 {
 		t.Errorf("a revocation may take %v, which is too long for the Freshness of %v", worst, Freshness)

@@ -206,7 +206,7 @@ func TestImportRefusesLinkThatDiffersFromStoredLink(t *testing.T) {
 		const file = "keyword,url,title,timestamp\n" +
 			"new,https://example.com/1,,\n" +
 			"taken,https://example.com/other,A title,\n" +
-			"new,https://example.com/2,,\n" + // of two lines with the same code, the first one wins
+			"new,https://example.com/2,,\n" + // of two lines with the same code, only the first is imported
 			"deleted,https://example.com/deleted,,2026-03-04 04:06:07.891234\n" +
 			"new,https://example.com/1,,\n" +
 			"taken,https://example.com/taken,,2026-03-04 05:06:07.891234+01\n" +
@@ -365,7 +365,7 @@ func TestImportEndsAtFirstErrorAndReportsLinesOfPart(t *testing.T) {
 // slowLinks takes a second for each InsertWith.
 type slowLinks struct {
 	brokenLinks
-	free []time.Duration // times from the end of an InsertWith to the next one
+	free []time.Duration // time from the end of each InsertWith to the beginning of the next InsertWith
 	last time.Time
 }
 

@@ -255,7 +255,7 @@ func TestExpireRemovesOldCountsAndKeepsTotals(t *testing.T) {
 	})
 }
 
-// After the number of an idle writer was removed, the counter continues as a new writer, and counts each visit
+// After the row of an idle writer was removed, the counter continues as a new writer, and counts each visit
 // once.
 func TestCounterCountsVisitsOnceAfterExpireRemovesItsWriter(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
