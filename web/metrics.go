@@ -124,7 +124,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts a GET request for a short URL by the error of its lookup. It does not count a
+// visited counts a GET request for a short URL by the error of its look-up. It does not count a
 // request that the miss limiter refused, or a request for which the store did not answer.
 func (m *Metrics) visited(err error) {
 	switch {

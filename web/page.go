@@ -103,7 +103,7 @@ func newPages(tokensOnly bool, report string, proxies *client.Proxies) *pages {
 }
 
 // newTemplate parses a page and the parts that it includes. It panics if a file is missing or
-// malformed, because assets are embedded in the program.
+// malformed, which is a programming error, because the files are embedded in the program.
 func newTemplate(page string, parts ...string) *template.Template {
 	files := []string{"assets/" + page}
 	for _, part := range parts {

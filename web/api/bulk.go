@@ -31,7 +31,7 @@ const (
 	maxBulkLines = 10_000
 	maxBulkBody  = 16 << 20
 	maxRef       = 64 // characters
-	// bulkWorkers is how many lines of one request are created at the same time.
+	// bulkWorkers is how many lines of one request the server handles at the same time.
 	bulkWorkers = 128
 	// maxBulks is how many bulk requests a server handles at the same time. This limit bounds the memory that the
 	// bodies of the requests need.

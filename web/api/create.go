@@ -108,8 +108,9 @@ func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key
 	return r, "", nil
 }
 
-// createOnce creates a link. If key is not empty, repetitions with the same key create no further link. An alias that belongs to
-// another link counts as a miss, because otherwise a client could find out with creations which codes exist.
+// createOnce creates a link. If key is not empty, repetitions with the same key create no further link. An alias that
+// belongs to another link counts as a miss, because a client could otherwise use creations to find out which codes
+// exist.
 func (a *API) createOnce(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	address := netip.Prefix{}
 	if r.Alias != nil {

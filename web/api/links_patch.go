@@ -27,7 +27,8 @@ func (m *member[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, &m.value)
 }
 
-// or returns the value of the member, or cleared if the member is null, or nil if it is absent.
+// or returns the value of the member. If the member is null, it returns cleared. If the member is absent, it returns
+// nil.
 func (m *member[T]) or(cleared T) *T {
 	switch {
 	case !m.present:

@@ -30,7 +30,7 @@ const DefaultAnonymousRate quota.Rate = 10
 // Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
 type Limits struct {
 	MissRate, MissBurst int           // misses of an address per second and in a burst; 50 and 200 if 0
-	AnonymousRate       *quota.Rate   // creations without a token per address; if nil, 10/s except for loopback addresses
+	AnonymousRate       *quota.Rate   // rate of creations without a token for each address; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
 }
@@ -45,8 +45,8 @@ func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Bur
 
 // limiter limits the rate of each client. It is safe for concurrent use.
 type limiter[Client comparable] struct {
-	// An unused rate.Limiter regains its burst after some time, and then equals a new one. Therefore the
-	// table needs a size limit but no expiry.
+	// An unused rate.Limiter regains its burst after some time, and then equals a new rate.Limiter.
+	// Therefore the table needs a size limit but no expiry.
 	clients *otter.Cache[Client, *rate.Limiter]
 	refused prometheus.Counter
 }
@@ -87,16 +87,16 @@ func secondsUntilNext(r *rate.Limiter) int {
 	return max(1, int(math.Ceil((1-r.Tokens())/float64(r.Limit()))))
 }
 
-// Misses refuses clients with too many misses. Only misses count, so a client that
-// follows existing links is never refused. A request of a client without misses costs one
-// lookup in memory. Misses is safe for concurrent use.
+// Misses refuses clients with too many misses. Only misses count, so a client that follows existing
+// links is never refused. A request of a client without misses costs one look-up in memory. Misses
+// is safe for concurrent use.
 type Misses struct {
 	*limiter[netip.Prefix]
 	allowance
 }
 
-// Admit returns an error while the client has no misses left. Callers call it
-// before the lookup, so that a refusal does not reveal whether the code exists.
+// Admit returns an error while the client has no misses left. Callers call it before the look-up,
+// so that a refusal does not reveal whether the code exists.
 func (m *Misses) Admit(client netip.Prefix) error {
 	if r, ok := m.clients.GetIfPresent(client); ok && r.Tokens() < 1 {
 		m.refused.Inc()

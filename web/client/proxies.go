@@ -34,8 +34,8 @@ type reached struct {
 	origin       destination.Origin
 }
 
-// NewProxies returns the Proxies of a service. base is the base URL of the service, or "". NewProxies panics if base is not an
-// origin, because the caller has checked the settings.
+// NewProxies returns the Proxies of a service. base is the base URL of the service, or "". The caller must have checked
+// base: NewProxies panics if base is not an origin.
 func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies {
 	p := &Proxies{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
 	if base == "" {
@@ -58,8 +58,8 @@ func (p *Proxies) Origin(r *http.Request) destination.Origin {
 	return p.parse(p.scheme(r), r.Host)
 }
 
-// parse returns the origin with this scheme and host, or the zero Origin if host is not valid in a link. It keeps the latest
-// origin, because almost all requests to a service have the same one.
+// parse returns the origin with this scheme and host, or the zero Origin if host is not valid in a link. It keeps the
+// latest origin, because almost all requests to a service have the same origin.
 func (p *Proxies) parse(scheme, host string) destination.Origin {
 	if l := p.latest.Load(); l != nil && l.scheme == scheme && l.host == host {
 		return l.origin

@@ -63,7 +63,8 @@ func newLimited(t *testing.T, total, perClient int) *limited {
 	return l
 }
 
-// dial opens a connection from an address. It returns the server's end, or nil if the server closed the connection.
+// dial opens a connection from an address. It returns the server's end of the connection, or nil if the server closed
+// the connection.
 func (l *limited) dial(t *testing.T, from string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}

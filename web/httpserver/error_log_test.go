@@ -31,7 +31,7 @@ func TestPanicOfHandlerIsLoggedAtLevelError(t *testing.T) {
 		resp.Body.Close()
 		t.Error("a handler that panicked answered")
 	}
-	server.Close() // waits until the connection, and with it the log line, is done
+	server.Close() // waits until the connection is closed; then the log line is complete
 	if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "broken handler") {
 		t.Errorf("the log is %q, want one line at level ERROR with the panic", got)
 	}

@@ -25,8 +25,8 @@ func parsePages() pages {
 	}
 }
 
-// parsePage parses a page and its parts. It panics if a file is missing or malformed, because assets are embedded in
-// the program.
+// parsePage parses a page and its parts. It panics if a file is missing or malformed, which is a programming error,
+// because the files are embedded in the program.
 func parsePage(name string, parts ...string) page {
 	files := []string{"assets/" + name, "assets/parts.html", "assets/fields.html"}
 	for _, part := range parts {

@@ -38,7 +38,8 @@ func Read(query string, set func(name, value string) error) error {
 	return nil
 }
 
-// Unknown is the error of a parameter that does not exist. has names the parameters that exist.
+// Unknown is the error of a parameter that does not exist. The text in has lists the names of the parameters that
+// exist.
 func Unknown(name, has string) error {
 	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
 }

@@ -48,7 +48,7 @@ const CopyScript = "assets/copy.js"
 
 // New returns a shell. Its style consists of the shared style and the named styles. Its script consists of
 // the named scripts. Each name is the path of a file in assets, or CopyScript. New panics if a file is
-// missing, because assets are embedded in the program.
+// missing, which is a programming error, because the files are embedded in the program.
 func New(assets fs.FS, styles, scripts []string) *Shell {
 	style := slices.Concat(Asset(shared, "assets/style.css"), join(assets, styles))
 	script := join(assets, scripts)
