@@ -100,8 +100,9 @@ func New(cfg Config) *Alerter {
 }
 
 // Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state
-// Filling neither begins nor ends an alarm. If a pool fills after an alarm, the alert about the end of
-// the alarm follows when the state is OK. If a pool fills after a start, there is no alert.
+// Filling neither begins nor ends an alarm. If the state is Filling after an alarm, Changed adds the
+// alert about the end of the alarm when the state becomes OK. If a pool fills after a start, there is
+// no alert.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,8 +17,9 @@ import (
 	"keypool/web/admin"
 )
 
-// Chain supplies the keys of one server. KEY_SOURCE selects its key source. A part that the key source does not
-// have is nil. For example, the key source random has no local batch, and the key source ledger has no pool.
+// Chain supplies the keys of one server. KEY_SOURCE selects its key source. A field is nil if the key source
+// has no such part. For example, the key source random has no local batch, and the key source ledger has no
+// pool.
 type Chain struct {
 	*Core
 	settings config.Serve

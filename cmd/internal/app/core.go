@@ -47,7 +47,7 @@ type Core struct {
 	redis    *redispool.Address               // nil until openRedis
 	pool     *redispool.Lists                 // nil until openRedisPool
 	lists    int                              // number of lists of pool
-	sizes    [redispool.MaxLists]atomic.Int64 // the keys in each list when a worker last saw them
+	sizes    [redispool.MaxLists]atomic.Int64 // number of keys in each list when a worker last read it
 
 	poolers   poolers
 	poolAlarm redispool.Alarm

@@ -86,8 +86,8 @@ func (w *world) load(path string) (string, error) {
 	return readFile(path)
 }
 
-// write writes a file. Its time of modification is later than those of all files that write has written
-// before.
+// write writes a file. The time of modification of the file is later than that of each file that write
+// has written before.
 func (w *world) write(path, content string) {
 	w.t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -25,7 +25,7 @@ func TestServersWorkBehindPgBouncerInTransactionMode(t *testing.T) {
 	}
 	use("before")
 	bouncer.Restart()
-	for _, r := range servers { // a look-up that gets a connection from before the restart fails and closes it
+	for _, r := range servers { // a look-up on a connection from before the restart fails and closes the connection
 		for found := 0; found < 10; {
 			switch a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/none00", ""); a.status {
 			case http.StatusNotFound:

@@ -38,7 +38,7 @@ type Webhook struct {
 	answer int
 }
 
-// New starts a webhook that answers with a status, or hangs, until the test ends.
+// New starts a webhook that runs until the test ends. The parameter answer is the status of its answers, or Hang.
 func New(t *testing.T, answer int) *Webhook {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
