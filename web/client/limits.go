@@ -30,7 +30,7 @@ const DefaultAnonymousRate quota.Rate = 10
 // Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
 type Limits struct {
 	MissRate, MissBurst int           // misses of an address per second and in a burst; 50 and 200 if 0
-	AnonymousRate       *quota.Rate   // rate of creations without a token for each address; if nil, 10/s except for loopback addresses
+	AnonymousRate       *quota.Rate   // rate of creations of an address without a token; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
 }

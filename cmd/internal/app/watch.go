@@ -51,7 +51,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		w.worker = refill.NewSupervisor(what.build, c.Log)
 		c.life.Background("worker", fail, w.worker.Run)
 		cfg.Restart = func() {
-			c.renewConnections() // renews only the connections to the ledger; a new worker opens its own connections to Redis
+			c.renewConnections() // renews only the connections to the ledger; a new worker opens new connections to Redis
 			w.worker.Restart()
 		}
 	}
