@@ -123,7 +123,7 @@ func (f *finder) checked() {
 	f.findings.Checked++
 }
 
-// report increments count, which is a member of f.findings, and describes the finding.
+// report increments count, which points to a field of f.findings, and describes the finding.
 func (f *finder) report(count *int64, format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

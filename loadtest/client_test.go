@@ -71,7 +71,7 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 	}
 }
 
-func TestCreateTimesOutAsUnknown(t *testing.T) {
+func TestCreateReturnsUnknownAfterTimeout(t *testing.T) {
 	t.Parallel()
 	hung := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hung }))

@@ -75,8 +75,7 @@ const (
 	digits   = 3                                          // number of significant decimal digits
 )
 
-// Recorder collects figures while a load runs. One recorder may serve several runs. It may be
-// used concurrently.
+// Recorder collects figures while a load runs. One recorder may serve several loads. It may be used concurrently.
 type Recorder struct {
 	mu     sync.Mutex
 	total  tally

@@ -2,7 +2,7 @@ package loadtest
 
 import "testing"
 
-func TestJournalRefusesSecondOutcome(t *testing.T) {
+func TestJournalPanicsOnSecondOutcomeOfCreation(t *testing.T) {
 	t.Parallel()
 	journal := NewJournal()
 	entry := journal.Intend()

@@ -100,7 +100,7 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 
 // The load may have two requests in flight. While two are in flight, it neither waits nor sends the next
 // request. It records the next request as unsent.
-func TestLoadBoundsRequestsInFlight(t *testing.T) {
+func TestLoadRecordsRequestsBeyondLimitAsUnsent(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -44,7 +44,7 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 // pace calls send for each request at its due time, with at most inFlight calls at a time. It calls
 // unsent instead for a request that would exceed this limit. When the answer to a request arrives, send
 // must call answered with the state of the request. pace then records in r the state and the latency,
-// which is the time from the due time to this call.
+// which is the time from the due time to the call of answered.
 //
 // When ctx ends, pace sends no further request and waits for the requests in flight.
 func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(ctx context.Context, answered func(State)), unsent func()) {

@@ -103,7 +103,7 @@ func TestWindowContainsOnlyNewRequests(t *testing.T) {
 	}
 }
 
-func TestRecorderAddIncludesOtherRecorder(t *testing.T) {
+func TestRecorderAddIncludesFiguresOfOtherRecorder(t *testing.T) {
 	t.Parallel()
 	a, b := NewRecorder(), NewRecorder()
 	a.add(Acknowledged, time.Millisecond)

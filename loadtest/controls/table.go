@@ -112,8 +112,8 @@ func Table() []Edit {
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
-		// Two workers with different pools open new epochs in reaction to each other. After several such epochs within
-		// a day, a worker waits before it opens another one.
+		// If two workers have different pools, each opens a new epoch in reaction to the other. After
+		// several new epochs within a day, a worker waits before it opens the next epoch.
 		{"epoch-backoff", "kgs/redispool/replace.go",
 			"if err != nil || recent < most {",
 			"if err != nil || true || recent < most {"},

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestControlsMakeUnitTestsFail builds unit tests of the product with a control and expects each
-// of them to fail. It covers protections against faults that no experiment injects.
+// TestControlsMakeUnitTestsFail builds unit tests of the product with one control at a time, and
+// expects that each of these tests fails. It covers protections against faults that no experiment
+// injects.
 func TestControlsMakeUnitTestsFail(t *testing.T) {
 	tests := []struct {
 		control string

@@ -70,7 +70,7 @@ func readProcessors() (processors, error) {
 	return p, nil
 }
 
-// foreign returns the share of the processor time from the observation earlier to the observation p that foreign programs took.
+// foreign returns the share of the processor time that foreign programs took between the observations earlier and p.
 func (p processors) foreign(earlier processors) float64 {
 	all := p.all - earlier.all
 	if all <= 0 {

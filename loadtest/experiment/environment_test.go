@@ -24,7 +24,7 @@ func TestForeignProcessorShareExcludesOwnProcess(t *testing.T) {
 	}
 }
 
-func TestBusyMachineMakesTimedClaimsInconclusive(t *testing.T) {
+func TestBusyMachineMakesFailedTimedClaimsInconclusive(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		kind    report.Kind

@@ -127,7 +127,7 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 
 // Each of the two controls waits until the other has started, so the test ends only if they run
 // in parallel.
-func TestExperimentThatRunsAloneRunsControlsInParallel(t *testing.T) {
+func TestControlsRunInParallelAfterExperimentThatRunsAlone(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
@@ -253,7 +253,7 @@ func TestDefinePanicsOnInvalidDefinition(t *testing.T) {
 	}
 }
 
-func TestSelectByNameGroupAndSuite(t *testing.T) {
+func TestSelectReturnsExperimentsByNameGroupAndSuite(t *testing.T) {
 	t.Parallel()
 	all := []*Experiment{
 		{Name: "fault/1", Suites: []Suite{Nightly}}, {Name: "fault/8", Suites: []Suite{Change, Nightly}}, {Name: "load/create", Suites: []Suite{Nightly}},

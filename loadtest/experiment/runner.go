@@ -95,8 +95,8 @@ func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Co
 
 // measured runs an experiment. If a speed claim failed or a claim is inconclusive, other programs may have kept
 // the machine busy. measured then runs the experiment a second time and returns the second result. If a
-// correctness or availability claim failed, the failure is final, and measured does not repeat the experiment. A
-// bar that is missed has no effect.
+// correctness or availability claim failed, the failure is final, and measured does not repeat the experiment.
+// A missed bar causes no repetition.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)

@@ -93,7 +93,7 @@ func exists(t *testing.T, r Reference) bool {
 	return strings.Contains(read(t, "docs/"+r.Document), "\n## "+r.Section+"\n")
 }
 
-func TestEveryPartRefersToExistingFaultRows(t *testing.T) {
+func TestEveryPartOfKGSRefersToExistingFaultRows(t *testing.T) {
 	t.Parallel()
 	table := read(t, "docs/guarantees.md")
 	for _, p := range Parts() {

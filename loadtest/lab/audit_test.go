@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// The accounts close if the exit status and the output agree on it. This test is not parallel. A process
-// that another test forks at the same time would inherit the script while it is open for writing, and
-// the system does not execute such a file.
-func TestTryAuditChecksStatusAndOutput(t *testing.T) {
+// TryAudit returns an error unless the exit status and the output agree. This test is not parallel. A process
+// that another test forks at the same time would inherit the script while it is open for writing, and the
+// system does not execute such a file.
+func TestTryAuditFailsIfStatusAndOutputDisagree(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		output  string

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestWebhookReceivesAndRefusesAlerts(t *testing.T) {
+func TestWebhookCountsMalformedAndRefusesEverySecondAlert(t *testing.T) {
 	t.Parallel()
 	h := Webhook(newRun(t))
 	post := func(body string) int {

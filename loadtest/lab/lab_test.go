@@ -84,7 +84,7 @@ func TestWaitFailsAtLimitAndHappensReturnsFalse(t *testing.T) {
 	})
 }
 
-// interrupted is a Run with another context, which the test ends.
+// interrupted is a Run whose context a test can end.
 type interrupted struct {
 	*run
 	ctx context.Context

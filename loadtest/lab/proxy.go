@@ -185,8 +185,8 @@ func reset(conn net.Conn) {
 }
 
 // A client sends the full text of a script or statement only once. Later requests contain only its
-// name. The functions that ScriptWith and StatementWith return record these names. Such a function
-// belongs to one proxy, because the lock of the proxy protects the names.
+// name. The functions that ScriptWith and StatementWith return record these names. Each of these
+// functions may be used by only one proxy, because the lock of the proxy protects the names.
 
 // ScriptWith returns a function that matches requests to run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {

@@ -106,9 +106,9 @@ func BareRedirect(r lab.T) Baseline {
 	}}
 }
 
-// BaselineMain serves the baselines if args is `baseline --listen ADDR`, and reports whether it is.
-// [BareServer] starts this program with these arguments. A program without a command `baseline`, such as
-// a test binary, must therefore call BaselineMain first.
+// BaselineMain serves the baselines if args is `baseline --listen ADDR`. The result asked is false if
+// args is anything else. [BareServer] starts this program with these arguments. A program without a
+// command `baseline`, such as a test binary, must therefore call BaselineMain first.
 func BaselineMain(args []string) (asked bool, err error) {
 	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
 		return false, nil

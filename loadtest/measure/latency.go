@@ -161,8 +161,7 @@ func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	return v
 }
 
-// unlessEnded returns err. If ctx has ended, unlessEnded returns nil, because err is then a result of the end of
-// ctx.
+// unlessEnded returns err, or nil if ctx has ended, because the end of ctx is then the cause of err.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

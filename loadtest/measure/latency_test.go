@@ -64,7 +64,7 @@ func TestIncompleteMeasurementCanOnlyRefuteClaims(t *testing.T) {
 
 // A baseline with failures or without answers gives no usable bound, so Latency ends with an
 // error.
-func TestLatencyNeedsSoundBaselines(t *testing.T) {
+func TestLatencyFailsIfBaselineFails(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("no connection")
 	for _, tt := range []struct {

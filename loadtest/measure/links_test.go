@@ -9,9 +9,9 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Each fault fails only the claim about this fault. If links were not read back, no claim about
+// Each fault refutes only the claim about this fault. If links were not read back, no claim about
 // links holds.
-func TestEachFaultFailsOnlyMatchingLinkClaim(t *testing.T) {
+func TestFaultOfLinksRefutesOnlyItsClaim(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {
 		return &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Acknowledged: 3}, Findings: f}

@@ -28,9 +28,9 @@ type Subject struct {
 	Follows  bool // each round measures it directly after the subject before it in the list
 }
 
-// order returns the order in which one of count rounds measures the subjects. Each round starts at
-// another subject of the list. After the end of the list it continues at the start. A periodic
-// disturbance therefore does not always affect the same subject.
+// order returns the order in which one of count rounds measures the subjects. The rounds start at
+// different subjects of the list. A round that reaches the end of the list continues at its start.
+// A periodic disturbance therefore does not always affect the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {

@@ -48,7 +48,7 @@ func TestAlternateEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Each round starts at another subject. A subject with Follows stays behind the subject before
+// The rounds start at different subjects. A subject with Follows stays behind the subject before
 // it. Alternate returns the figures in the order of the subjects, not in the order of the
 // measurements.
 func TestAlternateRotatesOrderOfSubjects(t *testing.T) {
@@ -85,7 +85,7 @@ func TestAlternateRotatesOrderOfSubjects(t *testing.T) {
 	}
 }
 
-func TestSeriesMedianAndSpread(t *testing.T) {
+func TestSeriesComputesMedianAndSpread(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		s      Series

@@ -67,8 +67,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at zero, and
-	// the X axis does so if the Y axis has names.
+	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at
+	// zero. If the Y axis has names, the values are on the X axis, so the X axis starts at zero.
 	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)
@@ -153,8 +153,8 @@ func (c Chart) moments() []Mark {
 // shows reports whether the axis can show v.
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
-// dress sets the range, the ticks and the style of an axis, which already has the range of the series. zero
-// says that the axis starts at zero.
+// dress extends the range of an axis, which covers the series, to the marks and the names. It also
+// sets the ticks and the style. zero says that the axis starts at zero.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range slices.Concat(marks, a.Names) {
 		if a.shows(m.At) {
@@ -191,7 +191,8 @@ func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 }
 
 // Ticks implements plot.Ticker. It returns the names of the axis, or the ticks of package plot with short
-// labels. A short logarithmic axis also has labels between the powers of ten.
+// labels. A logarithmic axis whose ends differ by less than a factor of 500 also has labels at 2 and 5
+// times the powers of ten.
 func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 	switch {
 	case len(a.Names) > 0:
@@ -218,7 +219,8 @@ func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 	return all
 }
 
-// short formats a value on an axis whose largest value is largest, such as 0.5M, 20k or 1,500.
+// short formats a value of an axis, such as 0.5M, 20k or 1,500. The parameter largest decides
+// between M, k and no suffix.
 func short(v, largest float64) string {
 	scale, suffix := 1.0, ""
 	switch {

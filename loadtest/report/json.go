@@ -8,8 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Read reads a report from r, which must contain nothing else. It ignores unknown members. If another release
-// of this program wrote the report with another [Schema], Read returns an error.
+// Read reads a report from r, which must contain nothing else. It ignores unknown members. If the
+// schema of the report is not [Schema], because a different release of this program wrote it, Read
+// returns an error.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
 	// Check the schema first, because the members of another schema may have other types.

@@ -114,7 +114,7 @@ func TestReportFitsSchema(t *testing.T) {
 	}
 }
 
-func TestSchemaHasEveryMember(t *testing.T) {
+func TestSchemaHasEveryMemberOfReport(t *testing.T) {
 	t.Parallel()
 	content := struct {
 		Properties map[string]any

@@ -11,7 +11,7 @@ func experiment(claims ...Claim) Experiment { return Experiment{Name: "e", Claim
 
 func claim(k Kind, o Outcome) Claim { return Claim{Name: "c", Kind: k, Outcome: o} }
 
-func TestExperimentVerdictFollowsClaimsAndControls(t *testing.T) {
+func TestExperimentVerdictDependsOnClaimsAndControls(t *testing.T) {
 	t.Parallel()
 	held, broken := claim(Correctness, Held), experiment(claim(Correctness, Held))
 	broken.Error = "no server"
@@ -49,7 +49,7 @@ func TestExperimentVerdictFollowsClaimsAndControls(t *testing.T) {
 	}
 }
 
-func TestReportVerdictFollowsExperiments(t *testing.T) {
+func TestReportVerdictDependsOnExperiments(t *testing.T) {
 	t.Parallel()
 	good, unsure := experiment(claim(Correctness, Held)), experiment(claim(Speed, Inconclusive))
 	slow, bad := experiment(claim(Speed, Failed)), experiment(claim(Correctness, Failed))

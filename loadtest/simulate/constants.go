@@ -18,8 +18,8 @@ const (
 	stopTime     = 10 * time.Second
 )
 
-// steps are the lengths that a step can have. A multiple of a tenth of a second is never in the middle of one of these
-// steps.
+// steps are the lengths that a step can have. A multiple of 200 ms, the shortest period of a task
+// of the product, is never in the middle of one of these steps.
 var steps = []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
 
 // step returns the longest step in which a server makes at most one creation on average, or the shortest step.

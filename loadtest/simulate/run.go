@@ -98,7 +98,7 @@ func (t Tally) Closes() bool {
 		t.Pool == t.Pushed-t.Lost-t.Taken+t.Returned && t.Held == t.Taken-t.Returned-t.Used-t.Abandoned
 }
 
-// run is a run in progress.
+// run is a simulation in progress.
 type run struct {
 	cfg     Config
 	log     *slog.Logger
@@ -163,9 +163,9 @@ type conductor struct {
 	sampled time.Duration // time of the next sample
 }
 
-// advance moves the clock to the time end. Creations happen in the middle of a step. Periodic tasks of the
-// product start at the edge of a step. The order of creations and tasks is therefore the same in each run.
-// advance returns false if ctx has ended.
+// advance moves the clock to the time end. Creations happen in the middle of a step. Periodic tasks
+// of the product never start in the middle of a step. The order of creations and tasks is therefore
+// the same in each run. advance returns false if ctx has ended.
 func (c *conductor) advance(ctx context.Context, end time.Duration) bool {
 	for ; c.now < end; c.now += c.run.cfg.Step {
 		pause(c.run.cfg.Step)

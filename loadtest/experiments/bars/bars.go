@@ -4,11 +4,11 @@
 //
 // Every server is a separate process, and so is every baseline handler. wrk generates the load.
 //
-// Invariant: an answer that is known to be wrong is an error and not a figure. The checks differ.
-// During a load by wrk, the checks detect a status of 400 or above. They also detect that there are
-// fewer new database rows, or fewer redirects in the count of the server, than answers. The whole
-// answer, with its Location, is checked only once, before the load. Look-ups and creations that
-// this program makes itself are checked completely.
+// Invariant: an answer that is known to be wrong is an error and not a figure. The checks depend on
+// the program that sends the requests. During a load by wrk, the checks detect a status of 400 or
+// above. They also detect that there are fewer new database rows, or fewer redirects in the count
+// of the server, than answers. The whole answer, with its Location, is checked only once, before
+// the load. Look-ups and creations that this program makes itself are checked completely.
 //
 // Vocabulary: a bar is one figure with its aim. A yardstick is a figure without an aim, for
 // comparison only.

@@ -28,7 +28,7 @@ const (
 
 	plainPostgres    = "plain PostgreSQL"
 	costText         = "With %[2]d shards on %[1]d nodes, a creation takes at most 1.5 times the processor time of a creation on plain PostgreSQL, summed over the server, the coordinator and the workers."
-	coordinatorText  = "With %[2]d shards on %[1]d nodes, the coordinator takes at most 10 %% of this processor time."
+	coordinatorText  = "With %[2]d shards on %[1]d nodes, the coordinator takes at most 10 %% of the processor time of a creation, summed over the server, the coordinator and the workers."
 	costRatio        = 1.5
 	coordinatorShare = 10 // percent
 )
@@ -128,8 +128,9 @@ const micros = "µs"
 // sum returns the cost that is judged. The cost of Redis is the same for all deployments and is not part of the sum.
 func (c cost) sum() float64 { return c.server + c.coordinator + c.workers }
 
-// since returns the processor time that each part has used since the measurement before. It returns an error if the processor time of
-// a part decreased, because then one of its processes has started again.
+// since returns the processor time that each part of the deployment used between the measurements
+// before and c. It returns an error if the processor time of a part decreased, because then one of
+// its processes has started again.
 func (c cost) since(before cost) (cost, error) {
 	used := cost{c.server - before.server, c.coordinator - before.coordinator, c.workers - before.workers, c.redis - before.redis}
 	if min(used.server, used.coordinator, used.workers, used.redis) < 0 {
@@ -188,7 +189,7 @@ func (d *deployment) measure(ctx context.Context, rate float64, length time.Dura
 	return d.costs[len(d.costs)-1].sum(), nil
 }
 
-// series returns a value of each round.
+// series returns of(c) for the cost c of each round.
 func (d *deployment) series(of func(cost) float64) (s measure.Series) {
 	for _, c := range d.costs {
 		s = append(s, of(c))
@@ -196,7 +197,7 @@ func (d *deployment) series(of func(cost) float64) (s measure.Series) {
 	return s
 }
 
-// coordinatorShare returns the part of the coordinator in percent.
+// coordinatorShare returns, for each round, the share of the coordinator in the cost that is judged, in percent.
 func (d *deployment) coordinatorShare() measure.Series {
 	return d.series(func(c cost) float64 { return 100 * c.coordinator / c.sum() })
 }

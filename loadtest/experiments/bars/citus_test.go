@@ -23,7 +23,7 @@ func TestCostTableComparesSumsOfRounds(t *testing.T) {
 }
 
 // Only the bars of two nodes have an aim.
-func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
+func TestOnlyBarsOfTwoCitusNodesHaveAims(t *testing.T) {
 	t.Parallel()
 	for _, s := range spreads {
 		for _, b := range s.bars() {
@@ -40,8 +40,8 @@ func TestBarsOfCitusHaveAimsOnTwoNodes(t *testing.T) {
 	}
 }
 
-// The processor time of a process that has started again is no cost.
-func TestCostOfRestartedProcessIsAnError(t *testing.T) {
+// The count of the processor time begins again at 0 when a process starts again, so the cost is unknown.
+func TestSinceFailsIfProcessWasRestarted(t *testing.T) {
 	t.Parallel()
 	before := cost{server: 10, coordinator: 20, workers: 30, redis: 40}
 	used, err := cost{server: 30, coordinator: 60, workers: 30, redis: 50}.since(before)

@@ -220,8 +220,7 @@ func fill(t *experiment.T, e engine, links int64) *filled {
 	return f
 }
 
-// remove removes the links that are newer than fill, so that the database is in the same state as
-// after fill.
+// remove removes the links that were stored after fill, so that the database has the same links as directly after fill.
 func (f *filled) remove(ctx context.Context) error {
 	first, _ := space.Rank(space.Code(codeLength, f.links))
 	f.next = f.links

@@ -83,7 +83,7 @@ func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 }
 
 // A store that answers wrongly gives no figure.
-func TestWrongAnswersGiveNoFigure(t *testing.T) {
+func TestWrongAnswersOfStoreGiveNoFigure(t *testing.T) {
 	t.Parallel()
 	f := &filled{links: 10, database: database{store: wrongStore{}}}
 	if _, err := lookUps(t.Context(), f, time.Minute); err == nil {

@@ -94,7 +94,7 @@ const (
 	refillKeys     = 20_000_000  // keys in a full pool
 	refillKeysFull = 100_000_000 // keys in a full pool with --full
 	refillPatience = 15 * time.Minute
-	refillPoll     = 20 * time.Millisecond // Redis returns a length at almost no cost
+	refillPoll     = 20 * time.Millisecond // pause between two reads of the number of keys
 )
 
 // refill measures how fast a worker fills an empty pool. Redis counts the keys.

@@ -42,7 +42,7 @@ func large(e engine) *experiment.Experiment {
 		{name: "audit, " + e.name, unit: "µs", most: 1.2, note: "the time of `shortener audit` for each link",
 			text: "An audit of 10 million links (100 million with --full) takes at most 1.2 µs per link, which is two minutes for 100 million links."},
 		{name: "memory of the audit, " + e.name, unit: "MiB", most: 94,
-			text: "The resident memory of this audit is at most 94 MiB, which is 64 MiB more than a server at rest may need."},
+			text: "The resident memory of an audit of 10 million links (100 million with --full) is at most 94 MiB, which is 64 MiB more than a server at rest may need."},
 		{name: "random redirects, " + e.name, unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
 			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after 0.9 s, so nearly every redirect needs a look-up",
 			text: "With 10 million links, the rate of redirects of random links is at least 0.55 times the rate of a bare Echo handler that redirects."},
@@ -50,12 +50,12 @@ func large(e engine) *experiment.Experiment {
 			text: "With GOMEMLIMIT=60MiB, the rate of redirects of random links is at least 0.85 times the rate without a limit."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare Echo"},
 		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
-		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the same for the database with 10 million links"},
+		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the share of the files of the database with 10 million links that the operating system keeps in memory"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
 		{name: "list, " + e.name, unit: "ms", most: 5, note: "the time of a request for 100 of 10 million links, up to the end of its answer; the token of the request sees all links",
 			text: "A list of the 100 newest of 10 million links takes at most 5 ms."},
 		{name: "next page of the list, " + e.name, unit: "ms", most: 5, note: "the page that follows the first 1,000 links",
-			text: "A list of 100 of 10 million links, after the first 1,000 links, takes at most 5 ms."},
+			text: "A list of the 100 links that follow the 1,000 newest of 10 million links takes at most 5 ms."},
 	}
 	if e.embedded {
 		bars = append(bars, bar{name: "start, 10 million links", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
@@ -143,7 +143,8 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 		t.Must(measure.Visit(s.Public, code, urlOf(code)).Try(t.Context()))
 		redirects := measure.Wrk{URL: s.Public, Script: "random", Duration: each, Check: redirectsCounted(t, s)}
 		return measure.Subject{Name: name + ", " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
-			// The script draws links with this seed. The same seed would draw the same links in each round.
+			// The script draws random links with this seed. With one seed for all rounds, it would draw the
+			// same links in each round.
 			seed := strconv.FormatUint(uint64(rand.Uint32()), 10) //nolint:gosec // the random number need not be secret
 			redirects.Args = []string{f.codes, strconv.Itoa(codeLength), seed}
 			tally, err := redirects.Run(ctx)

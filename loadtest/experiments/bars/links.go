@@ -15,8 +15,9 @@ import (
 // earlierProgram is the environment variable that names an earlier build of the server.
 const earlierProgram = "EARLIER_SHORTENER"
 
-// links measures the cost of owned links and of visits. Each subject is compared with the same server
-// without them.
+// links measures the cost of owned links and of counting visits. It compares the rate of a server
+// that counts visits with the rate of a server that does not, and the rate of creations with a
+// token with the rate without a token.
 func links() *experiment.Experiment {
 	bars := []bar{
 		{name: "redirects, VISITS=total", unit: measure.PerSecond, versus: "VISITS=off", least: 0.95,

@@ -59,7 +59,7 @@ func rivals() []*experiment.Experiment {
 		})}
 }
 
-// answers returns a function that fails unless a server answers.
+// answers returns an error unless a server answers at url.
 func answers(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -72,7 +72,8 @@ func answers(ctx context.Context, url string) error {
 	return res.Body.Close()
 }
 
-// named returns a load that creates links with names that no other load uses.
+// named returns a load that creates links with names that no other load uses. The body of a request
+// consists of before, the name and after.
 func named(name, method, url, media, before, after string) measure.Subject {
 	args := []string{method, media, before, after, rand.Text()}
 	load := measure.Wrk{URL: url, Script: "named", Duration: each}

@@ -61,7 +61,7 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 }
 
 // Each spoiled observation fails its own claim and no other claim.
-func TestEachWrongObservationFailsOnlyMatchingClaim(t *testing.T) {
+func TestWrongObservationRefutesOnlyItsClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spoil func(*record)
@@ -122,7 +122,7 @@ func TestUnmeasuredValuesAreNeitherJudgedNorShown(t *testing.T) {
 	}
 }
 
-func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
+func TestTableOfIncrAndKGSShowsObservations(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	var e report.Experiment
@@ -147,7 +147,7 @@ func TestIncrAgainstKGSTableShowsObservations(t *testing.T) {
 	}
 }
 
-func TestKeySourcePropertiesFollowFromSettingsAndCodes(t *testing.T) {
+func TestEachKeySourceHasItsProperties(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	if err := r.countLines(t.Context()); err != nil {
@@ -215,7 +215,7 @@ func entries(start time.Time, letters string) (all []loadtest.Entry) {
 }
 
 // The kill follows the second creation, and the restart follows the seventh. The component answers before the eighth.
-func TestObserveAssignsCreationsToOutage(t *testing.T) {
+func TestObserveCountsCreationsDuringAndAfterOutage(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	w := window{start.Add(1500 * time.Millisecond), start.Add(6500 * time.Millisecond), start.Add(6800 * time.Millisecond)}

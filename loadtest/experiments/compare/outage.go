@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	leastLocal = 0.4 // shortest time in seconds that local keys must last; at outageRate, creations use 80 keys in it
+	leastLocal = 0.4 // least time in seconds that local keys must last; at outageRate, 80 keys last this long
 	mostStop   = 0.3 // longest time in seconds for which a counter may serve creations without its supply
 	mostBack   = 3   // longest time in seconds from the first answer of the restarted component to the recovery
 )

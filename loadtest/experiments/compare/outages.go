@@ -125,7 +125,7 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // the window of one database ends without a restart
+	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // the window of one ticket database ends without a restart
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)

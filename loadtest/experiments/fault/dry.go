@@ -58,9 +58,9 @@ type dry struct {
 	load   *lab.Load
 }
 
-// runDry injects the fault, lets the pool become empty, and fills the pool with a new worker. The function
-// fault fills the pool, starts the load and injects the fault. It returns the worker if the worker still runs
-// but cannot fill the pool, and nil if no worker runs.
+// runDry calls fault, waits until the pool is empty, and fills the pool with a new worker. The
+// function fault fills the pool, starts the load and injects the fault. It returns the worker if
+// the worker still runs but cannot fill the pool, and nil if no worker runs.
 func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()

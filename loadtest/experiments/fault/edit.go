@@ -27,9 +27,9 @@ func editRows() []row {
 		counted(kept, "lost or unread links", "Every link of an acknowledged creation can be read through every server, also after a restart."),
 		counted(right, "wrong answers", "An editable link leads to the URL of its last acknowledged change, or to the URL of a later change that was not acknowledged. "+
 			"The API never answers with an older URL. While the database answers, no redirect leads to an older URL more than 3 s after the answer to a change."),
-		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request for another URL is refused."),
+		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request to change it is refused."),
 		counted(staysGone, "answers with a URL", "After a deletion was acknowledged, the API always answers that the link is deleted. "+
-			"While the database answers, no redirect leads to the URL of the link more than 3 s after this answer."),
+			"While the database answers, no redirect leads to the URL of the link more than 3 s after the acknowledgement."),
 		timed(freshChange, "Every server uses an acknowledged change within 1 s while the database answers."),
 	}
 	const how = "Two servers share the database. For each link, one client changes the URL and then deletes the link, and another client changes the title. " +
@@ -68,7 +68,8 @@ func editLinks(r *run) {
 		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // the random number need not be secret
 		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
 	}
-	lab.Pause(r, generous+freshness) // only after this time does an old state in a cache count as an error
+	// The readers continue until a redirect to an older state is an error, and then for the time freshness.
+	lab.Pause(r, generous+freshness)
 	for _, stop := range stops {
 		stop()
 	}

@@ -113,7 +113,8 @@ func (e *editing) edit(ctx context.Context, h *history) {
 	}
 }
 
-// change requests a state of a link. Every answer other than the wanted one and 503 is an observation against a claim.
+// change requests a new state of a link: another URL, or the deletion. Every answer other than the
+// wanted one and 503 is an observation against a claim.
 func (e *editing) change(ctx context.Context, h *history, url, method string, want int) {
 	acknowledge := h.request(url)
 	body := ""
@@ -130,7 +131,7 @@ func (e *editing) change(ctx context.Context, h *history, url, method string, wa
 	e.count(done)
 }
 
-// refusesURL requests another URL for a fixed link.
+// refusesURL requests a change of the URL of a fixed link, which the server must refuse.
 func (e *editing) refusesURL(ctx context.Context, h *history) {
 	answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"url": "https://example.com/" + rand.Text()}))
 	if err == nil && answer.Status != http.StatusConflict && answer.Status != http.StatusServiceUnavailable {
@@ -139,7 +140,7 @@ func (e *editing) refusesURL(ctx context.Context, h *history) {
 }
 
 // retitle changes the title of a link again and again. For each change, the server reads the whole link and writes it
-// back. If the server did not compare the version of the link, it would undo a change of the URL.
+// back. If the server did not compare the version of the link, this write could undo a change of the URL.
 func (e *editing) retitle(ctx context.Context, h *history) {
 	for briefly(ctx, 10*time.Millisecond) {
 		answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"title": rand.Text()}))

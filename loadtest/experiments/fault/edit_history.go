@@ -35,8 +35,9 @@ func (h *history) request(url string) (acknowledge func()) {
 	}
 }
 
-// late judges a read that began at the moment began and got the given URL. It returns how long before the read an
-// acknowledged later state had replaced the state with this URL, or 0 if none had. The result known is false if no
+// late judges a read that began at the time began and got the given URL. If later states than the
+// state with this URL were acknowledged before the read, late returns the time from the first of
+// these acknowledgements to the read. Otherwise it returns 0. The result known is false if no
 // client requested the URL for this link.
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()

@@ -48,7 +48,7 @@ func TestSuiteChangeHasSevenFaultRows(t *testing.T) {
 	}
 }
 
-func TestClaimsJudgeLinksAccountsAndAvailability(t *testing.T) {
+func TestClaimFailsIfObservationContradictsIt(t *testing.T) {
 	sound, reused := lab.Accounts{Closes: true}, lab.Accounts{Faults: []lab.Fault{{Kind: "reused"}}}
 	checked := func(f loadtest.Findings) func(*run) {
 		return func(r *run) { r.sawLinks(loadtest.Verdict{Findings: f}) }
@@ -125,7 +125,7 @@ func TestWorstObservationDecidesClaim(t *testing.T) {
 }
 
 // A healthy server on a busy machine is so slow that the comparison with it proves nothing.
-func TestClaimAboutLatencyWithoutWorkerNeedsFastBaseline(t *testing.T) {
+func TestLatencyClaimIsNotJudgedIfServerWasSlowBeforeFault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		before, without time.Duration

@@ -40,7 +40,7 @@ func floodRows() []row {
 		Claims: theLinks(
 			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows."),
 			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			timedInMilliseconds(scanSlows, "During the scan, the p99 of the redirects is at most 20 % or 2 ms (whichever is more) above the p99 without the scan, that is, while the scanner sends its requests to another server."),
+			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more. The p99 is compared with that of the rounds in which the scanner sends its requests to another server."),
 		),
 	}}
 }
@@ -95,8 +95,9 @@ type answersOf struct {
 
 func (a *answersOf) all() int64 { return a.missing.Load() + a.limited.Load() + a.others.Load() }
 
-// round scans one server for the given time, and meanwhile follows links on a server, which may be the same. It returns the p99
-// of the redirects. It counts the answers that the scanner gets in found.
+// round scans one server for the given time. Meanwhile it follows links on the same server or on
+// another server. It returns the p99 of the redirects, and counts the answers to the scanner in
+// found.
 func (r *run) round(scanned, followed *lab.Program, codes []string, length time.Duration, found *answersOf) time.Duration {
 	scanner := loadtest.NewClient(scanned.Public, 0)
 	defer scanner.Close()

@@ -24,10 +24,10 @@ func hostileRows() []row {
 	return []row{
 		{
 			Name: "fault/25", Title: "hostile host names",
-			Summary: "A client sends creations whose URL has a host of up to 5,000 Chinese characters. Their processor time is compared with that of creations of links.",
+			Summary: "A client sends creations whose URL has a host of up to 5,000 Chinese characters. Their processor time is compared with that of creations that succeed.",
 			Run:     inject(hostileHosts), Controls: without(cheapHosts, "host-bound"),
 			Claims: []claim{ifInjected(report.Correctness, cheapHosts, "times",
-				"A creation with a hostile host needs at most 1 ms of processor time, or at most five times that of a creation of a link, whichever is more.",
+				"A creation with a hostile host needs at most 1 ms of processor time, or at most five times the processor time of a creation that succeeds, whichever is more.",
 				func(r *Record) experiment.Verdict { return r.seen[cheapHosts].Verdict })},
 		},
 		{

@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	slowLimit  = 13 * time.Second // the time limit of a body is 10 s
+	slowLimit  = 13 * time.Second // 3 s more than the time limit of the server for a request
 	hugeBody   = 1 << 30          // bytes
 	hugeSent   = 32 << 20         // bytes after which a client gives up
 	hugeMemory = 64 << 20         // bytes by which the memory of the server may rise

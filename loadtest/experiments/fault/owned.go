@@ -46,7 +46,7 @@ func (r *run) mustToken(args ...string) string {
 	return string(out)
 }
 
-// send sends a JSON object to the server with the given number.
+// send sends a JSON object to the server with the given index.
 func (o *owner) send(ctx context.Context, server int, method, path, body string) (loadtest.Answer, error) {
 	return o.sendWith(ctx, server, method, path, http.Header{}, body)
 }
@@ -57,10 +57,10 @@ func (o *owner) sendWith(ctx context.Context, server int, method, path string, h
 	return o.clients[server].Send(ctx, method, path, header, []byte(body))
 }
 
-// any returns the number of a random server.
+// any returns the index of a random server.
 func (o *owner) any() int { return rand.IntN(len(o.clients)) } //nolint:gosec // the random number need not be secret
 
-// ownedLink contains members of a link as the API answers it.
+// ownedLink contains some members of a link in an answer of the API.
 type ownedLink struct {
 	Code      string `json:"code"`
 	URL       string `json:"url"`

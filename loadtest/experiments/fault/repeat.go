@@ -147,7 +147,8 @@ func (p *repeating) bulk(ctx context.Context, server int, lines []*repeated, rep
 	return complete == len(lines)
 }
 
-// request is one request, which a client sends to a server. It reports whether the request is answered.
+// request is one request, which a client sends to a server. It reports whether the request is
+// answered. If replay is true, the answer must show that the request is a repetition.
 type request func(ctx context.Context, server int, replay bool) (answered bool)
 
 // requests returns the requests that create all links: one for each of singles, and bulk requests for refs.

@@ -69,7 +69,7 @@ func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 	return time.Now()
 }
 
-// id returns the id of the token, which is a part of it.
+// id returns the id of the token, which is a part of the bearer.
 func (o *owner) id() string { return strings.Split(o.bearer, "_")[1] }
 
 // revoke revokes the token and waits until the servers refuse the token. The command runs in the background, because it

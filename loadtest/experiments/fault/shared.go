@@ -68,7 +68,7 @@ func (r *run) pagesSoon(p *lab.Program, start time.Time) {
 	r.took(pageInTime, pageLimit, time.Since(start))
 }
 
-// sawSkips records how often the given ledgers have skipped ahead.
+// sawSkips records how often the ledgers of the servers have skipped ahead.
 func (r *run) sawSkips(most float64, servers ...*lab.Program) {
 	for _, s := range servers {
 		skips := s.Counter("kgs_ledger_skips_total")

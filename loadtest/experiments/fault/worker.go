@@ -15,7 +15,7 @@ func workerRows() []row {
 	return []row{
 		{
 			Name: "fault/3", Title: "worker killed at each step of a refill", Suites: changeToo(), Failpoints: true,
-			Summary: "A worker moves a range from the ledger to the pool in several steps. Workers kill themselves with SIGKILL, each after another step: " +
+			Summary: "A worker moves a range from the ledger to the pool in several steps. Workers kill themselves with SIGKILL, each after a different step: " +
 				"epoch opened, range reserved, chunk pushed, all chunks pushed, delivery recorded, mark of the range deleted.",
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
@@ -49,7 +49,7 @@ func workerRows() []row {
 	}
 }
 
-// workerKilled starts one worker after the other. Each worker kills itself at another step of the refill. The
+// workerKilled starts one worker after the other. Each worker kills itself at a different step of the refill. The
 // pool has room for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
 	const capacity = 400_000 // a worker fills such a pool in ranges of 20,000 keys, with two pushes for each range
@@ -101,8 +101,8 @@ func pushed(worker *lab.Program) float64 {
 }
 
 // awaitDeaths waits until the ledger knows that all killed programs are dead. For this purpose it starts and
-// kills a server, which is then the last program that was killed. It waits until the witnesses have abandoned the
-// keys of this server, and returns the number of these keys.
+// kills a server, which is then the last program that was killed. It waits until the programs in witnesses
+// have abandoned the keys of this server, and returns the number of these keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {

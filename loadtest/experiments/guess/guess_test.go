@@ -59,7 +59,7 @@ func scanned() *scanRecord {
 	return r
 }
 
-func TestEachWrongObservationFailsMatchingClaims(t *testing.T) {
+func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*scanRecord)
@@ -102,7 +102,7 @@ func TestAimListsNeighboursOfKnownCodesOnce(t *testing.T) {
 	}
 }
 
-func TestPredictorsGuessOrderedCodes(t *testing.T) {
+func TestPredictorsGuessOnlyOrderedCodes(t *testing.T) {
 	const someMachine = 7 << 12
 	r := rand.New(rand.NewPCG(1, 1))
 	size := sources.FormOfLength(6).Size.Int64()
@@ -146,7 +146,7 @@ func TestHitsCountsRepeatedGuessAtFirstPosition(t *testing.T) {
 	}
 }
 
-func TestEachKeySourceFlawRefutesMatchingClaim(t *testing.T) {
+func TestWrongCodesOfKeySourceRefuteOnlyTheirClaims(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string

@@ -122,7 +122,7 @@ func codesOf(numbers []int64, length int) []string {
 	return codes
 }
 
-// aim picks known codes at random. It lists each other code within reach of a known code once.
+// aim picks known codes at random. It lists the other codes within reach of the known codes, each code once.
 func (v *victim) aim(plan scanPlan) {
 	listed := make(map[int64]bool)
 	picked := rand.Perm(len(v.codes))[:plan.known] //nolint:gosec // the random number need not be secret

@@ -71,7 +71,7 @@ func TestRulesDependOnComponentsOfKeySource(t *testing.T) {
 	}
 }
 
-func TestClaimsJudgeRulesAndRefusals(t *testing.T) {
+func TestClaimFailsIfLoadIsNotServedOrRefusalIsSlow(t *testing.T) {
 	claims := definition(sources.Source{Name: "any"}, func(*experiment.T) {}).Claims
 	for _, tt := range []struct {
 		name  string

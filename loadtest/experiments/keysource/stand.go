@@ -147,8 +147,8 @@ func (st *stand) must(err error) {
 	st.Refute(st.rule, "%v", err)
 }
 
-// serves records the failed creations of a load in which every creation had to be served. The text where
-// names the load.
+// serves records the failed creations of a load in which every creation had to be served. The
+// parameter where describes the load, such as "on the server with a fallback".
 func (st *stand) serves(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {
@@ -198,7 +198,7 @@ func (st *stand) check(through ...*server) {
 	}
 }
 
-// together calls do concurrently for each number below n and returns the first error.
+// together calls do(0) to do(n-1) concurrently and returns the first error.
 func together(n int, do func(i int) error) error {
 	var all errgroup.Group
 	for i := range n {
@@ -231,8 +231,9 @@ func (s *server) awaitSource() error {
 	})
 }
 
-// fromSource makes some links. It returns an error if a key of a link after the first one did not come from
-// the key source. It ignores the first link, because the server reports the metric only after this link.
+// fromSource makes six links. It returns an error unless the keys of the last five came from the
+// key source. It ignores the first link, because the server reports the metric only after this
+// link.
 func (s *server) fromSource() error {
 	const links = 5
 	var taken [2]float64

@@ -32,9 +32,10 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.secon
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
 // climb raises the rate step by step until the service no longer keeps up. The steady load is the first
-// step. If the service does not keep up with the steady load, climb tries no higher rate. A deployment gets
-// higher rates only with the flag --climb. If the service does not keep up with a higher step, climb repeats
-// this step once, because another process may have kept the machine busy. The second try then counts.
+// step. If the service does not keep up with the steady load, climb tries no higher rate. If the flag
+// --target names the service, climb tries higher rates only with the flag --climb. If the service does
+// not keep up with a higher step, climb repeats this step once, because another process may have kept
+// the machine busy. The second try then counts.
 func (s *run) climb(load measure.Load) {
 	first := s.steady.Total
 	if first.Sent == 0 {

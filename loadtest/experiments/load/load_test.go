@@ -120,9 +120,9 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 	return result
 }
 
-// A fault of the service fails each claim that is about the fault, and no other claim. Claims about speed are an exception: they
-// may also fail because other programs use the processors.
-func TestEachServiceFaultFailsMatchingClaims(t *testing.T) {
+// A fault of the service refutes each claim that is about the fault, and no other claim. Claims
+// about speed are an exception: they may also fail because other programs use the processors.
+func TestFaultOfServiceRefutesOnlyItsClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string
@@ -171,7 +171,7 @@ func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestDeploymentGetsHigherRatesOnlyWithClimb(t *testing.T) {
+func TestClimbTriesHigherRatesOnDeploymentOnlyWithItsFlag(t *testing.T) {
 	t.Parallel()
 	for _, climb := range []bool{false, true} {
 		e := against(t, "create", &broken{}, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })

@@ -87,7 +87,7 @@ func (m *mixture) together(ctx context.Context, rate float64, d time.Duration, r
 }
 
 // judgeVisits judges the number of wrong answers at all rates plus the number of other failures at the steady
-// rate. The figures of the steady load count a wrong answer as a failure too, so judgeVisits subtracts it there.
+// rate. The failures of the steady load include its wrong answers, so judgeVisits subtracts these.
 func judgeVisits(r *record) experiment.Verdict {
 	if r.steady == nil {
 		return experiment.Verdict{}

@@ -36,7 +36,7 @@ func claims() []claim {
 			_, observed := r.localKeys()
 			return experiment.Within(r.simulated.Seconds(), mean(observed), localWithin)
 		}),
-		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of the servers last at least as long as one batch per server lasts at this rate.", func(r *record) experiment.Verdict {
+		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of the servers last at least as long as one batch per server lasts at the rate of the creations.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
 			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s on average; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
@@ -89,12 +89,12 @@ func claims() []claim {
 	}, measure.Accounts("No creation fails.", func(r *record) *loadtest.Verdict { return r.links }))
 }
 
-// counted returns a correctness claim. It is judged only if the run was complete.
+// counted returns a correctness claim, which is judged only if the run was complete.
 func counted(name, unit, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}.When(func(r *record) bool { return r.whole })
 }
 
-// timed returns a claim about a time in seconds. It is judged only if the run was complete and not small.
+// timed returns a claim about a time in seconds, which is judged only if the run was complete and not small.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: judge}.
 		UnlessSmall(func(r *record) bool { return r.small }).When(func(r *record) bool { return r.whole })

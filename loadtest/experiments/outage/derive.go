@@ -6,8 +6,9 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// grace is the time before and after an event in which creations do not count, because requests can overtake
-// one another.
+// grace is the time after the first random code, and the time before the restart of Redis, in which
+// creations are not counted as due. Requests that are sent close to these events can overtake one
+// another.
 const grace = 500 * time.Millisecond
 
 // creation is one creation as observed by its client.

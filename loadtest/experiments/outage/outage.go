@@ -89,7 +89,7 @@ func redis() *experiment.Experiment {
 		Run: runOutage, Claims: claims(), Show: show,
 		Controls: append(measure.LinkControls(),
 			experiment.Control{Settings: []string{"FALLBACK=none"}, Refutes: takeover, AlsoRefutes: []string{measure.NoFailedCreation}},
-			experiment.Control{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker is killed in its second epoch
+			experiment.Control{Settings: []string{"KEYPOOL_FAILPOINTS=epoch:opened=kill:2"}, Refutes: recovers}, // the worker kills itself after it has opened its second epoch
 		),
 	})
 }

@@ -76,8 +76,8 @@ func sound() *record {
 	return r
 }
 
-// Each fault in a record fails exactly the claims that are about it.
-func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
+// Each wrong observation refutes exactly the claims that are about this observation.
+func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	t.Parallel()
 	// each changes the creations of all servers between from and to, in seconds after the kill.
 	each := func(r *record, from, to float64, change func(*creation)) {
@@ -197,7 +197,7 @@ func TestSimulatedLocalKeysLastUntilBatchesAreUsed(t *testing.T) {
 	}
 }
 
-func TestShowAddsChartsOnlyOfCompleteRun(t *testing.T) {
+func TestShowAddsChartsOnlyForCompleteRun(t *testing.T) {
 	t.Parallel()
 	var e report.Experiment
 	show(sound(), &e)

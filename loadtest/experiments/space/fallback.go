@@ -34,8 +34,8 @@ const (
 	// sigmas is the tolerance in standard deviations of the observed mean. A sound service exceeds
 	// it in one of a thousand measurements.
 	sigmas = 3.3
-	// width is the number of clients that make links. Each client makes its next link as soon as
-	// it has the last, so the load is lower on a slow machine.
+	// width is the number of clients that make links. Each client sends its next creation as soon as
+	// its last creation is answered, so the load is lower on a slow machine.
 	width = 32
 )
 

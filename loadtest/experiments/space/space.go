@@ -53,8 +53,7 @@ func rankSQL(length int) string {
 	return fmt.Sprint(rank)
 }
 
-// together calls do for the numbers below n, up to width of them at the same time. It returns the
-// first error.
+// together calls do(0) to do(n-1), with at most width calls at the same time, and returns the first error.
 func together(n, width int, do func(i int) error) error {
 	var calls errgroup.Group
 	calls.SetLimit(width)

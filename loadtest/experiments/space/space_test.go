@@ -69,7 +69,7 @@ func drawn(share float64, digits string) *record {
 	return &record{plan: p, levels: []level{{share: share, random: m, ledger: ledger}}, links: &links}
 }
 
-func TestEachWrongObservationFailsMatchingClaims(t *testing.T) {
+func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	const fair = alphabet
 	for _, tt := range []struct {
 		name, digits string
@@ -146,7 +146,7 @@ func TestInterruptedRunReadsItsLinksBack(t *testing.T) {
 	}
 }
 
-func TestWrongNumberOfAttemptsFailsMatchingClaim(t *testing.T) {
+func TestWrongNumberOfAttemptsRefutesOnlyItsClaim(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		at    measurement

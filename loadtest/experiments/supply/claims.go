@@ -23,7 +23,7 @@ const (
 	checkEvery      = time.Second     // interval between two checks of the switch
 	checkWithin     = 5 * time.Second // the switch checks the pool at least once in this time, even on a busy machine
 
-	leastRefillRate = 1.5e6           // keys per second that a worker pushes to the pool
+	leastRefillRate = 1.5e6           // least number of keys per second that a worker must push to the pool
 	startWithin     = 5 * time.Second // time for the start of a worker, which is added to the time that leastRefillRate allows
 )
 

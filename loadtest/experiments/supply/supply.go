@@ -63,10 +63,11 @@ func choose(t *experiment.T) plan {
 	return plan{capacity: int64(rate * seconds), rate: rate, dry: dry}
 }
 
-// slowest returns the least rate that the experiment accepts. The last batch of a drain may hold few keys, which
-// causes an error of the prediction. At a lower rate, the pool is smaller, and this error can exceed the tolerance.
-// When the worker is stopped, the pool may hold only nine tenths of its capacity, because the worker does not
-// refill a pool that holds more.
+// slowest returns the least rate that the experiment accepts. The last batch that a server takes may hold any
+// number of keys up to a full batch. So the observed end of a drain may differ from the prediction by up to
+// the time in which one batch is used. At a lower rate, the pool is smaller, and this difference can exceed
+// the tolerance. When the worker is stopped, the pool may hold only nine tenths of its capacity, because the
+// worker does not refill a pool that holds more.
 func slowest() float64 { return math.Ceil(batch / (emptyWithin * 0.9 * usualSeconds)) }
 
 // record holds what a run observes. A zero time means that the event did not happen.

@@ -74,8 +74,8 @@ func failing(r *record) (names []string) {
 	return names
 }
 
-// Each fault in a record fails exactly the claims that are about it.
-func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
+// Each wrong observation refutes exactly the claims that are about this observation.
+func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -148,8 +148,9 @@ func TestEachFaultInRecordFailsMatchingClaims(t *testing.T) {
 	}
 }
 
-// The last batch of a drain may hold few keys. The tolerance of the prediction covers this at the slowest rate, but
-// not at half of the slowest rate.
+// The last batch of a drain may hold few keys, so the pool is empty later than predicted. The
+// tolerance of the prediction covers this difference at the slowest rate, but not at half of the
+// slowest rate.
 func TestPredictionAtSlowestRateToleratesPartialBatch(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]report.Outcome{slowest(): report.Held, slowest() / 2: report.Failed} {
@@ -186,7 +187,7 @@ func TestSimulatedDrainLastsAsLongAsDrainWithoutFaults(t *testing.T) {
 	}
 }
 
-func TestChartsOfSupplyReportHaveLimitedPoints(t *testing.T) {
+func TestSupplyChartsHaveLimitedNumberOfPoints(t *testing.T) {
 	t.Parallel()
 	r, e := sound(), report.Experiment{}
 	for _, c := range claims() {
@@ -205,8 +206,9 @@ func TestChartsOfSupplyReportHaveLimitedPoints(t *testing.T) {
 	}
 }
 
-// Each fault of a run with a large pool fails the claim that is about it. An incomplete run fails no claim.
-func TestEachFaultOfLargePoolFailsMatchingClaim(t *testing.T) {
+// Each bad figure of a run with a large pool refutes only the claim about this figure. An
+// incomplete run refutes no claim.
+func TestBadFigureOfLargePoolRefutesOnlyItsClaim(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	sound := filled{

@@ -25,7 +25,7 @@ func newForm(digits string, length int, base, exponent int64) *Form {
 	return &Form{fmt.Sprintf("%d^%d", base, exponent), new(big.Int).Exp(big.NewInt(base), big.NewInt(exponent), nil), digits, length}
 }
 
-// FormOfLength returns the form of the codes of that length that the default key source makes.
+// FormOfLength returns the form of the codes that the default key source makes with the given length.
 func FormOfLength(length int) *Form { return newForm(Base62, length, 62, int64(length)) }
 
 // FormOf returns the form of the codes of a class.

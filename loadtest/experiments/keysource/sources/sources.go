@@ -1,8 +1,9 @@
 // Package sources lists every key source and starts servers that use a key source. The experiments
 // that test or compare all key sources use this package.
 //
-// Invariant: the table in this package is the only place in the harness to which a new key source
-// is added. Experiments that show only some key sources select them by their properties.
+// Invariant: in the harness, a new key source is added only to the table in this package, and to
+// the list of source files in package compare. Experiments that show only some key sources select
+// them by their properties.
 //
 // Vocabulary: a [Supply] names the database of the links of a server, and the databases and services
 // that its key source needs. The class of a key source is the kind of its codes. The form of codes is
