@@ -71,7 +71,7 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 
 // controls runs the controls of an experiment and returns those that ended before ctx. After an experiment that
 // ran alone, they run in parallel, because they need not measure time. After any other experiment, they run one
-// after the other, because other experiments already run in parallel.
+// after the other, because further experiments run at the same time.
 func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Control) {
 	var beside errgroup.Group
 	beside.SetLimit(1)

@@ -48,7 +48,7 @@ func Proxy(r T, upstream string) *NetProxy {
 }
 
 // Lose makes the proxy lose the reply to each n-th request for which match returns true. The server
-// gets and executes the request, and the client does not learn the result: the proxy forwards at most
+// gets and executes the request, and the client does not learn the result. The proxy forwards at most
 // the first maxBytes bytes of the reply, never the whole reply, and resets the connection. If match is
 // nil, the proxy loses no further replies.
 func (p *NetProxy) Lose(n, maxBytes int, match func(request []byte) bool) {

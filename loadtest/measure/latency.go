@@ -44,8 +44,8 @@ type Steady struct {
 // LatencyText returns the text of a claim about a p99. parts describes the sum of the baselines, such as "a
 // single-row INSERT plus the p99 of a bare redirect".
 func LatencyText(what, parts string, rate float64) string {
-	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline, or %d ms if that is more. The time of a request begins when the request is due. "+
-		"The baseline is the p99 of %s on this machine at the same rate. Each of %d rounds measures all of these p99s, one after the other. The medians of the rounds count.",
+	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline or %d ms, whichever is more. The time of a request begins when the request is due. "+
+		"The baseline is the p99 of %s on this machine at the same rate. Each of %d rounds measures the p99 of the load and the p99s of the baseline, one after the other. The claim compares the medians of the rounds.",
 		rate, what, BaselineFactor, LatencyBound.Milliseconds(), parts, LatencyRounds)
 }
 

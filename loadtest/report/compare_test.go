@@ -7,9 +7,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// later returns another run of the sample, with another commit and more cores. One claim that failed in
-// the sample holds, some claims have other figures, one claim has another name, and two experiments are
-// missing.
+// later returns a later run of the experiments of sample, with a different commit and more cores.
+// One claim that fails in sample holds, some claims have different figures, one claim has a
+// different name, and two experiments are missing.
 func later() *Report {
 	r := sample()
 	r.Commit, r.Machine.Cores, r.Interrupted = "a|b*c", 16, false

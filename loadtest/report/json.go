@@ -13,7 +13,7 @@ import (
 // returns an error.
 func Read(r io.Reader) (*Report, error) {
 	content, err := io.ReadAll(r)
-	// Check the schema first, because the members of another schema may have other types.
+	// Check the schema first, because a member may have a different type in a different schema.
 	var head struct {
 		Schema int `json:"schema"`
 	}

@@ -18,8 +18,9 @@ import (
 const (
 	// citusRate is the number of creations per second.
 	citusRate = 1000
-	// citusRounds is the number of rounds. There are more rounds than for other bars, because the cost of a creation varies more: it
-	// depends on the size of a group commit, which depends on what else the machine does.
+	// citusRounds is the number of rounds. There are more rounds than for other bars, because the cost
+	// of a creation varies more. It depends on the size of a group commit, and this size depends on
+	// what else the machine does.
 	citusRounds = 5
 	// citusRound is the duration of the load on one deployment in one round.
 	citusRound = 3 * time.Second

@@ -22,9 +22,9 @@ import (
 	"keypool/web/httpserver"
 )
 
-// durableLog starts a server that consists of the HTTP handler and the group commit of Keypool, but has
-// no database: each commit appends its links to a file with one write and one fdatasync. No database
-// makes links durable with less work, so no store reaches a higher rate than this server.
+// durableLog starts a server that consists of the HTTP handler and the group commit of Keypool, but
+// has no database. Each commit appends its links to a file with one write and one fdatasync. No
+// database makes links durable with less work, so no store reaches a higher rate than this server.
 func durableLog(t *experiment.T) (url string) {
 	path, err := os.Executable()
 	t.Must(err)

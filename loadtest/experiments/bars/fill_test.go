@@ -47,8 +47,8 @@ func codesOf(x *experiment.T, f *filled) (codes []string) {
 	return codes
 }
 
-// The database has the codes that the bars look up, each with its URL. A measurement of
-// creations leaves the same links as before.
+// The database has the codes that the bars look up, each with its URL. After a measurement of
+// creations, the database has the same links as before it.
 func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{sqliteEngine(), postgresEngine()} {
@@ -82,7 +82,6 @@ func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
 	}
 }
 
-// A store that answers wrongly gives no figure.
 func TestWrongAnswersOfStoreGiveNoFigure(t *testing.T) {
 	t.Parallel()
 	f := &filled{links: 10, database: database{store: wrongStore{}}}

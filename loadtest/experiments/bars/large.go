@@ -63,7 +63,7 @@ func large(e engine) *experiment.Experiment {
 	}
 	return define("large-"+e.short, "Large databases, "+e.name,
 		"The databases have 1 and 10 million links, and with --full also 100 million. The experiment measures how long a look-up and a creation take in the store. "+
-			"The operating system has read the files of a database once before each of these measurements, so that the disk has no part in them as long as the files fit into memory. "+
+			"Before these measurements, the files of each database are read once, so that no measurement waits for the disk if the files fit into memory. "+
 			"It also measures how many random links are redirected per second when the cache holds almost none of them, and how long a start takes. The baseline of the redirects is "+
 			"a bare handler of the web framework Echo that only redirects.",
 		bars, func(t *experiment.T, r *record) {

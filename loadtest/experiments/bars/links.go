@@ -15,9 +15,9 @@ import (
 // earlierProgram is the environment variable that names an earlier build of the server.
 const earlierProgram = "EARLIER_SHORTENER"
 
-// links measures the cost of owned links and of counting visits. It compares the rate of a server
-// that counts visits with the rate of a server that does not, and the rate of creations with a
-// token with the rate without a token.
+// links measures the cost of owned links and of counting visits. It compares the rate of redirects
+// of a server that counts visits with that of a server that does not. It also compares the rates of
+// creations with a token and without a token.
 func links() *experiment.Experiment {
 	bars := []bar{
 		{name: "redirects, VISITS=total", unit: measure.PerSecond, versus: "VISITS=off", least: 0.95,
@@ -31,7 +31,7 @@ func links() *experiment.Experiment {
 			text: "On PostgreSQL, the rate of creations with a token is at least 0.85 times the rate without a token."},
 	}
 	return define("links", "Owned links and visits",
-		"64 connections follow one link, or create links, as fast as the server answers. The servers differ in one setting or in the token of the requests.",
+		"64 connections follow one link, or create links, as fast as the server answers. The loads that are compared differ in one setting of the server, or in the token of the requests.",
 		bars, func(t *experiment.T, r *record) {
 			visits(t, r)
 			for _, e := range []struct{ name, database string }{

@@ -108,8 +108,8 @@ func byRank(table string) layout {
 
 // insert makes the links from lo to below hi with an INSERT like that of the store. Like the store, it
 // sorts the codes of a batch. It returns how many bytes of the log the links take. It begins with a
-// checkpoint. PostgreSQL therefore starts no checkpoint during the inserts, and the log is in the same
-// state in each round.
+// checkpoint. PostgreSQL therefore starts no checkpoint during the inserts, and the log of each round
+// includes images of the pages that change first after the checkpoint.
 func insert(ctx context.Context, conn *pgx.Conn, into layout, lo, hi int64, code func(int64) string) (log float64, err error) {
 	var before, after float64
 	position := func(n *float64) error { // reads how many bytes PostgreSQL has written to its log in total

@@ -10,8 +10,9 @@ import (
 	"keypool/loadtest/experiments/keysource/sources"
 )
 
-// failure returns the single point of failure: the component, besides the database of the links, whose failure stops the key
-// source when its local keys are used up. The experiment confirms the result with outages, except for rivals.
+// failure returns the single point of failure. This is the component, besides the database of the
+// links, whose failure stops the key source when its local keys are used up. The experiment
+// confirms the result with outages, except for rivals.
 func (f *found) failure() string {
 	switch {
 	case f.Class == "":

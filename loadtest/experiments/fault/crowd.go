@@ -37,7 +37,7 @@ func crowdRows() []row {
 				observed(noOOM, "The kernel does not kill the server for lack of memory."),
 				served(available, "At least 99 % of the creations of another client are acknowledged.", 99),
 				answered(connects, "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
-				observed(recovers, "When the client closes its connections, the number of open connections of the server (http_connections) falls to at most 50 more than before."),
+				observed(recovers, "When the client closes its connections, the number of open connections of the server (http_connections) falls to at most 50 more than before the client opened them."),
 			),
 		},
 		{

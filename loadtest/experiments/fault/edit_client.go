@@ -190,9 +190,9 @@ func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 	return true
 }
 
-// judge checks the URL that a read got. It records an observation against a claim in two cases: no client requested
-// the state of the link with this URL, or a later state had replaced that state more than limit before the read. It
-// returns how long before the read the state was replaced.
+// judge checks the URL that a read got. It records an observation against a claim in two cases: no
+// client requested this URL for the link, or the state with this URL was replaced more than limit
+// before the read. It returns how long before the read this state was replaced.
 func (e *editing) judge(h *history, url string, began time.Time, limit time.Duration, what string) time.Duration {
 	late, known := h.late(url, began)
 	if known && late <= limit {

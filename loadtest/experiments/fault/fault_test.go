@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// uncontrolled lists the rows without a control. They have none because their claims do not depend on a single
-// protection.
+// uncontrolled lists the rows without a control. These rows have none because their claims do not
+// depend on a single protection.
 var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
 
 func TestEveryFaultRowHasExistingControl(t *testing.T) {

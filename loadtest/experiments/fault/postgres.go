@@ -86,8 +86,8 @@ func postgresKilled(r *run) {
 }
 
 // follow requests a short URL, and records for the claim whether the server redirects to url. It returns how long the
-// redirect took. A failure does not end the run, because in the control of row 15 failures are normal: the server
-// acknowledges so many links during the fault that these evict others from the cache.
+// redirect took. A failure does not end the run, because failures are normal in the control of row 15. There, the
+// server acknowledges so many links during the fault that they evict the followed links from the cache.
 func (r *run) follow(claim string, s *lab.Program, code, url string) time.Duration {
 	began := time.Now()
 	status, location, err := s.Client.Follow(r.Context(), code)

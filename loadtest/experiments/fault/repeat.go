@@ -112,8 +112,8 @@ func (p *repeating) single(ctx context.Context, server int, a *repeated, replay 
 	return true
 }
 
-// again reports whether a client must repeat a request that was answered with the given status: 503, or 409, which
-// means that another request with the same key is in progress.
+// again reports whether a client must repeat a request that was answered with the given status: 503
+// or 409. The status 409 means that another request with the same key is in progress.
 func again(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusConflict
 }

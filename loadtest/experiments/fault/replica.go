@@ -28,9 +28,9 @@ func replicaRows() []row {
 			"Then the other replica is frozen, and killed. At the end the primary is killed.",
 		Run: inject(replicasFail),
 		Claims: theLinks(
-			counted(justCreated, "links", "A link redirects on another server directly after its creation, although the only replica of the other server does not have the link yet."),
-			counted(deletedGone, "links", "A deleted link is gone (410) on another server within 4 s, although the only replica of the other server still has the link."),
-			timed(deletionTime, "A deleted link is gone on another server within 2 s."),
+			counted(justCreated, "links", "A link redirects on a second server directly after its creation, although the only replica of the second server does not have the link yet."),
+			counted(deletedGone, "links", "A deleted link is gone (410) on a second server within 4 s, although the only replica of the second server still has the link."),
+			timed(deletionTime, "A deleted link is gone on a second server within 2 s."),
 			counted(linksRedirect, "failed redirects", "Links that a replica has redirect while the replica hangs, while it is down, and while the primary is down."),
 			noneFails("while replicas lag, hang or are down"),
 		),

@@ -41,9 +41,9 @@ func visitRows() []row {
 	fitted := counted(visitsFitted, "visits", "The server drops no visit: the metric shortener_visits_dropped_total is 0.")
 	killed := []claim{
 		once,
-		counted(visitsKept, "lost visits", fmt.Sprintf("A kill loses only visits that were answered in the last %v: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
+		counted(visitsKept, "lost visits", fmt.Sprintf("A kill loses only visits that were answered in the last %v before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
 			"plus the time limit of the flush in progress (%v).", visitsFlush+flushLimit, visitsFlush, flushLimit)),
-		timed(unflushed, "A kill loses only visits that were answered in the last 1.5 s: the time between two flushes of visits to the database (VISITS_FLUSH, 1 s), "+
+		timed(unflushed, "A kill loses only visits that were answered in the last 1.5 s before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, 1 s), "+
 			"plus half a second for the flush in progress."),
 	}
 	stopped := []claim{once, lasting, observed("exit status", "After SIGTERM, the server ends with status 0.")}

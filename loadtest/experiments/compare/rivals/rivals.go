@@ -1,9 +1,9 @@
 //go:build rivals
 
 // Package app is compiled as a part of the package of this name, in the programs that
-// compare/keysources builds. It contains two simple ways to hand out prepared keys, each of which
-// takes one key for each creation: a table of keys whose takers wait for one lock, and a set in
-// Redis.
+// compare/keysources builds. It contains two simple ways to hand out prepared keys. Each of them
+// takes one key for each creation: from a table of keys whose takers wait for one lock, or from a
+// set in Redis.
 package app
 
 import (
