@@ -105,8 +105,9 @@ type Answer struct {
 	Body   []byte // the body, or its first 64 KiB
 }
 
-// Send sends one request and reads the answer. It adds the fields of header to the request. The Content-Type
-// of a body is JSON if header contains no other. Send returns an error if the answer is not complete.
+// Send sends one request and reads the answer. It adds the fields of header to the request. The
+// Content-Type of a body is JSON unless header contains another Content-Type. Send returns an error
+// if the answer is not complete.
 func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -94,9 +94,9 @@ func Overlay(ctx context.Context, dir string, names ...string) (string, error) {
 	return WriteOverlay(root, dir, files)
 }
 
-// WriteOverlay writes the texts of edited source files, which are given by their paths below root, to the directory
-// dir. It also writes the JSON file that the flag -overlay of the Go command expects, and returns the path of the JSON
-// file.
+// WriteOverlay writes edited source files to the directory dir. The map files contains the text of
+// each file, by the path of the file below root. WriteOverlay also writes the JSON file that the
+// flag -overlay of the Go command expects, and returns the path of the JSON file.
 func WriteOverlay(root, dir string, files map[string]string) (string, error) {
 	replace := make(map[string]string, len(files))
 	for file, text := range files {

@@ -30,9 +30,9 @@ func observe() (foreign func() float64) {
 	}
 }
 
-// excuse does nothing unless foreign programs took too large a share of the processor time. It then
-// changes the outcome of failed claims that depend on time to inconclusive. It does not change a
-// failure that is certain ([Verdict.Certain]).
+// If foreign programs took too large a share of the processor time, excuse changes the outcome of
+// failed claims that depend on time to inconclusive. It does not change a failure that is certain
+// ([Verdict.Certain]).
 func excuse(claims []report.Claim, certain []bool, foreign float64) {
 	if foreign <= foreignLimit {
 		return

@@ -19,7 +19,8 @@ type Options struct {
 	Scale    float64 // scale of numbers and durations; for a fault row, 1 means 200 kills and a minute of load
 	Full     bool    // the experiments run at full size, such as 100,000,000 keys; this takes minutes to hours
 
-	// A deployment that is already running. Only an experiment with Definition.Anywhere can use it.
+	// Target, Admin and Climb are for a deployment that is already running. Only an experiment with
+	// Definition.Anywhere can use a deployment.
 	Target string // the public URL; if "", the experiment starts its own servers
 	Admin  string // the URL of one server's admin listener; "" when there is none
 	Climb  bool   // the experiment also raises the rate above the steady rate, as it does on its own servers

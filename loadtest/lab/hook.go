@@ -10,7 +10,7 @@ import (
 )
 
 // Alert is one signal that a server posted to ALERT_WEBHOOK_URL. A request is malformed if its method is not
-// POST or its body is not JSON. It is also malformed if a member has another type than the field of Alert.
+// POST or its body is not JSON. It is also malformed if the type of a member does not match the field of Alert.
 type Alert struct {
 	State        string    `json:"state"` // "restart", "page" or "ok"
 	Previous     string    `json:"previous"`

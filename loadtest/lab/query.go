@@ -85,7 +85,7 @@ func CountOwned(ctx context.Context, address string) (n int64, err error) {
 	return count(ctx, address, "SELECT count(*) FROM ranked_links WHERE details->>'owner' IS NOT NULL")
 }
 
-// CountVisits returns the number of visits of each code that the database holds. It may be called concurrently.
+// CountVisits returns, for each code, the number of visits that the database holds. It may be called concurrently.
 func CountVisits(ctx context.Context, address string) (map[string]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()

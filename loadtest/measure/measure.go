@@ -24,8 +24,8 @@ type Subject struct {
 	Name     string
 	Unit     string
 	Measure  func(context.Context) (float64, error)
-	Optional bool // if it fails, the subject has no figure, and Alternate returns no error
-	Follows  bool // each round measures it directly after the subject before it in the list
+	Optional bool // if the subject fails, it has no figure, and Alternate returns no error
+	Follows  bool // each round measures the subject directly after its predecessor in the list
 }
 
 // order returns the order in which one of count rounds measures the subjects. The rounds start at

@@ -20,7 +20,8 @@ func newUsedNumbers() *usedNumbers {
 	return u
 }
 
-// add records that a creation uses a code. Calls must not overlap. A call blocks while another chunk waits.
+// add records that a creation uses a code. Calls must not overlap. A call may block until the
+// goroutine has examined earlier chunks.
 func (u *usedNumbers) add(code string) {
 	u.chunk = append(u.chunk, code)
 	if len(u.chunk) == usedChunk {

@@ -200,8 +200,8 @@ func withAlias(t *experiment.T, settings ...string) *lab.Program {
 	return server
 }
 
-// counted returns a check. The check fails if count grew by less than the number of answers since
-// the last check. Such a check is needed because wrk sees only the answers, not what the server did.
+// counted returns a check. The check fails if count grew by less than the number of answers since the
+// last check. The check is necessary, because wrk sees only the answers and not what the server did.
 func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
 	before, err := count(t.Context())
 	t.Must(err)

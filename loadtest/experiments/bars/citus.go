@@ -145,7 +145,8 @@ func (c cost) per(n float64) cost {
 	return cost{c.server / n, c.coordinator / n, c.workers / n, c.redis / n}
 }
 
-// deploy starts a server on a database and a Redis. It distributes the links in shards unless shards is 0.
+// deploy starts a server on a database and a Redis. It distributes the links over the given number
+// of shards, or does not distribute them if shards is 0.
 func deploy(t *experiment.T, name string, shards int, first *lab.Database, workers []*lab.Database) *deployment {
 	d := &deployment{name: name, redis: lab.Redis(t), nodes: append([]*lab.Database{first}, workers...)}
 	d.server = lab.Server(t, "DATABASE_URL="+first.URL, "REDIS_URL="+d.redis.URL)

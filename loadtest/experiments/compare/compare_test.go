@@ -60,7 +60,7 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 	return names
 }
 
-// Each spoiled observation fails its own claim and no other claim.
+// Each wrong observation refutes the claim about this observation, and no other claim.
 func TestWrongObservationRefutesOnlyItsClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

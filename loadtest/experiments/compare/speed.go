@@ -157,7 +157,8 @@ func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (mad
 	return v.Acknowledged, float64(measured.Latency.P99.Microseconds()) / 1000, err
 }
 
-// refuses records the percentage of the creations of a load that were refused. The highest percentage counts.
+// refuses records the percentage of the creations of a load that were refused. It keeps only the
+// highest percentage of all loads.
 func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
 }

@@ -98,8 +98,8 @@ func (r *run) citus() *lab.Cluster {
 
 // create waits until a load has created n links. If this takes too long, create refutes the claim
 // about creations, even before the fault. This can happen in the control without placement, because
-// each commit opens connections between the nodes. If this takes longer than the time limit of the
-// commit, the server closes these connections, and the next commit opens new connections.
+// each commit opens connections between the nodes. If a commit does not end within its time limit,
+// the server closes these connections, and the next commit opens new connections.
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {

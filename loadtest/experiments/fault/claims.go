@@ -101,11 +101,11 @@ func availableTo(percent float64) claim {
 	return served(available, fmt.Sprintf("Despite the fault, at least %g %% of the creations are acknowledged.", percent), percent)
 }
 
-// noneFails returns the claim for I5 in a fault row in which every creation must succeed.
+// noneFails returns the claim for the guarantee I5 in a fault row in which every creation must succeed.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
-// noRefusals returns the claim for I5 in a fault row that kills the server itself. Creations fail while the server
-// is down. While it runs, it must refuse no creation.
+// noRefusals returns the claim for the guarantee I5 in a fault row that kills the server itself.
+// Creations fail while the server is down. While it runs, it must refuse no creation.
 func noRefusals(text string) claim {
 	c := counted("no refusal by the killed server", "refused creations", text)
 	c.Kind = report.Availability

@@ -139,7 +139,9 @@ const retryCrowd = 10 * time.Second
 // crowdAddress is the address of a crowd. All other clients have 127.0.0.1.
 const crowdAddress = "127.0.0.2"
 
-// openCrowd opens size connections to a server, and opens each again when it ends. The connections end with the run.
+// openCrowd opens size connections to a server. When a connection ends, it opens the connection
+// again, after the time retryCrowd if the server refused the connection. All connections end with
+// the run.
 func openCrowd(r *run, server *lab.Program, size int) *crowd {
 	ctx, cancel := context.WithCancel(r.Context())
 	c := &crowd{size: int64(size), cancel: cancel}

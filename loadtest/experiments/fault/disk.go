@@ -102,7 +102,7 @@ func smallDisk(r *run, dir string) string {
 		r.Fatalf("mount a small disk: %w; run the experiment as root", err)
 	}
 	r.Cleanup(func() {
-		// Detach, because programs that are about to end still have files open there.
+		// MNT_DETACH is necessary, because programs that are about to end still have files open there.
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
 			r.Errorf("unmount the small disk: %w", err)
 		}

@@ -13,7 +13,7 @@ type state struct {
 	acked time.Time // zero if the request has no answer, or the answer 503
 }
 
-// history is a link with all states that a client requested, in their order.
+// history is a link with all states that a client requested, in the order of the requests.
 type history struct {
 	code  string
 	fixed bool
@@ -22,7 +22,8 @@ type history struct {
 	states []state
 }
 
-// request adds a state before it is requested. It returns a function that records its acknowledgement.
+// request adds a state. A client must call it before it requests the state. The function
+// acknowledge records that the request was acknowledged.
 func (h *history) request(url string) (acknowledge func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

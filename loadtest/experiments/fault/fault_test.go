@@ -124,7 +124,8 @@ func TestWorstObservationDecidesClaim(t *testing.T) {
 	show(&Record{seen: map[string]observation{"another": {}}}, &report.Experiment{})
 }
 
-// A healthy server on a busy machine is so slow that the comparison with it proves nothing.
+// If the server was slow before the fault, the machine was busy, so a comparison with the time
+// before the fault proves nothing.
 func TestLatencyClaimIsNotJudgedIfServerWasSlowBeforeFault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -24,7 +24,7 @@ const (
 	scanRate    = 10_000                 // requests for random codes per second
 	scanClients = 64                     // requests in progress at the same time
 	followRate  = 200                    // redirects of the other client per second
-	scanSlack   = 2 * time.Millisecond   // a p99 counts as equal to another if it is greater by at most this time
+	scanSlack   = 2 * time.Millisecond   // time by which the scan may raise a p99 in any case
 	scannerAt   = "198.51.100.1"         // the address of the scanner
 	followerAt  = "192.0.2.1"            // the address of the other client
 	scanWord    = "abcdefghijkmnpqrstuv" // the characters of the random codes
@@ -66,7 +66,7 @@ func scanned(r *run) {
 		}
 	}
 	length := time.Second + r.Lasting(4*time.Second)
-	var beside, under []time.Duration // the p99 of each round in which the other server or this server is scanned
+	var beside, under []time.Duration // p99 of each round: while the other server or this server is scanned
 	var found answersOf
 	began := time.Now()
 	for range 5 {

@@ -17,7 +17,8 @@ const (
 	inTime     = "refusal in time"
 )
 
-// movedLimit is the longest time until a server without its files refuses creations and reports that it is not ready.
+// movedLimit is the longest time that a server without its files may take until it refuses
+// creations and answers /healthz with 503.
 const movedLimit = 2 * time.Second
 
 // movedRows returns the fault row in which the files of a database are deleted, moved or replaced.

@@ -9,7 +9,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// redisRows returns the fault rows in which Redis or a reply of Redis fails. In rollbackRows, Redis continues with older data.
+// redisRows returns the fault rows in which Redis or a reply of Redis fails. The function
+// rollbackRows returns those in which Redis continues with older data.
 func redisRows() []row {
 	return []row{
 		{

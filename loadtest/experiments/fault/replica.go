@@ -51,7 +51,7 @@ type replicated struct {
 
 func replicasFail(r *run) {
 	r.onlyPostgres()
-	r.settings = append(r.settings, "MISS_RATE=1000000", "MISS_BURST=1000000") // awaitReplicas follows unknown codes
+	r.settings = append(r.settings, "MISS_RATE=1000000", "MISS_BURST=1000000") // awaitReplicas requests unknown codes
 	r.started().Stop()                                                         // creates the tables that the replicas begin with
 	late := lab.Standby(r, r.postgres, manyConnections, fmt.Sprintf("recovery_min_apply_delay=%d", replicaDelay.Milliseconds()))
 	current := lab.Standby(r, r.postgres, manyConnections)
@@ -167,7 +167,7 @@ func (c *replicated) loseReplica(load *lab.Load) {
 // losePrimary kills the primary and follows links on a server that has not followed them before.
 func (c *replicated) losePrimary(load *lab.Load) {
 	links := acknowledged(load)
-	lab.Pause(c, deletionLimit) // the current replica has all links
+	lab.Pause(c, deletionLimit) // after this pause, the current replica has all links
 	c.postgres.Kill()
 	c.strike(1)
 	c.followAll(c.fresh, links, "while the primary is down")

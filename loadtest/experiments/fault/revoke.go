@@ -58,8 +58,8 @@ func (o *owner) valid(r *run, when string, servers ...int) {
 	}
 }
 
-// refused waits until the servers refuse the token, and returns the time. It ends the run if a server still accepts the
-// token after revokeLimit.
+// refused waits until the servers refuse the token, and returns the time at which they do. It ends
+// the run if a server still accepts the token after revokeLimit.
 func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 	refuses := func() bool {
 		return !slices.ContainsFunc(servers, func(server int) bool { return o.check(r, server) != http.StatusUnauthorized })

@@ -36,7 +36,7 @@ type visitors struct {
 	end func() // ends the load; nil while no load runs
 }
 
-// visitors creates n links on a server.
+// visitors creates n links on a server, and returns visitors that can follow these links.
 func (r *run) visitors(server *lab.Program, n int) *visitors {
 	v := &visitors{r: r, on: server}
 	for range n {

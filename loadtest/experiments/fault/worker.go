@@ -52,7 +52,7 @@ func workerRows() []row {
 // workerKilled starts one worker after the other. Each worker kills itself at a different step of the refill. The
 // pool has room for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
-	const capacity = 400_000 // a worker fills such a pool in ranges of 20,000 keys, with two pushes for each range
+	const capacity = 400_000 // with this capacity, a range has 20,000 keys and needs two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
 	server := r.started(noWorker)
 	r.start(server, 200)

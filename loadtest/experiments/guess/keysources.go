@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	windows   = 5 // groups of codes in which predictors guess
+	windows   = 5 // number of windows; a window consists of known codes and the codes after them
 	codeCount = windows * (seenCodes + nextCodes)
-	poolKeys  = 20_000 // more keys than the run takes
+	poolKeys  = 20_000 // keys in a full pool, more than the run takes
 
 	// A code ascends if it is greater than the code that was made before it. Codes are in order if
 	// the share of ascending codes is at least inOrder. They have no order if this share is from

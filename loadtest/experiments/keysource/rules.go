@@ -87,7 +87,7 @@ func killed(st *stand) {
 	st.strict.load.Stop()
 	st.serves(st.helped.load.Stop(), "on the server that was not killed")
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER RESET ALL`)
-	st.strict.Kill() // its open connections still have slow commits
+	st.strict.Kill() // the open connections of this server still have slow commits
 	st.strict.Start()
 	st.check(st.helped)
 }

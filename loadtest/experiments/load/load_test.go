@@ -171,7 +171,7 @@ func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestClimbTriesHigherRatesOnDeploymentOnlyWithItsFlag(t *testing.T) {
+func TestDeploymentIsLoadedAboveSteadyRateOnlyWithFlagClimb(t *testing.T) {
 	t.Parallel()
 	for _, climb := range []bool{false, true} {
 		e := against(t, "create", &broken{}, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })

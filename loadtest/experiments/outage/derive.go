@@ -33,8 +33,8 @@ type server struct {
 	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the
 	// first random code and on the restart of Redis. A slow machine therefore does not change it.
 	turned       bool
-	due, served  int       // creations after the local keys were used up and before Redis was restarted: all, and those with a random code
-	fresh, stale int       // keys from batches after the outage: those reserved after Redis lost the pool, and those reserved before
+	due, served  int       // creations between the last local key and the restart of Redis; served: with a random code
+	fresh, stale int       // keys from batches after the outage; fresh: reserved after Redis lost the pool
 	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
 

@@ -176,8 +176,9 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	}
 }
 
-// In the simulator, the local keys of a server last as long as its batches. Each server creates 50 links per second,
-// and Redis is killed after 3 s of load, when half of the second batch is used. So 150 keys are left.
+// In the simulator too, the local keys of a server last until its batches are used up. Each server
+// creates 50 links per second, and Redis is killed after 3 s of load, when half of the second batch
+// is used. So 150 keys are left.
 func TestSimulatedLocalKeysLastUntilBatchesAreUsed(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)

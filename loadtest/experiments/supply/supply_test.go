@@ -36,8 +36,8 @@ func sound() *record {
 	return r
 }
 
-// slow returns a record without faults of a pool that lasts factor times as long as the pool of sound. The times
-// of the other events are right only for a factor of 10.
+// slow returns the record of a drain without faults, in which the pool lasts factor times as long
+// as the pool of sound. The times of the other events are right only for a factor of 10.
 func slow(factor int) *record {
 	r := sound()
 	for i := range r.seen {
