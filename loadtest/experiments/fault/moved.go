@@ -29,7 +29,7 @@ func movedRows() []row {
 			"deleted and restored, and replaced by a copy and restored. At the end, a backup replaces the files, and the server starts again with the backup.",
 		Run: inject(filesMoved), Controls: without(noFalseAck, "file-guard"),
 		Claims: theLinks(
-			counted(noFalseAck, "creations", "No creation is acknowledged that is sent while the SQLite files are not at their path."),
+			counted(noFalseAck, "creations", "No creation that is sent while the SQLite files are not at their path is acknowledged."),
 			observed(refusal, "While the SQLite files are not at their path, the server answers a creation with 503 and Retry-After."),
 			observed(unhealthy, "While the SQLite files are not at their path, /healthz answers 503."),
 			timed(inTime, "Within 2 s after the SQLite files have left their path, creations are refused and /healthz answers 503."),

@@ -28,7 +28,7 @@ type claim = experiment.Claim[record]
 // claims returns the claims of outage/redis.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("local keys last as predicted", "While Redis is down, a server uses its local keys, which are the keys in its memory. The time that they last differs by at most 5 % from their number divided by the rate.", func(r *record) experiment.Verdict {
+		timed("local keys last as predicted", "While Redis is down, a server uses its local keys, which are the keys in its memory. The time that they last differs by at most 5 % from their number divided by the rate of creations at each server.", func(r *record) experiment.Verdict {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),

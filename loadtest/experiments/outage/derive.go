@@ -34,7 +34,7 @@ type server struct {
 	// first random code and on the restart of Redis. A slow machine therefore does not change it.
 	turned       bool
 	due, served  int       // creations between the last local key and the restart of Redis; served: with a random code
-	fresh, stale int       // keys from batches after the outage; fresh: reserved after Redis lost the pool
+	fresh, stale int       // keys from batches after the outage, reserved after Redis lost the pool (fresh) or before (stale)
 	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
 
