@@ -191,11 +191,14 @@ func (r *run) happen(e Event) {
 	case RedisStops:
 		r.redis.kill()
 		r.stopped = time.Now()
+		r.mu.Lock()
 		for _, s := range r.servers {
 			s.dry = time.Time{}
 		}
+		r.mu.Unlock()
 	case RedisStarts:
 		r.redis.restart()
+		r.mu.Lock()
 		r.back = time.Now()
 		for _, s := range r.servers {
 			lasted := r.back.Sub(r.stopped)
@@ -204,6 +207,7 @@ func (r *run) happen(e Event) {
 			}
 			r.out.Lasted = append(r.out.Lasted, lasted)
 		}
+		r.mu.Unlock()
 	case WorkersStop:
 		r.workers()
 	case WorkersStart:
