@@ -78,9 +78,9 @@ func filesMoved(r *run) {
 // sawNoFiles records what a server does without its files.
 func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
 	began := time.Now()
-	refuses := lab.Happens(r, patient, func() bool { _, _, right := refused(r, server); return right })
+	refuses := lab.Happens(r, 5*movedLimit, func() bool { _, _, right := refused(r, server); return right })
 	r.saw(refusal, refuses, "a creation is answered with 503 and Retry-After: %v", refuses)
-	ill := lab.Happens(r, patient/4, func() bool {
+	ill := lab.Happens(r, 2*movedLimit, func() bool {
 		err := server.Client.Healthy(r.Context())
 		return err != nil && strings.Contains(err.Error(), "503 ")
 	})
