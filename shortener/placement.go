@@ -11,8 +11,8 @@ type Placement interface {
 	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. If the code of the
 	// creation belongs to another part, the creation needs both parts.
 	PartOfRequest(key string) (part int, answers bool)
-	// Answers reports whether any part other than except answers at present. If except is negative, all parts count.
-	Answers(except int) bool
+	// Answers reports whether a part for which fits returns true answers at present. If fits is nil, every part fits.
+	Answers(fits func(part int) bool) bool
 }
 
 // OnePart is the placement of a store that has one part, which always counts as answering.
@@ -27,4 +27,4 @@ func (OnePart) PartOf(string) (part int, answers bool) { return 0, true }
 func (OnePart) PartOfRequest(string) (part int, answers bool) { return 0, true }
 
 // Answers implements [Placement].
-func (OnePart) Answers(except int) bool { return except != 0 }
+func (OnePart) Answers(fits func(int) bool) bool { return fits == nil || fits(0) }

@@ -208,8 +208,8 @@ func Table() []Edit {
 			"return shortener.Inserted, nil\n\tp := c.free.Get().(*pending)\n"},
 		// While an Insert in one part of the store is slow, or after it failed, new links get keys of the other parts.
 		{"slow-part", "shortener/commit/health.go",
-			"if other != part && other != several && c.health.good() {",
-			"if false && other != part && other != several && c.health.good() {"},
+			"return other != part && c != nil && c.health.good()",
+			"return false && other != part && c != nil && c.health.good()"},
 		// If the outcome of an insert is unknown, the server repeats the insert with the same key and tries no other
 		// key.
 		{"repeat", "shortener/commit/inserter.go",
@@ -255,8 +255,8 @@ func Table() []Edit {
 			"if applied := replica.applied.Load(); applied != nil {"},
 		// If a replica lacks a link, the server queries the primary.
 		{"replica-miss", "shortener/pgstore/replicas.go",
-			"err == nil {\n\t\treturn link, nil\n\t}\n\tlink, err := r.primary",
-			"err == nil || isNotFound(err) {\n\t\treturn link, err\n\t}\n\tlink, err := r.primary"},
+			"if asked == nil {\n\t\treturn link, nil\n\t}",
+			"if asked == nil || isNotFound(asked) {\n\t\treturn link, asked\n\t}"},
 		// A link expires at the earliest one second after its creation.
 		{"least-life", "shortener/request.go",
 			"if t.Before(stamp(now.Add(minExpiry))) {",

@@ -18,12 +18,10 @@ const (
 	stopTime     = 10 * time.Second
 )
 
-// steps are the lengths that a step can have. A multiple of 200 ms, the shortest period of a task
-// of the product, is never in the middle of one of these steps.
-var steps = []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
-
 // step returns the longest step in which a server makes at most one creation on average, or the shortest step.
 func (in Input) step() time.Duration {
+	// The worker checks the pool at multiples of 200 ms, which are never in the middle of these steps.
+	steps := []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
 	for _, step := range steps {
 		if float64(in.Keys)/in.Duration*step.Seconds() <= float64(in.Servers) {
 			return step

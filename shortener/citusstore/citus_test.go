@@ -337,7 +337,7 @@ func TestCitusWorkerOutageAffectsOnlyLinksOnWorker(t *testing.T) {
 				storetest.Insert(t, s, during[part]...)
 			}
 		}
-		if !s.Answers(-1) || s.Down() != 1 {
+		if !s.Answers(nil) || s.Down() != 1 {
 			t.Errorf("%d nodes are down, want one of two", s.Down())
 		}
 		fault.mend()
@@ -379,7 +379,7 @@ func TestCitusPingFailsWhileNoWorkerAnswers(t *testing.T) {
 		for _, links := range partsOf(s, "p", 1) {
 			_, _ = s.Lookup(t.Context(), links[0].Code) // the error is that of the node
 		}
-		return !s.Answers(-1)
+		return !s.Answers(nil)
 	})
 	if err := s.Ping(t.Context()); !errors.Is(err, errNoNode) {
 		t.Errorf("Ping while no worker answers: %v, want errNoNode", err)

@@ -14,6 +14,7 @@
 package citusstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,9 +219,9 @@ func (s *Store) nodeOfRequest(key string) *node {
 }
 
 // Answers implements [shortener.Placement].
-func (s *Store) Answers(except int) bool {
+func (s *Store) Answers(fits func(part int) bool) bool {
 	for part, n := range s.placement.Load().nodes {
-		if part != except && n.answers() {
+		if n.answers() && (fits == nil || fits(part)) {
 			return true
 		}
 	}
@@ -317,21 +318,19 @@ func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	return n.call(ctx, n.limit, func(ctx context.Context) error { return n.store.Change(ctx, old, changed) })
 }
 
-// Ping implements [shortener.Store]. It succeeds if a node with links answers, because some links can then be created. If the
-// coordinator does not answer, Ping also pings the nodes.
+// Ping implements [shortener.Store]. It pings all nodes with links at the same time, and succeeds if one of them answers, because
+// some links can then be created.
 func (s *Store) Ping(ctx context.Context) error {
-	coordinator, cancel := context.WithTimeout(ctx, nodeTimeout)
-	defer cancel()
-	err := s.Store.Ping(coordinator)
-	if err != nil {
-		s.placement.Load().each(ctx, func(n *node, ctx context.Context) error { return n.call(ctx, n.limit, n.store.Ping) })
-	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case s.Answers(-1):
+	var answered atomic.Bool
+	s.placement.Load().each(ctx, func(n *node, ctx context.Context) error {
+		err := n.call(ctx, n.limit, n.store.Ping)
+		if err == nil {
+			answered.Store(true)
+		}
+		return err
+	})
+	if answered.Load() {
 		return nil
-	default:
-		return errors.Join(errNoNode, err)
 	}
+	return cmp.Or(ctx.Err(), errNoNode)
 }

@@ -12,7 +12,7 @@ const (
 	// slowInsert is the duration of an Insert after which its part counts as slow. Most Inserts take a few milliseconds. The
 	// circuit breaker of the part opens much later, because it also refuses redirects.
 	slowInsert = 100 * time.Millisecond
-	// failureMemory is the time for which a part counts as failing after an Insert failed. Then a few creations try the part again.
+	// failureMemory is the time for which a part counts as bad after an Insert failed. Then another Insert tests the part.
 	failureMemory = time.Second
 )
 
@@ -48,24 +48,28 @@ func (h *health) note(err error) {
 	}
 }
 
-// slow reports whether an Insert has been running for longer than slowInsert.
-func (h *health) slow() bool {
+// longest returns how long the oldest running Insert has been running; 0 if no Insert is running.
+func (h *health) longest() (longest time.Duration) {
 	now := h.now()
 	for i := range h.running {
-		if began := h.running[i].Load(); began != 0 && time.Duration(now-began) > slowInsert {
-			return true
+		if began := h.running[i].Load(); began != 0 {
+			longest = max(longest, time.Duration(now-began), 1)
 		}
 	}
-	return false
+	return longest
 }
 
 // good reports whether the last Insert succeeded and no Insert is slow.
-func (h *health) good() bool { return h.failed.Load() == 0 && !h.slow() }
+func (h *health) good() bool { return h.failed.Load() == 0 && h.longest() <= slowInsert }
 
-// bad reports whether an Insert is slow, or failed within failureMemory.
+// bad reports whether an Insert is slow or failed within failureMemory. After that time, the links of one Insert test the part:
+// while this Insert is running, the part is still bad.
 func (h *health) bad() bool {
-	failed := h.failed.Load()
-	return failed != 0 && time.Duration(h.now()-failed) < failureMemory || h.slow()
+	longest := h.longest()
+	if failed := h.failed.Load(); failed != 0 {
+		return longest > 0 || time.Duration(h.now()-failed) < failureMemory
+	}
+	return longest > slowInsert
 }
 
 // concernsPart reports whether another part might store the link whose Insert failed with err. It returns false if err is nil.
@@ -78,16 +82,14 @@ func concernsPart(err error) bool {
 	return err != nil
 }
 
-// avoids reports whether new links should not go to a part at present, because the part is bad and another part is good.
+// avoids reports whether new links should not go to a part at present, because the part is bad, and a part that answers is good.
 func (p *Parts) avoids(part int) bool {
 	committers := *p.committers.Load()
 	if c := committers[part]; len(committers) == 1 || c == nil || !c.health.bad() {
 		return false
 	}
-	for other, c := range committers {
-		if other != part && other != several && c.health.good() {
-			return p.Placement.Answers(part)
-		}
-	}
-	return false
+	return p.Placement.Answers(func(other int) bool {
+		c := committers[other]
+		return other != part && c != nil && c.health.good()
+	})
 }

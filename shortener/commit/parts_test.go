@@ -19,34 +19,44 @@ import (
 // halves is a store in memory with two parts. Part 0 has the codes with an even last digit, and part 1 has the others.
 type halves struct {
 	shortener.Store
-	off [2]atomic.Bool // whether PartOf reports that the part does not answer
+	parts int            // 2 to 4
+	off   [4]atomic.Bool // whether PartOf reports that the part does not answer
 	// insert is called at the beginning of each Insert with the links, which belong to one part. If it returns an outcome, this is
 	// the outcome of the first link.
 	insert func(ctx context.Context, part int, links []shortener.Link) (shortener.Outcome, error)
 
 	mu      sync.Mutex
 	links   map[string]shortener.Link
-	inserts [2]int // number of Inserts, by part
+	inserts [4]int // number of Inserts, by part
 }
 
+// half returns the part of a code if there are two parts.
 func half(code string) int { return int(code[len(code)-1]) % 2 }
 
+func (h *halves) part(code string) int { return int(code[len(code)-1]-'0') % h.parts }
+
 func (h *halves) PartOf(code string) (part int, answers bool) {
-	return half(code), !h.off[half(code)].Load()
+	part = h.part(code)
+	return part, !h.off[part].Load()
 }
 
 func (h *halves) PartOfRequest(key string) (part int, answers bool) { return h.PartOf(key) }
 
-func (h *halves) Answers(except int) bool {
-	return except != 0 && !h.off[0].Load() || except != 1 && !h.off[1].Load()
+func (h *halves) Answers(fits func(part int) bool) bool {
+	for part := range h.parts {
+		if !h.off[part].Load() && (fits == nil || fits(part)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *halves) Writers() int { return 2 }
 
 func (h *halves) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
-	part := half(links[0].Code)
+	part := h.part(links[0].Code)
 	for _, l := range links {
-		if half(l.Code) != part {
+		if h.part(l.Code) != part {
 			return nil, errors.New("an Insert with links of two parts")
 		}
 	}
@@ -119,7 +129,7 @@ func (c *counted) want(t *testing.T, drawn, used, returned, lost int) {
 // startHalves starts the commits to an empty store with two parts.
 func startHalves(t *testing.T) (*Parts, *halves, *counted) {
 	t.Helper()
-	h, keys := &halves{links: make(map[string]shortener.Link)}, &counted{step: 1}
+	h, keys := &halves{parts: 2, links: make(map[string]shortener.Link)}, &counted{step: 1}
 	p := New(Config{Store: h, Placement: h, Keys: keys, Metrics: NewMetrics(prometheus.NewRegistry())})
 	t.Cleanup(func() {
 		if err := p.Close(context.WithoutCancel(t.Context())); err != nil {
@@ -240,6 +250,7 @@ func TestCreationsAvoidSlowPartOfTheStore(t *testing.T) {
 			t.Errorf("40 creations beside a slow part took %v", took)
 		}
 		waiting.Wait()
+		before := h.inserts
 		delay[0].Store(int64(200 * time.Millisecond))
 		delay[1].Store(int64(200 * time.Millisecond))
 		for i := range 8 {
@@ -251,8 +262,66 @@ func TestCreationsAvoidSlowPartOfTheStore(t *testing.T) {
 			})
 		}
 		waiting.Wait()
-		if h.inserts[0] < 2 || h.inserts[1] < 2 {
-			t.Errorf("Inserts by part: %v; want both parts to get links while both are slow", h.inserts)
+		if h.inserts[0] < before[0]+2 || h.inserts[1] < before[1]+2 {
+			t.Errorf("Inserts by part: %v, then %v; want both parts to get links while both are slow", before, h.inserts)
+		}
+	})
+}
+
+// A part that does not answer is not better than one that fails. So creations use the parts that fail, and set no keys of them aside.
+func TestCreationsDoNotAvoidBadPartsIfGoodPartDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p, h, keys := startHalves(t)
+		h.parts = 3
+		mustCreate(t, p, 0, 9)
+		h.off[2].Store(true) // its last Insert succeeded
+		var failing atomic.Bool
+		failing.Store(true)
+		h.insert = func(context.Context, int, []shortener.Link) (shortener.Outcome, error) {
+			if failing.Load() {
+				return 0, fmt.Errorf("%w: the disk is full", shortener.ErrNotWritten)
+			}
+			return 0, nil
+		}
+		for i := range 3 {
+			if _, err := create(t, p, 10+i, nil); !errors.Is(err, shortener.ErrNotWritten) {
+				t.Errorf("a creation while every part fails: %v, want ErrNotWritten", err)
+			}
+		}
+		if h.inserts[0]+h.inserts[1] > 6+3*2 {
+			t.Errorf("Inserts by part: %v; want each creation to try each of two parts once", h.inserts)
+		}
+		failing.Store(false)
+		drawn := keys.drawn
+		mustCreate(t, p, 20, 26)
+		if extra := keys.drawn - drawn; extra > 12 {
+			t.Errorf("6 creations drew %d keys, want at most 12", extra)
+		}
+	})
+}
+
+// If an Insert of a bad part is running, it tests the part for all creations.
+func TestOneInsertTestsPartThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := health{origin: time.Now()}
+		h.begin()(errors.New("connection reset"))
+		if h.good() || !h.bad() {
+			t.Error("a part whose Insert failed is good")
+		}
+		time.Sleep(failureMemory + time.Millisecond)
+		if h.good() || h.bad() {
+			t.Error("after failureMemory, a part is still bad, or counts as good before an Insert succeeded")
+		}
+		ended := h.begin()
+		time.Sleep(time.Millisecond)
+		if !h.bad() {
+			t.Error("the part is not bad while an Insert tests it")
+		}
+		ended(nil)
+		if !h.good() || h.bad() {
+			t.Error("the part is not good after an Insert succeeded")
 		}
 	})
 }
@@ -262,16 +331,17 @@ func TestCreationFailsInsteadOfMovingAfterMoveTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, _ := startHalves(t)
+		h.parts = 4
 		h.insert = func(context.Context, int, []shortener.Link) (shortener.Outcome, error) {
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(800 * time.Millisecond)
 			return 0, shortener.ErrNotWritten
 		}
 		began := time.Now()
 		if _, err := create(t, p, 0, nil); !errors.Is(err, shortener.ErrNotWritten) {
 			t.Error(err)
 		}
-		if took := time.Since(began); took != 2100*time.Millisecond {
-			t.Errorf("the creation took %v, want three commits of 0.7 s each", took)
+		if took := time.Since(began); took != 2400*time.Millisecond {
+			t.Errorf("the creation took %v, want three commits of 0.8 s each", took)
 		}
 	})
 }

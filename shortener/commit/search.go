@@ -118,7 +118,7 @@ func (s *search) mayMove(part int, err error) bool {
 	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || !concernsPart(err) || time.Since(s.began) >= moveTimeout {
 		return false
 	}
-	return s.parts.Placement.Answers(part)
+	return s.parts.Placement.Answers(func(other int) bool { return other != part && !slices.Contains(s.left[:s.moves], other) })
 }
 
 // draw draws a key whose part answers and fits, and returns the key and the part. It sets other keys aside. After maxUnfit keys of
@@ -135,7 +135,7 @@ func (s *search) draw(ctx context.Context) (key shortener.Key, part int, err err
 		return key, part, nil
 	}
 	for s.setAside < maxSetAside {
-		if !placement.Answers(noPart) {
+		if !placement.Answers(nil) {
 			return shortener.Key{}, noPart, errNoPart
 		}
 		if key, err = s.next(ctx); err != nil {

@@ -60,11 +60,12 @@ func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, me
 // Lookup is like the Lookup of a [shortener.Store], but the row may be as old as the maximum lag. While the primary
 // does not answer, the row may be older.
 func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, error) {
-	if link, err := r.ask(ctx, r.log.reference(time.Now()), code); err == nil {
+	link, asked := r.ask(ctx, r.log.reference(time.Now()), code)
+	if asked == nil {
 		return link, nil
 	}
 	link, err := r.primary.Lookup(ctx, code)
-	if Answered(err) {
+	if Answered(err) || isNotFound(asked) || ctx.Err() != nil {
 		return link, err
 	}
 	// The primary may have stopped after its last sample, and the next sample, which shows this, may be late.
@@ -104,12 +105,12 @@ func (r *Replicas) next(reference time.Time) *replica {
 
 // lookup asks the replica. If the replica does not answer, look-ups ask it again only after a measurement has
 // succeeded.
-func (r *replica) lookup(ctx context.Context, code string) (shortener.Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, replicaTimeout)
+func (r *replica) lookup(caller context.Context, code string) (shortener.Link, error) {
+	ctx, cancel := context.WithTimeout(caller, replicaTimeout)
 	defer cancel()
 	applied := r.applied.Load()
 	link, err := r.store.Lookup(ctx, code)
-	if err != nil && !isNotFound(err) {
+	if err != nil && !isNotFound(err) && caller.Err() == nil {
 		r.applied.CompareAndSwap(applied, nil)
 	}
 	return link, err

@@ -186,6 +186,14 @@ func TestReplicaAnswersBeforeMeasurementShowsThatThePrimaryIsDown(t *testing.T) 
 			t.Fatal(err)
 		}
 	}
+	// A look-up that waits for a primary that hangs says nothing about the replica.
+	primary.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := r.Lookup(ctx, old.Code); !errors.Is(err, context.DeadlineExceeded) || replica.applied.Load() == nil {
+		t.Errorf("Lookup while the primary hangs: %v; want DeadlineExceeded, and a replica that look-ups still ask", err)
+	}
+	primary.Resume()
 	primary.Kill()
 	if link, err := r.Lookup(t.Context(), old.Code); err != nil || !shortener.Equal(link, old) {
 		t.Errorf("Lookup of a link that the replica has: %+v, %v", link, err)

@@ -25,8 +25,13 @@ func (h *halves) PartOf(code string) (part int, answers bool) {
 
 func (h *halves) PartOfRequest(key string) (part int, answers bool) { return h.PartOf(key) }
 
-func (h *halves) Answers(except int) bool {
-	return except != 0 && !h.off[0].Load() || except != 1 && !h.off[1].Load()
+func (h *halves) Answers(fits func(part int) bool) bool {
+	for part := range h.off {
+		if !h.off[part].Load() && (fits == nil || fits(part)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *halves) Lookup(ctx context.Context, code string) (shortener.Link, error) {

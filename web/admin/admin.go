@@ -99,7 +99,7 @@ func scripts() []string {
 	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
 }
 
-// Once a second, Run takes a sample for the dashboard and checks the readiness, until ctx ends. Then it ends every
+// Run takes a sample for the dashboard and checks the readiness, once a second until ctx ends. Then it ends every
 // stream, so that a later shutdown of the server does not wait for streams. Run must be called at most once. Run
 // returns nil after the last call of Ready has returned.
 func (h *Handler) Run(ctx context.Context) error {

@@ -71,7 +71,6 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		reportNodes(c.Registry, placement)
 		lookup, err := openReplicas(ctx, p, c, store, s.Serve)
 		if err != nil {
 			return err

@@ -75,10 +75,19 @@ func distribute(ctx context.Context, c *app.Core, shards int) error {
 	return nil
 }
 
-// openNodes returns a store that knows on which node of a Citus cluster each link is, and the placement of the links for the
+// openNodes is like connectNodes, and also registers a metric of the nodes.
+func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
+	store, placement, err := connectNodes(ctx, p, c, store, order, connections)
+	if err == nil {
+		reportNodes(c.Registry, placement)
+	}
+	return store, placement, err
+}
+
+// connectNodes returns a store that knows on which node of a Citus cluster each link is, and the placement of the links for the
 // service. If the tables of links are not distributed, it returns store and nil. The stop closes the connections to the nodes after
 // the service of the links.
-func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
+func connectNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
 	if connections == nil {
 		return store, nil, nil
 	}
