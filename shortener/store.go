@@ -25,9 +25,9 @@ type Store interface {
 	//
 	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an
 	// earlier link of the same call. Insert does not change this row. The outcome is Present if the row equals the
-	// link, and Conflict if it differs. A row that was changed or deleted after its insert differs from the link. So a
-	// caller that does not know the outcome of a call may repeat the call with the same links. If a call contains two
-	// identical links, the outcome of the second link is Conflict.
+	// link, and Conflict if it differs. So a caller that does not know the outcome of a call may repeat the call with
+	// the same links. But a row that was changed or deleted after its insert differs from the link. If a call
+	// contains two identical links, the outcome of the second link is Conflict.
 	//
 	// If the creation of a link has an idempotency key (Link.Once), the transaction also inserts the key. If the owner
 	// used the key for another creation within the last OnceMemory (24 hours), Insert does not write the link, and the

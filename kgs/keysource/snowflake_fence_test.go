@@ -12,9 +12,10 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir freezes a holder while another process, the heir, acquires its
-// id. When the holder continues, its clock shows the times for which the heir has made numbers. The end of its promise
-// must prevent the holder from making these numbers again.
+// TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir freezes the holder of a machine id until its promise has ended
+// and another process, the heir, has acquired this machine id. When the holder continues, its clock shows the times
+// for which the heir has made numbers. The end of its promise must prevent the holder from making these numbers
+// again.
 func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)

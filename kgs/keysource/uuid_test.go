@@ -38,8 +38,8 @@ func TestUUIDGivesKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestUUIDDrawsEveryBit checks that each of the 128 bits varies over 1,000 codes.
-func TestUUIDDrawsEveryBit(t *testing.T) {
+// TestEveryBitOfUUIDVaries checks that each of the 128 bits varies over 1,000 codes.
+func TestEveryBitOfUUIDVaries(t *testing.T) {
 	t.Parallel()
 	const codes = 1000
 	var ones [128]int

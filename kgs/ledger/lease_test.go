@@ -43,7 +43,7 @@ func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 			t.Errorf("a request of another client with the same id got %+v, want another lease that begins at number 100",
 				other)
 		}
-		// The ledger cannot repeat a request whose record is deleted.
+		// The ledger cannot repeat its answer to a request whose record is deleted.
 		l.Exec(t, `DELETE FROM kgs_leases WHERE client = 'a'`)
 		if again := l.MustLend(t, "a", "1", 100); again.Ranges[0].Lo != 200 {
 			t.Errorf("after its record was deleted, the request got %+v, want a new lease that begins at number 200",
@@ -200,7 +200,7 @@ func TestExpiredLeaseEndsAndClientKeepsItsKeys(t *testing.T) {
 	})
 }
 
-// This test has more leases than one transaction ends.
+// The test makes more leases than one transaction can end.
 func TestExpireLeasesEndsManyLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for i := range ledger.ExpireAtOnce + 1 {

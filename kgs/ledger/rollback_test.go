@@ -12,9 +12,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects
-// the rollback by a different history name, or by an id below the high-water mark of the
-// process.
+// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects the rollback because
+// its history name changed, or because the id of its last range is below the highest range id that the process
+// remembers.
 func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
@@ -62,9 +62,9 @@ func TestSkipAheadContinuesWithLongerCodes(t *testing.T) {
 	})
 }
 
-// TestSkipAheadExceedsHighWaterMarkOfPool simulates a rollback after which new reservations
-// have reached the range id of the high-water mark again. Only the numbers show this rollback, and
-// only the pool has a record of the higher numbers.
+// TestSkipAheadExceedsHighWaterMarkOfPool simulates a rollback that the range ids no longer show, because the ledger
+// has since reserved as many ranges as before. Only the numbers show it, and only the pool has a record of the higher
+// numbers.
 func TestSkipAheadExceedsHighWaterMarkOfPool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)

@@ -13,8 +13,8 @@ const (
 	watchInterval = 2 * time.Second // time between two reads of the counters
 	// watchStale is the age at which Fresh no longer returns the counters.
 	watchStale = 3 * watchInterval
-	// takeWindow is the time over which the rate is measured. It is long because the keys of a batch count
-	// together when the batch is settled.
+	// takeWindow is the time over which the rate is measured. It is long because all keys of a batch are counted at
+	// once, when the batch is settled.
 	takeWindow = 24 * time.Hour
 )
 

@@ -100,7 +100,7 @@ func schemes() Group {
 		{Subject: "12 bits of sequence numbers", Formula: "2^12 per ms", Value: humanize.Comma(1<<12) + " per ms", Here: flake("TestSnowflakeWaitsWhenSequenceIsExhausted")},
 		{Subject: "base 62 digits of 63 bits", Formula: "⌈63 / log2 62⌉", Value: digits(63), Here: layout},
 		{Subject: "base 62 digits of 128 bits", Formula: "⌈128 / log2 62⌉", Value: digits(128), Here: []Reference{test("kgs/keysource/uuid_test.go", "TestUUIDGivesKnownAnswers")}},
-		{Subject: "any two of 10^15 UUIDs of 128 random bits are equal", Formula: "(10^15)^2 / (2 x 2^128)", Value: fmt.Sprintf("probability %.2g", p), Here: []Reference{test("kgs/keysource/uuid_test.go", "TestUUIDDrawsEveryBit")}},
+		{Subject: "any two of 10^15 UUIDs of 128 random bits are equal", Formula: "(10^15)^2 / (2 x 2^128)", Value: fmt.Sprintf("probability %.2g", p), Here: []Reference{test("kgs/keysource/uuid_test.go", "TestEveryBitOfUUIDVaries")}},
 		{Subject: "attempts per link for 100 links to one URL, if codes are hashes", Formula: "(1 + 100) / 2", Value: short((1 + trial) / 2.0),
 			Here: []Reference{claim("compare/space", "attempts of a hash for the same URL")}},
 	}}

@@ -11,7 +11,7 @@ import (
 
 // Each fault refutes only the claim about this fault. If links were not read back, no claim about
 // links holds.
-func TestFaultOfLinksRefutesOnlyItsClaim(t *testing.T) {
+func TestEachFaultFoundInLinksFailsOneClaim(t *testing.T) {
 	t.Parallel()
 	of := func(f loadtest.Findings) *loadtest.Verdict {
 		return &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Acknowledged: 3}, Findings: f}

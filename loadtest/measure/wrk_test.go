@@ -83,7 +83,7 @@ func TestRandomScriptRequestsEveryLinkAndNoOther(t *testing.T) {
 	}
 }
 
-func TestWrkPostScriptRepeatsOneCreation(t *testing.T) {
+func TestScriptPostOfWrkRepeatsOneCreation(t *testing.T) {
 	t.Parallel()
 	var s requests
 	const body = `{"url":"https://go.dev/"}`
@@ -95,7 +95,7 @@ func TestWrkPostScriptRepeatsOneCreation(t *testing.T) {
 
 // When the load ends, some of the last requests do not reach the server. Therefore up to Connections
 // numbers may be missing among the last URLs.
-func TestWrkPostsScriptSendsEachURLOnce(t *testing.T) {
+func TestScriptPostsOfWrkSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	var s requests
 	seen := s.load(t, s.start(t)+"/shorten", "posts", "https://go.dev/")

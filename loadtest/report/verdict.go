@@ -33,7 +33,7 @@ func (c Claim) fails(strict bool) bool {
 	return true
 }
 
-// Timed reports whether the claim depends on time, so that other programs can make it fail.
+// Timed reports whether the claim depends on time. Other programs on the machine can make such a claim fail.
 func (c Claim) Timed() bool { return c.Kind == Speed || c.Kind == Availability }
 
 // Word returns the outcome as reports print it.

@@ -115,7 +115,7 @@ func (r *run) settle(s *server, key kgs.Key, waited time.Duration) {
 	t.Creations++
 	if waited > 0 {
 		t.Waited++
-		t.Longest = max(t.Longest, waited.Round(10*time.Millisecond).Seconds()) // so that the order of simultaneous events does not change the result
+		t.Longest = max(t.Longest, waited.Round(10*time.Millisecond).Seconds()) // rounded, so that the order of simultaneous events does not change the result
 	}
 	if key.Batch == nil {
 		t.Fallback++

@@ -165,15 +165,13 @@ func (o *Outcome) workerOutage(at, lasts time.Duration) *WorkerOutage {
 	return w
 }
 
-// fallback returns the number of creations by the fallback in an interval. The interval begins at the time at and has
-// the length lasts.
+// fallback returns the number of creations by the fallback between at and at+lasts.
 func (o *Outcome) fallback(at, lasts time.Duration) int64 {
 	during := o.between(at, at+lasts)
 	return during[len(during)-1].Fallback - during[0].Fallback
 }
 
-// between returns the samples of an interval. The first of them is the first sample at or after the time from, and the
-// last is the first sample at or after the time to.
+// between returns the samples of the interval [from, to], and the first sample after it if no sample is exactly at to.
 func (o *Outcome) between(from, to time.Duration) []Sample {
 	i := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= from.Seconds() })
 	j := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= to.Seconds() })

@@ -8,8 +8,8 @@
 // These invariants also hold when the store or a key source fails:
 //
 //   - The outcome Inserted means that the row of the link is durable.
-//   - All links of a group belong to one part. A separate group commit writes the links whose codes and idempotency keys belong to
-//     different parts.
+//   - All links of a group belong to one part, with one exception: links whose code and idempotency key belong to
+//     different parts share a group commit of their own.
 //   - Each key with a batch is settled once: as used, returned or lost. If the outcome of its commit is unknown, the
 //     key is settled as lost. A key that is set aside is settled later.
 //
@@ -43,7 +43,7 @@ type Parts struct {
 	aside    aside
 	timeouts timeouts
 
-	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the map, and no map changes
+	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the whole map instead of changing it, so that commit reads it without mu
 	mu         sync.Mutex                         // held while committers is replaced
 	closed     bool
 }

@@ -152,8 +152,8 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 	lists.Wait()
 }
 
-// Newest reads codes from the table creations. It fails if no link has such a code, or if the row at the rank of the code has
-// another code.
+// Newest reads codes from the table named creations. It fails if one of these codes has no link, or if the row at the
+// rank of the code has another code.
 func TestNewestFailsIfRowIsMissingOrHasOtherCode(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{

@@ -91,7 +91,7 @@ func decode(text []byte, object any, options ...json.Options) error {
 	case semantic.JSONPointer == "":
 		return errNoObject
 	case errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("must not have the member %.40q; the members are those of an export", semantic.JSONPointer.LastToken())
+		return fmt.Errorf("must not have the member %.40q; only the members that an export writes are allowed", semantic.JSONPointer.LastToken())
 	}
 	if errors.Is(err, errYears) {
 		return &shortener.InvalidError{Field: string(semantic.JSONPointer[1:]), Reason: takesYears}

@@ -69,7 +69,7 @@ func runImport(ctx context.Context, i *transfer.Importer, f importFlags, file *o
 		err = context.Cause(ctx) // instead of the error of the closed file
 	}
 	if err != nil && s.Imported > 0 && !f.DryRun {
-		err = fmt.Errorf("%w; %d links are imported, and the same command imports the others", err, s.Imported)
+		err = fmt.Errorf("%w; %d links were imported; run the same command again to import the others", err, s.Imported)
 	}
 	if err != nil {
 		return err
@@ -119,8 +119,8 @@ type exportFlags struct {
 	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
 }
 
-// exportLinks exports all links. Until the export ends, it occupies one of the connections to PostgreSQL in the pool of
-// the links. The tokens and the visits have another pool of connections, because the pool of the links may be limited
+// exportLinks exports all links. Until the export ends, it occupies one PostgreSQL connection of the connection pool
+// for links. The tokens and the visits have another pool of connections, because the pool of the links may be limited
 // to one connection.
 func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {

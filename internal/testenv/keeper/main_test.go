@@ -64,7 +64,7 @@ func TestRunRemovesTemporaryFiles(t *testing.T) {
 	made, rest, _ := strings.Cut(string(out), "\n")
 	if !room {
 		if err := os.Remove(made); err != nil || strings.TrimSpace(rest) != "" {
-			t.Errorf("not enough memory for the files: remove error %v, mode and GOTMPDIR are %q", err, rest)
+			t.Errorf("without room in /dev/shm, the keeper must not set TMPDIR and GOTMPDIR: remove error %v; mode and GOTMPDIR are %q, want none", err, rest)
 		}
 		return
 	}

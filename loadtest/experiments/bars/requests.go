@@ -26,7 +26,7 @@ func create() *experiment.Experiment {
 			{name: "creations, SQLite against the log", unit: measure.PerSecond, versus: "a bare durable log", least: 0.80,
 				text: "On SQLite (synchronous=FULL), the rate of creations is at least 0.80 times the rate of creations that are only appended to a file."},
 			{name: "creations, PostgreSQL against the log", unit: measure.PerSecond, versus: "a bare durable log"},
-			{name: "bytes written for a link, SQLite", unit: "bytes", most: 1090, note: "the bytes that the process writes to the disk, including the move of the log into the database; the figure was 4.36 KB when links were stored in the order of their codes",
+			{name: "bytes written for a link, SQLite", unit: "bytes", most: 1090, note: "the bytes that the process writes to the disk, for the write-ahead log of SQLite and for its checkpoints, which copy this log into the database file; the figure was 4,360 bytes when links were stored in the order of their codes",
 				text: "The embedded server writes at most 1,090 bytes to the disk for each link, a quarter of the bytes that it wrote when links were stored in the order of their codes."},
 			{name: "log bytes of a link, PostgreSQL", unit: "bytes", most: 303, note: "the write-ahead log only; the figure was 505 bytes when links were stored in the order of their codes",
 				text: "PostgreSQL writes at most 303 bytes of log for each link, 0.6 of the bytes that it wrote when links were stored in the order of their codes."},
@@ -63,8 +63,8 @@ func creations(t *experiment.T, name, database string, settings ...string) (meas
 	return load.Subject(name), server
 }
 
-// perLink returns a load that also records by how many bytes per new link a counter grows during each
-// round.
+// perLink returns load with a further measurement: after each round, it appends to series the growth of the counter
+// bytes, divided by the number of new links.
 func perLink(load measure.Subject, database string, series *measure.Series, bytes func(context.Context) (int64, error)) measure.Subject {
 	run := load.Measure
 	load.Measure = func(ctx context.Context) (perSecond float64, err error) {

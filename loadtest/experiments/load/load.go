@@ -42,7 +42,7 @@ type plan struct {
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // the load is short, because each lost link that a control reads back is a miss, and the service limits misses
+	if t.Scale < 1 { // the load is short, because in a control many links are lost: each of them is a miss when it is read back, and the service limits misses
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -131,8 +131,9 @@ func accounts() []claim {
 // judgeP99 judges the p99 at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
-// show adds the settings, chart, table and notes of a run to its report. It takes the text of each claim from the
-// parameter claims. The texts in the report name the usual rate, and this run may use another rate.
+// show adds the settings, chart, table and notes of a run to its report. It replaces the text of each claim by the
+// text in the parameter claims, because the texts in the report name the usual rate, and this run may use another
+// rate.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	_, deployed := r.settings["target"]

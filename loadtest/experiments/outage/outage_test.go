@@ -24,7 +24,7 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 	}{
 		{experiment.Options{Scale: 1}, 7 * time.Second},
 		{experiment.Options{Scale: 1, Rate: 4000}, 7 * time.Second},
-		{experiment.Options{Scale: 1, Rate: 400}, 13 * time.Second}, // 4000 keys and 3 s
+		{experiment.Options{Scale: 1, Rate: 400}, 13 * time.Second}, // 4000 local keys last 10 s at 400/s; Redis stays down for 3 s more
 		{experiment.Options{Scale: 1, Full: true}, 40 * time.Second},
 		{experiment.Options{Scale: 1, Full: true, Rate: 100}, 43 * time.Second},
 	} {
@@ -41,7 +41,7 @@ func TestOutageOutlastsLocalKeys(t *testing.T) {
 // sound returns the record of a run without faults. Each server uses its local keys, then random codes, and
 // then keys of the new epoch.
 func sound() *record {
-	const firstEpoch, secondEpoch = 1000, 2000 // at the end of an epoch, all numbers below its constant are reserved
+	const firstEpoch, secondEpoch = 1000, 2000 // all numbers below firstEpoch are reserved when the first epoch ends, and all below secondEpoch when the second ends
 	killed := time.Unix(1_000_000_000, 0)
 	r := &record{
 		plan: plan{servers: 4, batch: 100, rate: 200}, whole: true,
@@ -176,9 +176,9 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 	}
 }
 
-// In the simulator too, the local keys of a server last until its batches are used up. Each server
-// creates 50 links per second, and Redis is killed after 3 s of load, when half of the second batch
-// is used. So 150 keys are left.
+// In the simulator too, the local keys of a server last until its batches are used up. Each server creates 50 links
+// per second, and Redis is killed after 3 s of load, when half of the second batch is used. The other half and the
+// spare batch are left, which are 150 keys.
 func TestSimulatedLocalKeysLastUntilBatchesAreUsed(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
