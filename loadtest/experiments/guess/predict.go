@@ -125,7 +125,7 @@ func hits(guesses, codes []string) (few, all float64) {
 	return few, all
 }
 
-// guessed tells how many of nextCodes codes were guessed, as a mean over several windows. A window is a
+// guessed is the number of guessed codes out of nextCodes codes, as a mean over several windows. A window is a
 // group of known codes and the codes after them.
 type guessed struct {
 	few, many float64 // codes guessed with fewGuesses and with manyGuesses
