@@ -15,13 +15,13 @@ const (
 	breakerReminder = time.Minute // time between two log lines while the breaker is open
 )
 
-// Breaker is a circuit breaker in front of a pool. If the pool does not answer, for example because
-// Redis is down, callers fail at once instead of waiting again and again.
+// Breaker is a circuit breaker in front of a pool. While the pool does not answer, for example because
+// Redis is down, calls fail at once, so that callers do not wait for a timeout.
 //
 // The breaker opens after three calls in a row have failed. While the breaker is open, calls
 // fail at once with gobreaker.ErrOpenState. After one second the breaker is half-open. It then
-// lets one call through, and other calls fail with gobreaker.ErrTooManyRequests. If the one call
-// succeeds, the breaker closes. If it fails, the breaker opens again.
+// lets one call through, and other calls fail with gobreaker.ErrTooManyRequests. If that call
+// succeeds, the breaker closes. If that call fails, the breaker opens again.
 //
 // ErrEmpty, ErrNoEpoch, ErrFenced and ErrExhausted count as successes, because the pool answered.
 // context.Canceled counts neither as a success nor as a failure, because the caller cancelled
@@ -36,17 +36,17 @@ type Breaker struct {
 
 var _ Supply = (*Breaker)(nil)
 
-// NewBreaker returns a closed breaker in front of pool.
-func NewBreaker(pool Supply, log *slog.Logger) *Breaker {
-	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", "pool")))}
+// NewBreaker returns a closed breaker in front of pool. Its log lines name the pool, such as "pool" or "key service".
+func NewBreaker(pool Supply, name string, log *slog.Logger) *Breaker {
+	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", name)))}
 }
 
-// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. It logs when it
-// opens and when it closes. While it stays open, it logs this once a minute. An error for which isAnswer
-// returns true counts as a success. context.Canceled does not count. Every other error counts as a failure.
+// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The breaker logs when
+// it opens and when it closes. While the breaker stays open, it logs a reminder once a minute. An error for which
+// isAnswer returns true counts as a success. context.Canceled does not count. Every other error counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
-	// The library calls IsSuccessful and OnStateChange under its own lock, which also guards these
-	// variables.
+	// The library calls IsSuccessful and OnStateChange under its own lock. This lock also guards the
+	// variables last and logged.
 	var last error
 	var logged time.Time // time of the last log line that said that the breaker is open
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
@@ -72,7 +72,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 	})
 }
 
-// answered reports whether err is an answer of the pool, which is then reachable.
+// answered reports whether err shows that the pool was reachable and answered.
 func answered(err error) bool {
 	return errors.Is(err, ErrEmpty) || errors.Is(err, ErrNoEpoch) || errors.Is(err, ErrFenced) || errors.Is(err, ErrExhausted)
 }

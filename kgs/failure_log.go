@@ -6,8 +6,8 @@ import (
 )
 
 // FailureLog logs the first failure in a series of failures of a recurring task, and the success that ends the series.
-// A FailureLog of [NewReminder] also repeats failures in the log at intervals. FailureLog is not safe for concurrent
-// use.
+// A FailureLog from [NewReminder] also logs later failures of a series. It logs at most one failure per interval, even if
+// successes interrupt the failures. FailureLog is not safe for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // name of the task in the log, such as "refill the pool"
@@ -37,7 +37,7 @@ func (f *FailureLog) Note(err error) {
 	}
 }
 
-// due reports whether the next failure is logged.
+// due reports whether Note logs a failure that occurs now.
 func (f *FailureLog) due() bool {
 	if f.every == 0 {
 		return !f.failing

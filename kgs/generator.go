@@ -7,15 +7,15 @@ import (
 	"sync/atomic"
 )
 
-// Generator returns keys one at a time. A [Source] takes the keys from a local batch of a [Supply].
-// The generators of package keysource have no batches: they make a key when a creation needs it.
-// Some of them request each key from a server. Others need no server.
+// Generator returns keys one at a time. A [Source] is a generator that takes batches of keys from a
+// [Supply]. The generators of package keysource have no batches: they make a key when a creation
+// needs it. Some of these generators request each key from a server. Others need no server.
 type Generator interface {
 	// Next returns a key for url. Only the hash source uses url. attempt is 0 in the first call for
-	// a creation and grows with each conflict of that creation. Next is safe for concurrent use. It
-	// returns at the latest when ctx ends. It fails with ErrNoKeys if no key is available now, for
-	// example because a server does not answer. The caller then uses the fallback. Any other error
-	// ends the creation.
+	// a creation. If another link already has the code of the key, the creation calls Next again, and
+	// attempt grows by one. Next is safe for concurrent use and returns at the latest when ctx ends.
+	// Next fails with ErrNoKeys if no key is available now, for example because a server does not
+	// answer. The caller then uses the fallback. Any other error ends the creation.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
@@ -47,9 +47,9 @@ func NewFallback(first, second Generator) *Fallback { return &Fallback{first: fi
 func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
 	key, err := f.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, ErrNoKeys)
-	// Only the first attempt changes dry. After conflicts, the hash source may have no more codes
-	// for one URL, but it still has codes for other URLs. The load before the store avoids a
-	// contended write in every creation.
+	// Only the first attempt of a creation changes f.dry. After conflicts, the hash source may have no more codes for one URL,
+	// but it still has codes for other URLs. Without the call of Load, every creation would write f.dry, and concurrent creations
+	// would slow each other down.
 	if attempt == 0 && f.dry.Load() != dry {
 		f.dry.Store(dry)
 	}
@@ -62,8 +62,8 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Probe requests a key from the first generator if Dry returns true, and discards the key. Without Probe, a
-// server without creations would not notice that the first generator has keys again. Probe does not
+// Probe requests a key from the first generator if Dry returns true, and discards the key. A server that
+// creates no links calls Probe to find out whether the first generator has keys again. Probe does not
 // report what happened to the key, so the first generator must not be a [Source]. Probe blocks as
 // long as Next of the first generator.
 func (f *Fallback) Probe(ctx context.Context) {

@@ -11,12 +11,13 @@
 //	mempool     a pool of ranges in the memory of one process; also batches from the ledger without a pool
 //	keysource   key sources without batches: redis-incr, ticket, snowflake, hash, uuid, random
 //	audit       accounts for every reserved number
+//	explain     the history of one code, as far as the database records it
 //	keyserver   serves keys to other programs over gRPC and HTTP
 //	kgstest     conformance tests for the contracts
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns the
-// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool. It
-// gives one key to each creation, which is a request that creates a link. There are two exceptions. A
+// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool, and
+// gives one key to each creation. A creation is a request that creates a link. There are two exceptions. A
 // pool in PostgreSQL holds random codes, so it needs neither the ledger nor a code space. The key
 // sources of package keysource have no pool.
 //
@@ -27,24 +28,24 @@
 //   - a key is a code that is ready to be assigned;
 //   - a pool holds keys until servers take them;
 //   - a batch is the keys that one server took in one call;
-//   - a holder is the process that a batch or a range belongs to. It settles a batch: it reports
-//     for every key whether the key is used, returned or lost;
+//   - a holder is the process that a batch or a range belongs to. To settle a batch, its holder
+//     reports for every key whether the key is used, returned or lost;
 //   - a pool in Redis consists of one list or more;
-//   - an epoch is one generation of a list: a list that may have lost data begins a new epoch,
-//     and the keys of the old epoch are abandoned;
+//   - an epoch is one generation of a list. When a list may have lost data, a new epoch of the list
+//     begins, and the keys of the old epoch are abandoned;
 //   - a key source is one selectable way to get codes (KEY_SOURCE).
 //
 // These invariants hold after any crash:
 //
-//   - the ledger reserves each number once, a worker pushes its key once, and a server hands out
-//     the key once. Only a number that was returned unused goes through these steps again;
-//   - an audit can account for each reserved number at any time. The number is used by a link, in a
-//     pool, in a batch, on its way to a pool, or abandoned for a recorded reason.
+//   - the ledger reserves each number once, a worker pushes the key of the number once, and a server
+//     hands out the key once. Only a number that was returned unused goes through these steps again;
+//   - an audit can account for each reserved number at any time. Either a link uses the number, or the number is in a pool, in a
+//     batch or on its way to a pool, or the number is abandoned for a recorded reason.
 //
-// The key sources without a ledger document their own guarantees. This package does not access
-// links. The primary key of the link store decides which link a code belongs to. As long as the
-// invariants hold, no two links get the same key of the ledger. If the primary key rejects such a key,
-// another link has the code as its alias, or as a code of a key source without a ledger.
+// The key sources without a ledger document their own guarantees. This package does not access links. The primary key of the link
+// store decides which link a code belongs to. As long as the invariants hold, no two links get the same key of the ledger. The
+// primary key may still reject a key of the ledger. In this case, the code is the alias of another link, or another link got the
+// code from a key source without a ledger.
 package kgs
 
 import (
@@ -55,8 +56,8 @@ import (
 var (
 	// ErrEmpty means that a supply is reachable but has no keys now.
 	ErrEmpty = errors.New("the supply of keys is empty")
-	// ErrNoEpoch means that a pool lost data or may have lost data. The pool gives no keys before a
-	// worker has opened a new epoch.
+	// ErrNoEpoch means that a pool lost data or may have lost data. The pool gives no keys until a
+	// worker opens a new epoch.
 	ErrNoEpoch = errors.New("the pool lost its state and waits for a new epoch")
 	// ErrFenced means that another process has taken over the range or batch that the caller uses.
 	// The call changed nothing, and the caller must stop using the range or batch.
@@ -78,7 +79,7 @@ type Batch struct {
 type Supply interface {
 	// Take returns a batch of 1 to n keys. A repeated Take may return more than n keys, because it
 	// returns the keys of the first call. The caller becomes the holder of the batch and is
-	// responsible for its keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
+	// responsible for these keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
 	// reachable but gives no keys now. ErrExhausted means that no code length has numbers left. Any
 	// other error means that the supply could not be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
@@ -96,7 +97,7 @@ const (
 	ReasonEarlierEpoch = "earlier_epoch" // a server took the keys in an earlier epoch and did not use them
 	ReasonLostReply    = "lost_reply"    // it is unknown whether a link with the key was committed
 	ReasonRollback     = "rollback"      // the ledger skipped the numbers after a rollback of its database
-	ReasonClient       = "client"        // a client program has the keys, and the ledger does not record its links
+	ReasonClient       = "client"        // a client program has the keys, and the ledger does not record the links of the client
 	ReasonConflict     = "conflict"      // a link has the code as its alias or random code; only the audit reports this
 )
 

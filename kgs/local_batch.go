@@ -7,10 +7,10 @@ import (
 )
 
 // LocalBatch is one batch that a Source hands out. It counts the codes whose outcome is unknown.
-// When the count reaches zero, the Source settles the batch with its supply. The supply has the
-// batch on record until then, so no key is lost without a record in a crash.
+// When the count reaches zero, the Source settles the batch with its supply. Until then, the supply
+// keeps a record of the batch. Therefore every key that a crash loses is on record.
 //
-// For each code, the caller of Source.Next makes exactly one call of Used, Returned or Lost.
+// For each key that Source.Next returns, the caller makes exactly one call of Used, Returned or Lost.
 // These methods do not block and are safe for concurrent use.
 type LocalBatch struct {
 	batch  Batch

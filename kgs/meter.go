@@ -41,7 +41,7 @@ func (m *EWMA) add(total int64, now time.Time, weight float64) {
 }
 
 // Meter measures the rate at which a count grows in large steps. It averages over about one window,
-// or over the time since the first sample if that is shorter. It is not safe for concurrent use.
+// or over the time since the first sample if this time is shorter. It is not safe for concurrent use.
 type Meter struct {
 	window time.Duration
 	began  time.Time
@@ -64,12 +64,12 @@ func (m *Meter) Sample(total int64, now time.Time) {
 // Rate returns the average growth of the count per second. It returns 0 until the second sample.
 func (m *Meter) Rate() float64 { return m.meter.perSecond }
 
-// Window measures the rate at which a count grew recently, for example in the last five seconds. The size of a
-// window is the length of this time. If the count did not grow in this time, the rate is exactly 0. Window is
-// not safe for concurrent use.
+// Window measures the rate at which a count grew in a recent interval, for example in the last five seconds. The
+// size of a window is the length of the interval. If the count did not grow in the interval, the rate is exactly 0.
+// Window is not safe for concurrent use.
 type Window struct {
 	size    time.Duration
-	samples []windowSample // oldest first; all samples but the first are less than size old
+	samples []windowSample // oldest first; every sample except the first is younger than size
 }
 
 type windowSample struct {

@@ -18,6 +18,7 @@ type Metrics struct {
 	refills    prometheus.Histogram
 	restarts   prometheus.Counter
 	skipAheads prometheus.Counter
+	witness    prometheus.Counter
 	pages      prometheus.Counter
 }
 
@@ -33,7 +34,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_last_push_timestamp_seconds", Help: "Unix time at which this process last pushed keys to the pool; 0 if it never did.",
 		}),
 		abandons: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_keys_abandoned_total", Help: "Keys that this process abandoned, by reason. After a crash, all keys of the batch count, also those that links have.",
+			Name: "kgs_keys_abandoned_total", Help: "Keys that this process abandoned, by reason. The reasons crash, lost_reply and client also count keys that links have.",
 		}, []string{"reason"}),
 		refills: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "kgs_refill_seconds", Help: "Seconds that this process needed to take one local batch from the supply.",
@@ -43,7 +44,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_worker_restarts_total", Help: "Times that the dead man's switch restarted the refill worker.",
 		}),
 		skipAheads: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_ledger_skips_total", Help: "Skip-aheads: times that the ledger detected a rollback of its database.",
+			Name: "kgs_ledger_skips_total", Help: "Skip-aheads: times that the ledger skipped numbers, because its database was rolled back or another database uses its pool.",
+		}),
+		witness: auto.NewCounter(prometheus.CounterOpts{
+			Name: "kgs_witness_failures_total", Help: "Failed attempts to write the witness beside the SQLite database of the ledger.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
 			Name: "kgs_pages_total", Help: "Times that the dead man's switch paged an operator.",
@@ -61,6 +65,9 @@ func (m *Metrics) CountSkipAhead(keys int64) {
 	m.CountAbandoned(ReasonRollback, keys)
 }
 
+// CountWitnessFailure counts a failed attempt to write the witness of the ledger.
+func (m *Metrics) CountWitnessFailure() { m.witness.Inc() }
+
 // CountPushed counts keys that this process pushed to a pool.
 func (m *Metrics) CountPushed(keys int64) {
 	m.generated.Add(float64(keys))
@@ -75,10 +82,10 @@ func (m *Metrics) CountAbandoned(reason string, keys int64) {
 // CountRestart counts a restart of the refill worker by the dead man's switch.
 func (m *Metrics) CountRestart() { m.restarts.Inc() }
 
-// CountPage counts a page by the dead man's switch.
+// CountPage counts one page: an alert of the dead man's switch to an operator.
 func (m *Metrics) CountPage() { m.pages.Inc() }
 
-// ObserveRefill records the duration of taking one local batch.
+// ObserveRefill records how long this process needed to take one local batch.
 func (m *Metrics) ObserveRefill(d time.Duration) { m.refills.Observe(d.Seconds()) }
 
 // Generated returns the number of keys that this process pushed to the pool.

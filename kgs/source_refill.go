@@ -12,8 +12,9 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// maxUnsettled is how many finished batches may wait to be settled. While more batches wait, the source
-	// takes no new batch, so that the supply does not have to record an unlimited number of batches.
+	// maxUnsettled is how many finished batches may wait to be settled. A batch is finished when the outcome
+	// of each of its codes is known. While more batches wait, the source takes no new batch, so that the
+	// supply does not have to record an unlimited number of batches.
 	maxUnsettled = 16
 
 	// maxGrowth is the largest ratio between the sizes of two successive batches. After a stall,
@@ -22,8 +23,8 @@ const (
 	maxGrowth = 4
 )
 
-// run refills on demand and settles finished batches, until ctx ends. If the supply does not accept a
-// settlement, run tries again after a second.
+// run refills the source on demand and settles finished batches, until ctx ends. If the supply does not
+// accept a settlement, run tries again after a second.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -57,8 +58,8 @@ func (s *Source) run(ctx context.Context) {
 //
 // A supply may consist of several parts, for example the lists of a pool in Redis. If one part is
 // down, its batches cannot be settled, but the other parts still give batches. Therefore refill takes
-// batches although finished batches wait. It fails if more than maxUnsettled batches wait and cannot
-// be settled.
+// batches although finished batches wait. If more than maxUnsettled finished batches wait, refill
+// settles them first, and fails if it cannot settle all of them.
 func (s *Source) refill(ctx context.Context) (err error) {
 	s.mu.Lock()
 	s.began = time.Now()
@@ -90,11 +91,11 @@ func (s *Source) needsBatch() bool {
 }
 
 // fetch takes one batch. If the process crashes, the supply keeps the batch on record under the
-// name of this holder. The keys of the batch are abandoned when the holder is declared dead,
-// because its heartbeats have stopped.
+// name of the holder, which is this process. When the heartbeats of the holder have stopped, the
+// holder is declared dead, and the keys of the batch are abandoned.
 //
 // The end of ctx does not cancel the call of the supply. A cancelled call could still take keys that this source
-// never receives. Close returns the keys of a call that ends late.
+// never receives. If ctx ends during the call, Close returns the keys that the call took.
 func (s *Source) fetch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Timeout)
 	defer cancel()
@@ -141,7 +142,7 @@ func (s *Source) drawn() int64 {
 	return total
 }
 
-// finish queues a batch for settlement; see maxUnsettled for the bound of the queue.
+// finish queues a batch for settlement; see maxUnsettled for the limit of the queue.
 func (s *Source) finish(l *LocalBatch) {
 	s.mu.Lock()
 	s.finished = append(s.finished, l)
@@ -190,8 +191,8 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 
 // Close stops the source, returns unused keys to the supply and settles all batches. Call it after
 // the last creation has ended. Close blocks until the supply has answered or ctx ends. If Close
-// cannot settle a batch, the supply keeps the batch on record. It abandons the keys of the batch
-// when the holder is declared dead. A second call does nothing.
+// cannot settle a batch, the supply keeps the batch on record. The keys of the batch are abandoned
+// when the holder is declared dead. A second call of Close does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
 	select {
@@ -226,7 +227,7 @@ func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {
 		total := int64(len(l.batch.Codes))
-		unused[l] = slices.Clip(l.batch.Codes[min(l.next.Swap(total), total):]) // clipped, so that an append copies it
+		unused[l] = slices.Clip(l.batch.Codes[min(l.next.Swap(total), total):]) // clipped, so that an append copies the codes
 	}
 	for _, k := range s.returned {
 		unused[k.Batch] = append(unused[k.Batch], k.Code)

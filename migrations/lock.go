@@ -35,13 +35,13 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	return sqlite.Lock(ctx, path+"-migrate")
 }
 
-// lockPostgres takes an advisory lock for the schema, in a transaction of its own that stays open until unlock. The lock
-// belongs to the transaction and not to the session, because a connection pooler such as PgBouncer may give each transaction
-// another session.
+// lockPostgres takes an advisory lock for the schema, in a separate transaction that stays open until unlock is called. The
+// lock belongs to the transaction and not to the session, because a connection pooler such as PgBouncer may give each
+// transaction another session.
 //
-// It polls, because a statement that waits for the lock inside PostgreSQL holds a snapshot. CREATE INDEX CONCURRENTLY,
-// which the process with the lock may run, waits for the snapshots of other transactions. So the two statements would
-// deadlock.
+// lockPostgres polls, because a statement that waits for the lock inside PostgreSQL holds a snapshot. CREATE INDEX
+// CONCURRENTLY, which the process with the lock may run, waits for the snapshots of other transactions. So the two
+// statements would deadlock.
 func lockPostgres(ctx context.Context, db *sql.DB) (unlock func() error, err error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -76,9 +76,9 @@ func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// A migration can take hours, and PostgreSQL may be configured to end idle transactions. SET LOCAL has a second
-	// use: the transaction keeps the snapshot of the SELECT until its next statement begins, and CREATE INDEX
-	// CONCURRENTLY would wait for this snapshot.
+	// A migration can take hours, and PostgreSQL may have a time limit for idle transactions. SET LOCAL removes
+	// this limit for the transaction. SET LOCAL also has a second use. The transaction keeps the snapshot of the
+	// SELECT until the next statement begins, and CREATE INDEX CONCURRENTLY would wait for this snapshot.
 	next := `SET LOCAL idle_in_transaction_session_timeout = 0`
 	if !locked {
 		next = `ROLLBACK`

@@ -3,14 +3,15 @@
 //
 // Invariants:
 //
-//   - Migrations only go forward. A migration to an older schema would drop rows of the ledger or
-//     links, which cannot be recovered. To return to an older schema, restore a backup.
+//   - Migrations only go forward. A migration to an older schema would drop rows of the ledger or of
+//     the links, and nothing could recover these rows. To return to an older schema, restore a backup.
 //   - A program never runs on a schema that is newer than the program. The program would not know the
 //     rules of the newer schema, so it could issue a code twice.
 //   - A change of the schema adds a file with the same version to both folders. The statements of a
-//     published file stay as they are, because databases have applied them. There is one exception, to
-//     protect running servers: version 9 once created indexes, which version 11 creates if they do not
-//     exist. So all databases get the same schema.
+//     published file stay as they are, because databases have applied them. There is one exception,
+//     which protects running servers: version 9 for PostgreSQL no longer creates indexes on the tables
+//     of links. Version 11 creates these indexes if they do not exist. So all databases get the same
+//     schema.
 package migrations
 
 import (
@@ -30,7 +31,7 @@ var (
 	// ErrOlderSchema means that the database must be migrated for this program.
 	ErrOlderSchema = errors.New("the database schema is older than this program")
 
-	errTooSlow = errors.New("a start has not enough time for the migration: run `shortener migrate`, which has no time limit")
+	errTooSlow = errors.New("the migration takes longer than the start of a program may take: run `shortener migrate`, which has no time limit")
 )
 
 // Engine is a kind of database.
@@ -45,7 +46,8 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program.
+// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program, and with
+// ErrCitusWorker if the database is on a worker of a Citus cluster.
 // Any number of processes may call Up at the same time. One process migrates, and the other processes wait until the
 // migration is complete or their ctx ends. Each file is one transaction, or a sequence of statements that can be
 // repeated. If a process is killed during a file, the database stays at the previous version, and the next call of Up
@@ -104,7 +106,7 @@ func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (
 }
 
 // Check returns nil if db has exactly the schema of this program. Otherwise it fails with
-// ErrOlderSchema or ErrNewerSchema. It changes nothing and needs no write permission.
+// ErrOlderSchema, ErrNewerSchema or ErrCitusWorker. It changes nothing and needs no write permission.
 func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -114,6 +116,11 @@ func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 }
 
 func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provider) error {
+	if engine == PostgreSQL {
+		if err := checkNotWorker(ctx, db); err != nil {
+			return err
+		}
+	}
 	have, err := Version(ctx, db, engine)
 	if err != nil {
 		return err

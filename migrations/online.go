@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Servers use the tables of PostgreSQL while a migration changes them. Requests must not wait for the migration. Therefore
-// a file that changes a table of an earlier file follows two rules:
+// Servers use the tables in PostgreSQL while a migration changes the tables. Requests must not wait for the migration.
+// Therefore a file that changes a table of an earlier file follows two rules:
 //
 //   - The file limits its wait for the lock of the table (SET LOCAL lock_timeout). During this wait, all later
 //     statements that use the table wait too.
@@ -24,18 +24,18 @@ import (
 
 const (
 	// lockAttempts is the maximum number of attempts. Together, the attempts take less time than the start of a server
-	// may take. So the start fails with errInUse, which names the reason, and not because of its time limit.
+	// may take. So the start fails with errInUse, which names the reason, before the start reaches its time limit.
 	lockAttempts = 20
-	// lockPause is the time between two attempts. Requests that waited behind an attempt continue in this time.
+	// lockPause is the time between two attempts. Requests that waited because of an attempt continue during the pause.
 	lockPause = time.Second
 )
 
 // errInUse reports that another transaction prevented the migration.
 var errInUse = errors.New("a long transaction, such as a backup or an export, uses a table that the migration changes: " +
-	"run `shortener migrate` when it has ended")
+	"run `shortener migrate` after the end of that transaction")
 
-// whenUnlocked calls f. If f fails because of a lock of another transaction, whenUnlocked calls it again, up to
-// lockAttempts times in total.
+// whenUnlocked calls f. If f fails because of a lock of another transaction, whenUnlocked calls f again. It
+// calls f at most lockAttempts times in total.
 func whenUnlocked(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -54,17 +54,17 @@ func whenUnlocked(ctx context.Context, f func() error) error {
 }
 
 // isLockFailure reports whether a statement failed because it did not get a lock in time, or because PostgreSQL ended
-// it to resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and PostgreSQL
-// continues the build. The removal of the invalid index waits for the build, and the build waits for all older
-// statements.
+// the statement to resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and
+// PostgreSQL continues the build. The removal of the invalid index waits for the build, and the build waits for all
+// older statements.
 func isLockFailure(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == lockNotAvailable || e.Code == deadlockDetected)
 }
 
-// dropInvalid drops the indexes whose build was interrupted. Without this, CREATE INDEX IF NOT EXISTS would keep the
-// invalid indexes.
+// dropInvalid drops the indexes whose build was interrupted. Otherwise CREATE INDEX CONCURRENTLY IF NOT EXISTS would
+// keep the invalid indexes.
 func dropInvalid(ctx context.Context, db *sql.DB) error {
 	indexes, err := builtOnline()
 	if err != nil {

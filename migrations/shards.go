@@ -8,8 +8,15 @@ import (
 )
 
 // ErrNoCitus means that the database cannot distribute tables.
-var ErrNoCitus = errors.New("the database has no Citus: distributed tables need the extension citus, " +
-	"which CREATE EXTENSION citus installs on the coordinator and on each worker")
+var ErrNoCitus = errors.New("the database has no Citus, which distributed tables need: " +
+	"run CREATE EXTENSION citus on the coordinator and on each worker")
+
+// ErrNoNodes means that the Citus cluster has no node that may hold rows of distributed tables.
+var ErrNoNodes = errors.New("the Citus cluster has no node for shards: add workers with citus_add_node on the coordinator, " +
+	"or let the coordinator have shards with citus_set_node_property")
+
+// ErrCitusWorker means that the database is on a worker of a Citus cluster. The tables of the program belong to the coordinator.
+var ErrCitusWorker = errors.New("the database is on a worker of a Citus cluster")
 
 // table is a table that [Distribute] spreads over the nodes of a cluster.
 type table struct {
@@ -24,7 +31,7 @@ type table struct {
 // All other tables stay on the coordinator: the ledger, tokens and pools.
 func distributed() []table {
 	return []table{
-		{"link_order", "", ""}, // each insert of links reads it
+		{"link_order", "", ""}, // each insert of links reads this table
 		{"ranked_links", "rank", ""},
 		{"unranked_links", "code", ""},
 		{"visits", "code", "unranked_links"},
@@ -47,17 +54,53 @@ func (t table) distribution(shards int) (statement string, args []any) {
 	return `SELECT create_distributed_table($1, $2, colocate_with => $3)`, []any{t.name, t.column, t.companion}
 }
 
-// CheckCitus fails with ErrNoCitus if db cannot distribute tables. It changes nothing.
+// CheckCitus fails with ErrNoCitus if db cannot distribute tables, with ErrCitusWorker if db leads to a worker, and with ErrNoNodes
+// if the cluster has no node for the tables. It changes nothing.
 func CheckCitus(ctx context.Context, db *sql.DB) error {
+	if err := checkNotWorker(ctx, db); err != nil {
+		return err
+	}
 	var found bool
 	err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')`).Scan(&found)
+	if err == nil && !found {
+		return ErrNoCitus
+	}
+	if err == nil {
+		err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_dist_node WHERE shouldhaveshards AND isactive AND noderole = 'primary')`).Scan(&found)
+	}
 	if err != nil {
 		return fmt.Errorf("look for Citus: %w", err)
 	}
 	if !found {
-		return ErrNoCitus
+		return ErrNoNodes
 	}
 	return nil
+}
+
+// checkNotWorker fails with ErrCitusWorker if db leads to a worker of a Citus cluster.
+func checkNotWorker(ctx context.Context, db *sql.DB) error {
+	var citus, worker bool
+	err := db.QueryRowContext(ctx, `SELECT to_regclass('pg_catalog.pg_dist_local_group') IS NOT NULL`).Scan(&citus)
+	if err == nil && citus {
+		// Citus gives the coordinator the group 0.
+		err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_catalog.pg_dist_local_group WHERE groupid <> 0)`).Scan(&worker)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("look up the role of the server in a Citus cluster: %w", err)
+	case worker:
+		return ErrCitusWorker
+	}
+	return nil
+}
+
+// Workers returns the number of workers of the Citus cluster whose coordinator db leads to.
+func Workers(ctx context.Context, db *sql.DB) (n int, err error) {
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM pg_dist_node WHERE groupid <> 0 AND noderole = 'primary'`).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count the workers of the Citus cluster: %w", err)
+	}
+	return n, nil
 }
 
 // Distribute spreads the tables of links, and the tables of everything that belongs to a link, over the nodes of a

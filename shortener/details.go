@@ -25,7 +25,7 @@ type Details struct {
 // DefaultRedirect is the HTTP status of a redirect if the link does not choose another one.
 const DefaultRedirect = 302
 
-// Forward is the part of the URL of a request that a redirect appends to the URL of the link.
+// Forward says which part of the requested URL a redirect appends to the URL of the link.
 type Forward string
 
 // The values of a Forward.
@@ -35,7 +35,7 @@ const (
 	ForwardQueryAndPath Forward = "query+path"
 )
 
-// Text returns the details as JSON, which every engine stores. It is nil for nil details.
+// Text returns the details as JSON, which every engine stores. The result is nil for nil details.
 func (d *Details) Text() *string {
 	if d == nil {
 		return nil
@@ -107,7 +107,7 @@ func (l *Link) Redirect() int {
 	return l.Details.Redirect
 }
 
-// Forward returns the part of the URL of a request that a redirect appends to the URL of the link.
+// Forward returns which part of the requested URL a redirect appends to the URL of the link.
 func (l *Link) Forward() Forward {
 	if l.Details == nil || l.Details.Forward == "" {
 		return ForwardNone

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	// ErrNotFound reports that no link has the code, and no tombstone has it either.
+	// ErrNotFound reports that neither a link nor a tombstone has the code.
 	ErrNotFound = errors.New("no link has this code")
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
-	// ErrGone, because the link does not resolve, as if it were deleted. But it resolves again after
-	// the host is removed from the list.
+	// ErrGone, because a blocked link does not resolve, like a deleted link. But a blocked link
+	// resolves again after its host is removed from the list.
 	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.
 	ErrAliasTaken = errors.New("the alias belongs to another link")

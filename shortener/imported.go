@@ -17,8 +17,8 @@ type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported is true if this program exported the links. In that case, a code may equal a reserved name, because
-	// a key may equal a reserved name.
+	// Exported is true if this program exported the links. Then a code may be a reserved name, because reserved
+	// names are forbidden only for aliases.
 	Exported bool
 }
 
@@ -28,7 +28,7 @@ func (r *ImportRules) Check(l Link) (_ Link, err error) {
 	if err := r.checkCode(l.Code); err != nil {
 		return Link{}, err
 	}
-	l.Code, l.Source, l.Once = strings.Clone(l.Code), SourceImport, nil
+	l.Code, l.Source, l.IdempotencyKey = strings.Clone(l.Code), SourceImport, nil
 	allowed := destination.Rules{Own: r.OwnHosts}
 	if l.URL, err = normalURL(&allowed, l.URL, r.Self); err != nil {
 		return Link{}, err
@@ -106,9 +106,10 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 	return &checked, nil
 }
 
-// No time of a link may precede the creation of the link by more than maxSkew. All times of a link, except its
-// expiry, may lie at most maxSkew in the future. The clocks of two servers that changed the link may differ, and
-// another service may have written local times.
+// maxSkew is the greatest error of a time that an import accepts. No time of a link may be earlier than the
+// creation of the link by more than maxSkew. No time of a link except its expiry may lie more than maxSkew in
+// the future. The clocks of two servers that changed the link may differ, and another service may have written
+// local times.
 const maxSkew = 24 * time.Hour
 
 // checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times

@@ -5,12 +5,12 @@ import "context"
 // Keys supplies the keys of new links. A key source that takes keys from a pool ignores the
 // URL and the attempt. The key source hash computes the key from the URL and the attempt.
 type Keys interface {
-	// Next returns a key for url. For the first key of a creation, the attempt is 0. The creation
-	// adds 1 after each key that is in conflict or equals a path of this service. A key may belong
-	// to a part of the store that does not answer or that the link cannot use. If such a key has no
-	// batch, the creation drops the key and adds 1. Next may be called concurrently. If a local
-	// batch has keys, Next returns at once. Otherwise it blocks until a key arrives or ctx ends. It
-	// fails with ErrKeysExhausted if no key is available.
+	// Next returns a key for url. For the first key of a creation, the attempt is 0. The creation adds
+	// 1 to the attempt after each key that is in conflict or equals a path of this service. It also
+	// adds 1 after each key that it drops: a key without a batch, whose part of the store does not
+	// answer or cannot take the link. Next may be called concurrently. If a local batch has keys, Next
+	// returns at once. Otherwise it blocks until a key arrives or ctx ends. Next fails with
+	// ErrKeysExhausted if no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Before is a position in a list of links. The list is sorted by the creation time of the links, from the newest
-// to the oldest. Of the links that were created in the same microsecond, those with a rank come first, from the
-// highest rank to the lowest. The links without a rank follow, from the last code to the first.
-type Before struct {
+// ListPosition is a position in a list of links. The list is sorted by the creation time of the links, from the newest
+// to the oldest. Of the links that were created in the same microsecond, the links with a rank come first, from
+// the highest rank to the lowest. The links without a rank follow, from the last code to the first.
+type ListPosition struct {
 	At   time.Time
-	Rank int64  // of the links that were created at At and have a rank, those with a rank below Rank follow
-	Code string // of the links that were created at At and have no rank, those with a code below Code follow
+	Rank int64  // of the links that have a rank and the creation time At, those with a rank below Rank follow the position
+	Code string // of the links that have no rank and the creation time At, those with a code below Code follow the position
 }
 
 // MergeNewest implements [Store.Newest] for a store that can sort the links of each table by their creation time.
 // The functions ranked and unranked read the links of the two tables. Each function returns the links that follow
 // a position, up to the given number.
-func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Link, error)) (links []Link, next string, err error) {
+func MergeNewest(o Order, s Selection, ranked, unranked func(ListPosition, int) ([]Link, error)) (links []Link, next string, err error) {
 	position, err := before(o, s.From)
 	if err != nil {
 		return nil, "", err
@@ -49,25 +49,25 @@ func MergeNewest(o Order, s Selection, ranked, unranked func(Before, int) ([]Lin
 
 const afterRanks, afterCodes = math.MaxInt64, "~" // no code contains a tilde, which is greater than every letter
 
-// lastMoment returns the last CreatedAt that a link can have, because [ImportRules] accept the years up to 9999.
+// lastMoment returns the latest creation time that a link can have. [ImportRules] refuse years after 9999.
 func lastMoment() time.Time {
 	return time.Date(9999, time.December, 31, 23, 59, 59, 999_999_000, time.UTC)
 }
 
 // before parses the text of a position. The text contains the creation time and the code of the last link before
 // the position.
-func before(o Order, text string) (Before, error) {
+func before(o Order, text string) (ListPosition, error) {
 	if text == "" {
-		return Before{lastMoment(), afterRanks, afterCodes}, nil
+		return ListPosition{lastMoment(), afterRanks, afterCodes}, nil
 	}
 	micros, code, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(micros, 36, 64)
 	if err != nil || n < 0 || n > 1<<58 || !IsCode(code) {
-		return Before{}, ErrPosition
+		return ListPosition{}, ErrPosition
 	}
 	at := time.UnixMicro(n).UTC()
 	if rank, ok := o.Rank(code); ok {
-		return Before{at, rank, afterCodes}, nil
+		return ListPosition{at, rank, afterCodes}, nil
 	}
-	return Before{at, -1, code}, nil
+	return ListPosition{at, -1, code}, nil
 }

@@ -3,7 +3,7 @@ package shortener
 import "errors"
 
 // Order is the order in which a store keeps links. Links that were created together have codes that
-// look random. In this order, their rows are nevertheless neighbours on disk.
+// look random. In this order, the rows of these links are nevertheless neighbours on disk.
 //
 // The order of a database must not change while a store uses it, because the store finds a link by its rank.
 type Order interface {

@@ -11,7 +11,8 @@ type Placement interface {
 	// PartOfRequest returns the part that keeps an idempotency key, and whether this part answers at present. If the code of the
 	// creation belongs to another part, the creation needs both parts.
 	PartOfRequest(key string) (part int, answers bool)
-	// Answers reports whether a part for which fits returns true answers at present. If fits is nil, every part fits.
+	// Answers reports whether at least one suitable part answers at present. A part is suitable if fits(part) is true, or
+	// if fits is nil.
 	Answers(fits func(part int) bool) bool
 }
 

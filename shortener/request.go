@@ -129,14 +129,14 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// IsCode reports whether code could be the code of a link. If not, the service answers that there is no link,
-// without a look-up.
+// IsCode reports whether code could be the code of a link. If IsCode returns false, the service answers
+// without a look-up that there is no link.
 func IsCode(code string) bool {
 	return code != "" && len(code) <= maxCode && destination.IsWord(code)
 }
 
-// An expiry lies at least minExpiry and at most maxYears in the future. A link that expires earlier than minExpiry
-// would be useless, because no client could follow it in time.
+// An expiry lies at least minExpiry and at most maxYears in the future. A link that expires in less than minExpiry
+// would be useless, because no client could follow the link in time.
 const (
 	minExpiry = time.Second
 	maxYears  = 100

@@ -17,7 +17,7 @@
 // The contracts of [Store] and [Keys], and package service, ensure these invariants, even if the store or a key source
 // fails:
 //
-//   - Only the primary key of the store enforces uniqueness.
+//   - Only the primary keys of the store decide whether a code is free.
 //   - After the service has acknowledged a fixed link, its code never resolves to another URL, not even
 //     after the link expired or was deleted. The code of an editable link resolves to the last
 //     acknowledged URL.
@@ -38,8 +38,8 @@ const SourceAlias = "alias"
 // the random keys that a creation tried.
 const SourceRandom = "random"
 
-// SourceImport is the Source of a link that an import stored. Its code does not come from the ledger,
-// which is the durable record of the numbers behind the keys.
+// SourceImport is the Source of a link that an import stored. The code of such a link does not come
+// from the ledger, which is the durable record of the numbers behind the keys.
 const SourceImport = "import"
 
 // SourceFormer is the Source of a link whose key came from a ledger that was replaced by another
@@ -49,17 +49,17 @@ const SourceFormer = "former"
 // Link is one row of the store. Times are in UTC with a precision of one microsecond,
 // which every engine can store. The zero time stands for "never".
 type Link struct {
-	Code      string
-	URL       string // as it appears in the Location header
-	Source    string // SourceAlias, SourceImport, SourceFormer, or the key source of the code
-	CreatedAt time.Time
-	ExpiresAt time.Time
-	DeletedAt time.Time
-	Details   *Details // nil if all members of Details have their default values
-	Once      *Once    // set only in a link that is passed to Insert; nil for a creation without an idempotency key
+	Code           string
+	URL            string // as it appears in the Location header
+	Source         string // SourceAlias, SourceImport, SourceFormer, or the key source of the code
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+	DeletedAt      time.Time
+	Details        *Details        // nil if all members of Details have their default values
+	IdempotencyKey *IdempotencyKey // set only in a link that is passed to Insert; nil for a creation without an idempotency key
 }
 
-// Gone reports whether the link is a tombstone at the time now.
+// Gone reports whether the link is a tombstone at the given time.
 func (l *Link) Gone(now time.Time) bool {
 	return !l.DeletedAt.IsZero() || (!l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt))
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Store keeps links. The packages sqlitestore, pgstore and citusstore implement it. They pass the conformance suite of
-// package storetest.
+// Store keeps links. The packages sqlitestore, pgstore and citusstore implement Store, and pass the conformance suite
+// of package storetest.
 //
 // A store has two tables. The primary key of the first table is the rank of the code in the
 // [Order] of the store. The second table contains the links whose codes have no rank, and its
@@ -25,12 +25,12 @@ type Store interface {
 	//
 	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an
 	// earlier link of the same call. Insert does not change this row. The outcome is Present if the row equals the
-	// link, and Conflict if it differs. So a caller that does not know the outcome of a call may repeat the call with
-	// the same links. But a row that was changed or deleted after its insert differs from the link. If a call
-	// contains two identical links, the outcome of the second link is Conflict.
+	// link, and Conflict if the row differs from the link. So a caller that does not know the outcome of a call may
+	// repeat the call with the same links. But a row that was changed or deleted after its insert differs from the
+	// link. If a call contains two identical links, the outcome of the second link is Conflict.
 	//
-	// If the creation of a link has an idempotency key (Link.Once), the transaction also inserts the key. If the owner
-	// used the key for another creation within the last OnceMemory (24 hours), Insert does not write the link, and the
+	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If the owner
+	// used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the link, and the
 	// outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present. If the
 	// outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key takes
 	// too long, Insert does not write the link, and the outcome is Busy.
@@ -38,9 +38,9 @@ type Store interface {
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.
 	//
-	// An error wraps ErrNotWritten if nothing was written. It also wraps ErrStoreFull if
-	// the reason was a lack of disk space. After any other error the rows may or may not
-	// be durable. Insert keeps no reference to links.
+	// An error wraps ErrNotWritten if nothing was written. The error also wraps ErrStoreFull if the
+	// reason was a lack of disk space. After any other error the rows may or may not be durable. Insert
+	// keeps no reference to links.
 	Insert(ctx context.Context, links []Link) ([]Outcome, error)
 	// Writers returns the maximum number of Inserts that the store runs at the same time. Further Inserts wait. The number is
 	// at least 1 and never changes. Writers does not block.
@@ -49,20 +49,20 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// First returns the creation whose durable link used the idempotency key of this owner. It fails with ErrNotFound if
-	// there is no such creation. The store keeps each key for OnceMemory at least, and then until ForgetKeys removes it.
-	First(ctx context.Context, owner int64, key string) (First, error)
+	// FirstCreation returns the creation whose durable link used the idempotency key of this owner. It fails with ErrNotFound if
+	// there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then until ForgetKeys removes it.
+	FirstCreation(ctx context.Context, owner int64, key string) (FirstCreation, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
 	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
-	// to those of changed. If there is no such row, or if the row is deleted or has another Version than old, Change
-	// changes nothing and fails with ErrChanged. After any other error the row may have changed.
+	// to the values in changed. If there is no such row, or if the row is deleted or has another Version than old,
+	// Change changes nothing and fails with ErrChanged. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
-	// Newest returns the links of the selection, the newest one first. It also returns the position from which the next call
-	// continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but this
-	// order never changes. An engine may list an imported link by the time of its Insert instead of its CreatedAt. The cost
-	// does not depend on the number of links in the store. Newest fails with ErrPosition if s.From is not a position of this
-	// store.
+	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
+	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but
+	// this order never changes. An engine may list an imported link by the time of its Insert instead of its CreatedAt. The
+	// cost does not depend on the number of links in the store. Newest fails with ErrPosition if s.From is not a position of
+	// this store.
 	Newest(ctx context.Context, s Selection) (links []Link, next string, err error)
 	// All yields every row in one pass. The audit uses All to account for each key. All yields the rows of the first table in
 	// the order of their ranks, and then the rows of the second table. It does not block writers. Rows that are inserted
@@ -119,7 +119,7 @@ func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Out
 	return Present
 }
 
-// Equal reports whether a and b are equal. It ignores Once. It compares times in microseconds, because the engines store
+// Equal reports whether a and b are equal. It ignores IdempotencyKey. It compares times in microseconds, because the engines store
 // microseconds.
 func Equal(a, b Link) bool {
 	return a.Code == b.Code && a.URL == b.URL && a.Source == b.Source &&

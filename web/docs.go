@@ -15,9 +15,8 @@ import (
 type docs struct {
 	*shell.Shell
 
-	// page renders the page at the first request, and returns the same result at each later request. It does not
-	// render the page at the start, because the parts of the page need 2 MiB of memory even if no client requests the
-	// page.
+	// page renders the page at the first request, and returns the same result at each later request. The program does
+	// not render the page at its start, because the result would take memory even if no client requests the page.
 	page func() ([]byte, error)
 }
 

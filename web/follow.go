@@ -54,8 +54,8 @@ func (p *public) follow(c echo.Context, code string) error {
 	return p.redirect(c, link, err)
 }
 
-// redirect answers with a redirect to the URL of the link. If err, the error of the look-up, is not nil, redirect returns err.
-// redirect counts GET requests.
+// redirect answers with a redirect to the URL of the link. err is the error of the look-up. If err is not nil, redirect
+// returns err. redirect counts only GET requests.
 func (p *public) redirect(c echo.Context, link shortener.Link, err error) error {
 	if c.Request().Method == http.MethodGet {
 		p.metrics.visited(err)
@@ -122,7 +122,7 @@ func (p *public) resolve(c echo.Context, code string) (shortener.Link, error) {
 }
 
 // redirectAge is the longest time for which a browser may cache a redirect. A long time saves requests. But after the
-// deletion of a link, a browser with the redirect in its cache may follow the link for this time.
+// deletion of a link, a browser with the redirect in its cache may follow the link until this time is over.
 type redirectAge struct {
 	longest time.Duration
 	// full is the Cache-Control header of most redirects. The redirects can share this slice

@@ -67,8 +67,9 @@ type AdminUIConfig struct {
 	Logger  *slog.Logger
 }
 
-// NewAdminUI returns the pages for links on the admin listener. The handler answers requests for /links and the paths below.
-// Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an origin.
+// NewAdminUI returns the pages for links on the admin listener. The handler answers requests for /links and for the paths
+// below /links. Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an
+// origin.
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,

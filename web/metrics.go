@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"result"})
 	limited := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "http_requests_limited_total",
-		Help: "Requests answered with status 429, by the limit that the client reached: anonymous (creations of an address), token (creations with a token) or miss.",
+		Help: "Requests refused with status 429, by the limit that the client reached: anonymous (creations of an address), token (creations with a token) or miss. Each refused line of a bulk request counts as a request.",
 	}, []string{"limit"})
 	return &Metrics{
 		limited: client.Refused{
@@ -124,8 +124,8 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// visited counts a GET request for a short URL by the error of its look-up. It does not count a
-// request that the miss limiter refused, or a request for which the store did not answer.
+// visited counts a GET request for a short URL by the error of its look-up. It counts neither a
+// request that the miss limiter refused nor a request for which the store did not answer.
 func (m *Metrics) visited(err error) {
 	switch {
 	case err == nil:

@@ -23,7 +23,7 @@ var assets embed.FS
 type pages struct {
 	template   *template.Template
 	shell      *shell.Shell
-	tokensOnly bool   // whether the page explains that a creation needs a token, in place of the form
+	tokensOnly bool   // whether a creation needs a token; the page then explains this and shows no form
 	report     string // ReportURL
 	proxies    *client.Proxies
 }

@@ -28,7 +28,7 @@ const (
 	maxQRSize     = 2048
 	defaultQRSize = 256
 	maxQRMargin   = 16
-	// defaultQRMargin is the margin that ISO/IEC 18004 requires.
+	// defaultQRMargin is the margin that ISO/IEC 18004 requires, in modules.
 	defaultQRMargin = 4
 )
 

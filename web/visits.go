@@ -15,7 +15,7 @@ type Visits struct {
 	Counter *visits.Counter
 	Store   visits.Store
 	// CountryHeader is the name, in canonical form, of the header in which a trusted proxy sends the country of the
-	// client. If it is empty, no country is counted.
+	// client. If CountryHeader is empty, no country is counted.
 	CountryHeader string
 }
 
@@ -26,14 +26,14 @@ func (p *public) count(c echo.Context, l *shortener.Link) {
 	}
 	r := c.Request()
 	p.visits.Counter.Count(visits.Visit{
-		Code: l.Code, Owner: l.Owner(), Agent: first(r.Header, "User-Agent"), Prefetch: isPrefetch(r.Header),
-		Referrer: first(r.Header, "Referer"), Country: p.country(r),
+		Code: l.Code, Owner: l.Owner(), Agent: firstValue(r.Header, "User-Agent"), Prefetch: isPrefetch(r.Header),
+		Referrer: firstValue(r.Header, "Referer"), Country: p.country(r),
 	})
 }
 
-// first returns the first value of a header. The name must have the canonical form, because first runs for each redirect and
-// does not convert the name as Header.Get does.
-func first(h http.Header, name string) string {
+// firstValue returns the first value of a header. The name must have the canonical form. Unlike Header.Get, firstValue does not convert
+// the name, because this would cost time in each redirect.
+func firstValue(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
 	}
@@ -44,11 +44,11 @@ func first(h http.Header, name string) string {
 // X-Moz instead of Sec-Purpose.
 func isPrefetch(h http.Header) bool {
 	const prefetch = "prefetch"
-	return strings.HasPrefix(first(h, "Sec-Purpose"), prefetch) || first(h, "Purpose") == prefetch || first(h, "X-Moz") == prefetch
+	return strings.HasPrefix(firstValue(h, "Sec-Purpose"), prefetch) || firstValue(h, "Purpose") == prefetch || firstValue(h, "X-Moz") == prefetch
 }
 
-// country returns the country that a trusted proxy sent, or "". It ignores a header with several values, because one of them
-// may come from the client.
+// country returns the country that a trusted proxy sent, or "". It ignores a header with several values, because one of the
+// values may come from the client.
 func (p *public) country(r *http.Request) string {
 	if p.visits.CountryHeader == "" {
 		return ""

@@ -22,12 +22,12 @@ func (v *Visits) daily() ui.Visits {
 // dailyTimeout limits the time for which the page of a link waits for Daily.
 const dailyTimeout = 2 * time.Second
 
-// Daily implements [ui.Visits]. The series has only the last days. The total is a separate query, in which the database adds up
-// the visits of all days.
+// Daily implements [ui.Visits]. The series covers only the given number of days. A separate query returns the total. In this
+// query, the database adds up the visits of all days.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
 	ctx, cancel := context.WithTimeout(ctx, dailyTimeout)
 	defer cancel()
-	asOf := v.Counter.AsOf() // before the queries, which then include all visits until this time
+	asOf := v.Counter.AsOf() // read before the queries, so that the queries include all visits until this time
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	read, err := v.Store.Series(ctx, code, visits.Range{From: today.AddDate(0, 0, 1-days)}, visits.Day)
 	if err != nil {

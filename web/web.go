@@ -1,10 +1,10 @@
 // Package web serves the public HTTP listener of package shortener: redirects, previews, QR codes and the page. Package
-// web/api has the API, and package web/ui the pages for the owners of links. Package web/admin serves the listener for
+// web/api has the API, and package web/ui has the pages for the owners of links. Package web/admin serves the listener for
 // operators.
 //
 // Invariants:
 //
-//   - a handler ignores forwarding headers unless the peer is a trusted proxy (web/client);
+//   - forwarding headers are used only if the peer is a trusted proxy (web/client);
 //   - one table maps errors to problems, the error answers of RFC 9457 (web/internal/problem);
 //   - no metric label contains a code, a path, an address, a token or an undefined method.
 package web
@@ -38,14 +38,14 @@ const (
 // PublicConfig holds what the public handler needs. Only Service is required.
 type PublicConfig struct {
 	Service        *service.Service
-	BaseURL        string         // prefix of short URLs; if empty, each request determines it
+	BaseURL        string         // prefix of short URLs; if empty, each request determines the prefix
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For and X-Forwarded-Proto headers are used
 	Tokens         client.Tokens  // if nil, no token is valid
 	Limits         client.Limits
 	HomeURL        string         // if not empty, / redirects browsers to this URL
 	NotFoundURL    string         // if not empty, an unknown code redirects browsers to this URL
 	ReportURL      string         // where people report a link; if empty, the preview page has no such link
-	Degraded       func() bool    // reports whether the service works without one of its parts; nil means never
+	Degraded       func() bool    // reports whether the service works without one of its parts, such as the pool; nil means never
 	Visits         *Visits        // if nil, visits are not counted
 	RedirectAge    *time.Duration // how long browsers may cache a redirect, in whole seconds; if nil, DefaultRedirectAge
 	Metrics        *Metrics       // if nil, counts are not exported
@@ -153,8 +153,8 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuse).Name = refused
-	// Without these routes, the router would handle GET /shorten as a request for a code. It would handle PUT of a
-	// path with two parts as a request for /{code}/*.
+	// Without these routes, the router would handle GET /shorten as a request for a code. It would handle PUT
+	// /api/links as a request for /{code}/*.
 	for _, m := range []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace,
 	} {

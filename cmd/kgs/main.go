@@ -6,6 +6,9 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/program"
+	"keypool/kgs/keyserver/reflection"
 )
 
-func main() { os.Exit(app.KGS(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr)) }
+func main() {
+	os.Exit(app.KGS(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, reflection.Handle))
+}

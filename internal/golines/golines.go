@@ -11,8 +11,8 @@ import (
 )
 
 // Count reads the Go files below root that match the patterns of [filepath.Glob], and counts their lines. Test files,
-// blank lines and lines that contain only a comment do not count. Count returns an error if a pattern matches no file
-// other than test files.
+// blank lines and lines that contain only a comment do not count. Count returns an error if a pattern matches no file,
+// or only test files.
 func Count(root string, patterns ...string) (total int, err error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))

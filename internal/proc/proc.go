@@ -1,7 +1,7 @@
 // Package proc runs child processes for tests and experiments: the programs of this project and
 // the databases that they use. It needs Linux.
 //
-// Invariant: the kernel kills a child when the process that started it ends, for whatever reason.
+// Invariant: when the process that started a child ends for any reason, the kernel kills the child.
 package proc
 
 import (
@@ -107,7 +107,7 @@ func kill(pid int, sig syscall.Signal) error {
 }
 
 // Descendants returns the ids of the children of p and of all their descendants. p must not have
-// ended: its children would have another parent.
+// ended, because the children of an ended process have another parent.
 func (p *Process) Descendants() (below []int) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -127,11 +127,11 @@ func (p *Process) Descendants() (below []int) {
 }
 
 // orphaned is the processor time, in nanoseconds, of descendants that [Process.SignalTree] killed.
-var orphaned atomic.Int64 //nolint:gochecknoglobals // the children belong to the process too
+var orphaned atomic.Int64 //nolint:gochecknoglobals // the sum over all child processes of this process
 
 // Orphaned returns the processor time of all descendants that [Process.SignalTree] killed. The kernel adds the time of
-// a child to its parent when the parent waits for the child. SignalTree kills the parents too, so Orphaned counts the
-// time of their children.
+// a child to its parent when the parent waits for the child. SignalTree also kills the parents, which then never wait
+// for their children. Therefore Orphaned counts the time of these children.
 func Orphaned() time.Duration { return time.Duration(orphaned.Load()) }
 
 // userHZ is the number of clock ticks per second. The Linux kernel counts processor time in ticks (proc(5)).
@@ -142,7 +142,7 @@ func Used(s *procfs.ProcStat) time.Duration {
 	return time.Duration(int(s.UTime)+int(s.STime)+s.CUTime+s.CSTime) * time.Second / userHZ
 }
 
-// Processes reads the state of every process of the machine. It omits a process that ends meanwhile.
+// Processes reads the state of every process of the machine. It omits a process that ends during the call.
 func Processes() (stats []procfs.ProcStat, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -156,8 +156,9 @@ func Processes() (stats []procfs.ProcStat, err error) {
 	return stats, nil
 }
 
-// Family returns the processor time of the process root and its descendants among stats. It includes ended children
-// that their parent has waited for. It does not include a process whose parent has ended; see [Orphaned].
+// Family returns the processor time of a process and of its descendants, according to stats. The parameter root is the id of the
+// process. The result includes the time of an ended child if its parent has waited for it. The result does not include the time
+// of a process whose parent has ended; see [Orphaned].
 func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
 	for i := range stats {
 		s := &stats[i]
@@ -198,7 +199,7 @@ func usedTime(pid int) time.Duration {
 	return Used(&stat)
 }
 
-// Alive reports whether a process still holds resources. A zombie does not.
+// Alive reports whether a process still holds resources. A zombie holds no resources.
 func Alive(pid int) bool {
 	state := State(pid)
 	return state != "" && state != "Z" && state != "X"
@@ -221,9 +222,9 @@ func State(pid int) string {
 // tried counts the ports that FreePort has tried, so that it tries other ports in its next call.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
-// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be at most
-// 32768, because by default Linux uses higher ports for outgoing connections. Such a connection could take
-// the port of a program while the program is stopped. FreePort may be called concurrently.
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. The caller should not set high above 32768,
+// because by default Linux uses higher ports for outgoing connections. Such a connection could take the port of a program while
+// the program is stopped. FreePort may be called concurrently.
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {

@@ -1,6 +1,6 @@
-// Package quota defines the rate of a limit, and its text form, which settings and API tokens share. The rate of a
+// Package quota defines the rates of limits. Settings and API tokens use the same text form of a rate. The rate of a
 // limit is the number of requests per second. The quota of the limit is the number of requests that may arrive at
-// once. It is ten times the rate.
+// once. The quota is ten times the rate.
 package quota
 
 import (
@@ -35,7 +35,7 @@ func ParseRate(text string) (Rate, error) {
 		return Off, nil
 	}
 	number, ok := strings.CutSuffix(text, "/s")
-	n, err := strconv.ParseUint(number, 10, 32) // unlike ParseInt, it accepts no sign
+	n, err := strconv.ParseUint(number, 10, 32) // unlike ParseInt, ParseUint accepts no sign
 	if !ok || err != nil || n < 1 || n > maxRate {
 		return Off, fmt.Errorf("%w: got %q, takes %s", ErrRate, text, Takes)
 	}

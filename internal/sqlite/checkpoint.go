@@ -15,7 +15,7 @@ import (
 const (
 	// checkpointLook is the interval at which the checkpointer checks the length of the log.
 	checkpointLook = 100 * time.Millisecond
-	// walEnough is the number of pages in the log at which the checkpointer moves them into the
+	// walEnough is the number of pages in the log at which the checkpointer moves the pages into the
 	// database file. Commits wait for the same disk during a checkpoint, so checkpoints must be
 	// short. In measurements, the slowest commits were 3 times slower with 4,000 pages, and at
 	// least 10 times slower with 16,000 pages.
@@ -32,8 +32,8 @@ const (
 	walLeast = 64
 	// pageSize is the size of a page in bytes, which is the default of SQLite.
 	pageSize = 4096
-	// walBound is the length of the log, in pages, at which a commit runs a checkpoint itself. It
-	// bounds the log if the checkpointer fails or is too slow.
+	// walBound is the length of the log, in pages, at which a commit runs a checkpoint itself. These
+	// checkpoints limit the log if the checkpointer fails or is too slow.
 	walBound = 2 * walRestart
 	// closeTimeout limits the last checkpoint during close.
 	closeTimeout = 5 * time.Second

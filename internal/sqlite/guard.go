@@ -11,12 +11,12 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrMoved reports that the files of an open database were deleted, moved or replaced. SQLite does not detect this. It would
-// acknowledge commits to files that the next start does not find.
+// ErrMoved reports that the files of an open database were deleted, moved or replaced. SQLite itself does not detect such a
+// change, and would acknowledge commits to files that the next start does not find.
 var ErrMoved = errors.New("the files of the database were deleted, moved or replaced while it was open: move them back, or start the program again")
 
-// guard detects that the files of an open database are no longer at its path. It is safe for
-// concurrent use.
+// guard detects that the files of an open database are no longer at the path of the database. It is
+// safe for concurrent use.
 type guard struct {
 	path  string
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
@@ -59,16 +59,16 @@ func (g *guard) check() error {
 	return nil
 }
 
-// connector opens connections that commit only while the guard finds the files at their path. If the files are not there,
-// connector opens no connection, and its connections roll back instead of committing.
+// connector opens connections that commit only while the guard finds the files at their paths. If the files are not there,
+// connector opens no connection, and the connections that are already open roll back instead of committing.
 type connector struct {
 	driver.Connector
 
 	guard *guard
 }
 
-// Connect implements [driver.Connector]. It checks the files before it connects. Otherwise it could connect to
-// another file, and the end of that connection could delete the log of the other file.
+// Connect implements [driver.Connector]. It checks the files before it connects. Without the check, it could connect
+// to another file, and the end of that connection could delete the log of the other file.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.guard.check(); err != nil {
 		return nil, err

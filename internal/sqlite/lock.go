@@ -19,7 +19,7 @@ func Lock(ctx context.Context, path string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The lock is an open write transaction on an empty database. It writes nothing.
+	// The lock is an open write transaction on an empty database. The transaction writes nothing.
 	db, err := connect(&guard{path: path}, url.Values{"_txlock": {"exclusive"}, "_busy_timeout": {"0"}}, 1)
 	if err != nil {
 		return nil, err

@@ -34,7 +34,7 @@ const (
 	// with its header is slightly larger than 4 KiB. The allocator rounds this size up to a power of two, so a cached
 	// page needs 8 KiB. Links are stored in sequence, so the writer needs few pages. The readers need the inner pages
 	// of the tree. The operating system caches the other pages. mmap is off, because mapped pages count as resident
-	// memory and would exceed any memory limit.
+	// memory and could exceed a memory limit.
 	writeCache = 2 << 10
 	readCache  = 1 << 10
 	// A checkpoint moves the pages of the log into the database file. walKept is the size, in bytes, to
@@ -67,7 +67,7 @@ var ErrNotDatabase = errors.New("not a SQLite database")
 
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read the
 // file, because the key ledger keeps a secret in it. If another process creates or recovers the same database, Open
-// waits for it, at most until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase if path leads
+// waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase if path leads
 // to something other than a regular file, or is a symbolic link to a missing file.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
@@ -100,8 +100,8 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		return nil, errors.Join(err, read.Close(), write.Close())
 	}
 	db := &DB{Write: write, Read: read, Scan: scan, guard: files}
-	// The first connection enables the write-ahead log. The statement for this ignores busyTimeout, and
-	// fails while another process runs the same statement. Therefore whenFree repeats the statement.
+	// The first connection enables the write-ahead log. The statement that enables the log ignores busyTimeout,
+	// and fails while another process runs the same statement. Therefore whenFree repeats the statement.
 	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
 		if hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Repeat calls do at once, so that the work is also done by a process that restarts often. Then it calls do once per
-// interval until ctx ends. It passes each result to note, unless ctx has ended. It continues after an error, and always
-// returns nil.
+// Repeat calls the function do immediately, so that a process that restarts often also does the work. Then it calls do
+// once per interval until ctx ends. After each call that ends before ctx, it passes the result to the function note. It
+// continues after an error, and always returns nil.
 func Repeat(ctx context.Context, interval time.Duration, do func(context.Context) error, note func(error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -24,8 +24,8 @@ func Repeat(ctx context.Context, interval time.Duration, do func(context.Context
 	}
 }
 
-// InParts calls do until a call fails or processes fewer than size rows, which means that no rows are left. timeout limits
-// each call. A call of do should be one short transaction, which does not delay other writers.
+// InParts calls the function do until a call fails or processes fewer than size rows. If a call processes fewer rows, no
+// rows are left. timeout limits each call. A call of do should be one short transaction, which does not delay other writers.
 func InParts(ctx context.Context, size int, timeout time.Duration, do func(context.Context) (n int, err error)) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, timeout)

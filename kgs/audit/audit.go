@@ -1,10 +1,10 @@
 // Package audit accounts for every number that a ledger ever reserved, and for every key of a
-// PostgreSQL pool. It runs while servers and workers run. The shared pool is the pool in Redis, which servers and
-// workers share.
+// PostgreSQL pool. Servers and workers may run during an audit. The shared pool is the pool in Redis, which
+// servers and workers share. An epoch is one generation of a list of the shared pool.
 //
 // Each reserved number is used by a link, in a pool, in a batch, on its way to a pool, or abandoned
 // for a reason. A number is a [Fault] if it is in none of these places, or in two places that exclude
-// each other. A number that moved during the audit, or was lost with an earlier epoch, is no fault. The
+// each other. A number that moved during the audit, or was lost with an earlier epoch, is not a fault. The
 // accounts close if there is no fault.
 //
 // An audit is a merge of two sorted streams. The first stream is the reserved numbers, divided into
@@ -27,16 +27,16 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// Evidence is the data that an audit reads. All of it may change during the audit, because
-// servers and workers keep running.
+// Evidence is the data that an audit reads. All data may change during the audit, because servers
+// and workers keep running.
 type Evidence struct {
 	Space    *codespace.Space
 	Snapshot func(context.Context) (ledger.Snapshot, error)
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // order of the link store; usually Space
 
-	// Epochs returns the epochs of lists of the shared pool, by the number of the list. The keys of the map want are
-	// the numbers of these lists. Epochs is nil if there is no shared pool.
+	// Epochs returns the epochs of the wanted lists of the shared pool, by the number of the list. The keys of the map
+	// want are the numbers of the wanted lists. Epochs is nil if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
 	// Pool yields the codes that the shared pool has on record in the given lists. The keys of the map are the numbers
 	// of the lists.
@@ -120,15 +120,15 @@ const auditPasses = 3
 // other processes, and several audits may run at once.
 //
 // Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges of the keys in
-// the pool, and the gaps between the links of the present epoch. It keeps nothing for the other numbers and links.
-// Therefore the memory does not grow with the number of links or of reserved numbers. This holds only if the links
-// arrive in the order of their ranks in Space. In a random order, Run gives the same accounts, but needs up to 40 bytes
-// for each link of the present epoch.
+// the pool, and the gaps between the links of the present epoch. It keeps nothing for the other numbers and links. If
+// the links arrive in the order of their ranks in Space, the memory does not grow with the number of links or of
+// reserved numbers. In a random order, Run gives the same accounts, but needs up to 40 bytes for each link of the
+// present epoch.
 //
-// A fault counts only if every pass finds it, because keys move during a pass. There are two exceptions: a
-// code that is used as a key and has no number is a fault at once, and so is a misplaced row. Run compares
-// all faults of the passes, although Accounts lists only the first MaxListed faults of each kind, in the
-// order of their ranks.
+// A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count
+// even if only one pass finds them. The first kind is a code that is used as a key and has no number. The second
+// kind is a misplaced row, which is a row that a search for its code would miss. Run compares all faults of the
+// passes, although Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
 //
 // An error means that Run could not complete the audit. If the shared pool loses its data during
 // the audit, or waits for a new epoch, Run begins again until the time Patience has passed. After
@@ -208,8 +208,8 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	return p, nil
 }
 
-// checkEpochs fails unless each list of the pool is in the epoch that the ledger has on record for the list. In a list
-// that is in another epoch, the audit would not find the ledger's keys.
+// checkEpochs fails if the epoch of a list of the pool differs from the epoch that the ledger has on record for the
+// list. In such a list, the audit would not find the keys of the ledger.
 func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	if e.Epochs == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)
@@ -220,7 +220,7 @@ func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	}
 	for list, epoch := range want {
 		if epochs[list] != epoch {
-			return fmt.Errorf("%w: %w: list %d is in epoch %d, and the ledger in epoch %d", ErrPoolUnknown, errOtherEpoch, list, epochs[list], epoch)
+			return fmt.Errorf("%w: %w: list %d is in epoch %d, and the ledger is in epoch %d", ErrPoolUnknown, errOtherEpoch, list, epochs[list], epoch)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ type FaultKind string
 const (
 	FaultMissing    FaultKind = "missing"    // the code is reserved, but in no place
 	FaultDuplicate  FaultKind = "duplicate"  // the code is in more than one place that hands out keys
-	FaultReused     FaultKind = "reused"     // a link has the code, but the code is still to be handed out
+	FaultReused     FaultKind = "reused"     // a link has the code, but the code still waits to be handed out
 	FaultForeign    FaultKind = "foreign"    // the code was never reserved, but is in the pool or is the key of a link
 	FaultUnrecorded FaultKind = "unrecorded" // a link has a key of the PostgreSQL pool, but the pool has no row of the key
 	FaultMisplaced  FaultKind = "misplaced"  // the link store has a row of the code, but does not find the row by the code
@@ -46,8 +46,8 @@ func (f Fault) String() string {
 	}
 }
 
-// FaultTotal returns the number of faults of all kinds, whether Faults lists them or not. The
-// accounts close if it is 0.
+// FaultTotal returns the number of faults of all kinds, including the faults that Faults does not
+// list. The accounts close if there is no fault.
 func (a Accounts) FaultTotal() int64 { return total(a.FaultCounts) }
 
 // addFaults counts n faults of one kind and lists them while there is room. codes must be the codes
@@ -142,7 +142,7 @@ func (s *strangers) addPooled(code string) {
 	s.pool[strings.Clone(code)] = true // code may be a part of a long string
 }
 
-// add adds a code, unless the pool has it.
+// add adds a code if the pool does not have the code.
 func (s *strangers) add(code string) {
 	if !s.pool[code] {
 		s.codes.add(code)

@@ -20,8 +20,8 @@ const (
 )
 
 // linkOf returns the kind of a link of the given source. If the source does not use keys of the
-// ledger, the link conflicts with the number. A link of SourceKGS may have a key of this ledger or
-// of another ledger.
+// ledger, the link conflicts with the number of its code. A link of SourceKGS may have a key of this
+// ledger or of another ledger.
 func linkOf(source string) linkKind {
 	switch source {
 	case kgs.SourcePool:
@@ -36,7 +36,7 @@ func linkOf(source string) linkKind {
 }
 
 // pass is one reading of all evidence. It merges two streams in the order of the ranks: the
-// segments, which the ledger and the pool give, and the links.
+// segments, which divide computes from the ledger and the pool, and the links.
 type pass struct {
 	space      *codespace.Space
 	order      Order
@@ -110,8 +110,8 @@ func (p *pass) addLinks(links iter.Seq2[Linked, error]) error {
 	return nil
 }
 
-// isMisplaced reports whether the store does not find the row by its code. rank is the rank of the code in the code space,
-// if ok is true.
+// isMisplaced reports whether a search for the code of l in the store would miss the row of l. If ok is true, rank is the
+// rank of the code in the code space.
 func (p *pass) isMisplaced(l Linked, rank int64, ok bool) bool {
 	if p.order != Order(p.space) {
 		rank, ok = p.order.Rank(l.Code)

@@ -19,7 +19,7 @@ type PostgresPoolAccounts struct {
 	Used       int64 `json:"used"`
 	UsedLinked int64 `json:"used_and_linked"`
 	Unlinked   int64 `json:"used_without_link"` // used keys without a link: in a batch, lost, or left by a crash
-	Unsettled  int64 `json:"linked_unsettled"`  // linked keys that are still reserved, or that became available when their holder was dead
+	Unsettled  int64 `json:"linked_unsettled"`  // linked keys that are still reserved, or that became available because their holder was dead
 	DrawnAgain int64 `json:"drawn_again"`       // keys that are available although they were used; Take will remove them
 }
 

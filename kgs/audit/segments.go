@@ -48,9 +48,9 @@ func (p *pass) placeOf(r ledger.Row) place {
 // cover holds the set of ranks in each place, as ordered spans. The place is the index.
 type cover [][]span
 
-// cover returns the ranks of the rows by place. twice has the ranks that are in two rows, so that
-// they could be handed out twice. An overlap of abandoned rows is harmless. Numbers that were not
-// reserved when the pass began are left out.
+// cover returns the ranks of the rows by place. twice has the ranks that are in two rows and could
+// therefore be handed out twice. An overlap of abandoned rows is harmless. cover leaves out numbers
+// that were not reserved when the pass began.
 func (p *pass) cover(rows []ledger.Row) (c cover, twice []span) {
 	c = make(cover, abandoned)
 	var live []span
@@ -111,7 +111,7 @@ func (p *pass) divide(rows []ledger.Row, pool *poolRanks) {
 	inPool, again := joined(slices.Concat(c[pooled], c[sharedBatch]))
 	p.beyond.spans = without(inPool, p.reserved)
 
-	// An abandoned key stays abandoned, although the pool may still have it on record.
+	// An abandoned key stays abandoned, even if the pool still has the key on record.
 	again = union(again, pool.waiting.again, pool.inBatch.again, both(inPool, c[reserved]), both(inPool, c[ledgerBatch]))
 	again = without(again, union(c[abandoned:]...))
 	p.fault(FaultDuplicate, both(union(twice, again), p.reserved))

@@ -21,7 +21,7 @@ type section struct {
 
 // sections divides all reserved numbers by length and epoch, in the order of their ranks.
 func sections(b ledger.Snapshot) (all []section) {
-	for _, s := range b.Spaces { // they are in order of length
+	for _, s := range b.Spaces { // the counters are in order of length
 		all = append(all, sectionsOf(b, s.Length, s.Next)...)
 	}
 	return all
@@ -35,7 +35,7 @@ func sections(b ledger.Snapshot) (all []section) {
 func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 	newest, hi := true, next
 	first := firstEpochs(b)
-	for _, at := range slices.Backward(b.Boundaries) { // they are in order of epoch
+	for _, at := range slices.Backward(b.Boundaries) { // the boundaries are in order of epoch
 		if at.Length != length {
 			continue
 		}
@@ -57,7 +57,7 @@ func sectionsOf(b ledger.Snapshot, length int, next int64) (cut []section) {
 // firstEpochs returns the first epoch of each list.
 func firstEpochs(b ledger.Snapshot) map[int]int64 {
 	first := make(map[int]int64)
-	for _, at := range b.Boundaries { // they are in order of epoch
+	for _, at := range b.Boundaries { // the boundaries are in order of epoch
 		if _, known := first[at.List]; !known {
 			first[at.List] = at.Number
 		}
@@ -122,9 +122,9 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 	count(e.Linked, kgs.SourcePool, links[poolLink])
 }
 
-// sumGaps counts the numbers of the present epoch that had no place and no link. after has rows for
-// some of them, which moved to the ledger during the pass. The other numbers are missing or on the
-// move.
+// sumGaps counts the numbers of the present epoch that had no place and no link. Some of these numbers
+// moved to the ledger during the pass, so after has rows with them. The other numbers are missing or
+// on the move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
 	rows, _ := p.cover(after)
 	lost := without(gaps, rows.separate())

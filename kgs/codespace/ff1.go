@@ -14,8 +14,8 @@ const ff1Rounds = 10
 
 // lanes is the number of inputs that go through the rounds together. A round needs the AES output
 // of the previous round, so the processor waits between the rounds of a single input. With 16
-// independent inputs, the time for each key is about half. More inputs do not reduce the time
-// further.
+// independent inputs, a key takes about half as long as with one input. More inputs do not reduce
+// the time further.
 const lanes = 16
 
 // halves is a string of n numerals, split into the two parts that FF1 uses. a is the value of the
@@ -84,9 +84,9 @@ func (f *ff1) split(n int64) halves {
 
 func (f *ff1) join(x halves) int64 { return int64(x.a*f.mod[1] + x.b) }
 
-// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides it and
-// reuses it. As a local variable it would be allocated in each call, because arguments of a method
-// of cipher.Block escape to the heap.
+// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides the memory
+// and reuses it. A local variable instead would be allocated on the heap in each call, because the
+// arguments of a method of cipher.Block escape to the heap.
 type ff1Scratch struct {
 	x   [lanes]halves
 	mac [lanes][aes.BlockSize]byte
@@ -110,7 +110,7 @@ func (f *ff1) encrypt(s *ff1Scratch, k int) {
 
 // decrypt is the inverse of encrypt. It runs the rounds in reverse order, and subtracts where
 // encrypt adds. It swaps the halves at the start and at the end, because prf reads its input from
-// b.
+// the half b.
 func (f *ff1) decrypt(s *ff1Scratch, k int) {
 	x := s.x[:k]
 	for i := range x {

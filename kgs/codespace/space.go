@@ -1,7 +1,7 @@
 // Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
 //
-// A code is a string of base-62 characters. Each code stands for a number, which counts the codes
-// of the same length from 0. A [Space] permutes the codes of each length with the cipher FF1 and a
+// A code is a string of base-62 characters. Each code stands for a number. For each code length, the
+// numbers begin at 0. A [Space] permutes the codes of each length with the cipher FF1 and a
 // secret. If each number is used once, the codes are unique and cannot be predicted without the
 // secret. A [Range] is a sequence of consecutive numbers of one length.
 //
@@ -52,7 +52,7 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 // Without the panic, its result would be the code of another number.
 type Space struct {
 	fingerprint string
-	ff1         [MaxLength + 1]*ff1 // the index is the length; the elements are nil if codes are in counter order
+	ff1         [MaxLength + 1]*ff1 // the index is the length; the elements are nil in the space of Plain, which does not permute
 	digits      [256]int8           // the value of each byte as a digit; -1 for other bytes
 	scratch     sync.Pool           // pool of *ff1Scratch
 }
@@ -154,8 +154,8 @@ func (s *Space) Codes(r Range) []string {
 	return codes
 }
 
-// Number is the inverse of AppendCode. It returns the length and the number of code. It fails if
-// code has an invalid length or an invalid character.
+// Number is the inverse of AppendCode. It returns the length of the code and the number for which the code stands. It fails if
+// the code has an invalid length or an invalid character.
 func (s *Space) Number(code string) (length int, n int64, err error) {
 	n, ok := s.number(code)
 	if !ok {
@@ -180,6 +180,41 @@ func (s *Space) number(code string) (n int64, ok bool) {
 func (s *Space) IsCode(code string) bool {
 	_, ok := s.parseBase62(code)
 	return ok
+}
+
+// firstRanks holds the rank of number 0 of each length. The last element is the number of ranks.
+//
+//nolint:gochecknoglobals // immutable
+var firstRanks = func() (first [MaxLength + 2]int64) {
+	for length := MinLength; length <= MaxLength; length++ {
+		first[length+1] = first[length] + Size(length)
+	}
+	return first
+}()
+
+// Rank returns the rank of code, which is its position among the codes of all lengths. A shorter
+// code has a smaller rank than a longer code. Codes of the same length are in the order of their
+// numbers. So the codes of a [Range] have consecutive ranks, although the codes themselves are in a
+// permuted order. No two codes have the same rank. The greatest rank is less than 2^60.
+//
+// ok is false if code is not a code of MinLength to MaxLength digits in base 62.
+func (s *Space) Rank(code string) (rank int64, ok bool) {
+	n, ok := s.number(code)
+	if !ok {
+		return 0, false
+	}
+	return firstRanks[len(code)] + n, true
+}
+
+// AtRank is the inverse of Rank: it returns the length and the number of the code with this rank.
+// It panics if no code has this rank.
+func AtRank(rank int64) (length int, n int64) {
+	for length = MinLength; length <= MaxLength; length++ {
+		if rank >= firstRanks[length] && rank < firstRanks[length+1] {
+			return length, rank - firstRanks[length]
+		}
+	}
+	panic(fmt.Sprintf("codespace: no code has the rank %d", rank))
 }
 
 // Ranges is the inverse of Codes, for codes in any order and of any lengths. It returns the ranges
@@ -215,7 +250,7 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 	return ranges, nil
 }
 
-// apply replaces each number by the result of way, which is (*ff1).encrypt or (*ff1).decrypt.
+// apply replaces each number by the result of the function way, which is (*ff1).encrypt or (*ff1).decrypt.
 func (s *Space) apply(way func(*ff1, *ff1Scratch, int), scratch *ff1Scratch, length int, numbers []int64) {
 	f := s.ff1[length]
 	if f == nil {

@@ -56,7 +56,7 @@ const (
 type Explanation struct {
 	Code      string  `json:"code"`
 	Status    Status  `json:"status"`
-	Reason    string  `json:"reason"`               // one sentence that gives the reason for the status
+	Reason    string  `json:"reason"`               // one or two sentences that give the reason for the status
 	KeySource string  `json:"key_source,omitempty"` // source of the link, such as a key source or "alias"
 	Origin    string  `json:"origin,omitempty"`     // what the code is, such as a number or a random string
 	Link      *Link   `json:"link,omitempty"`

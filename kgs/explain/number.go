@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"keypool/kgs"
@@ -31,7 +33,7 @@ func (x *Explanation) ofLedger(e Evidence) {
 	case x.Range == nil:
 		x.lacks("the batch and the server: the ledger removes the row of a batch when the batch is settled, and batches of a pool in Redis are recorded in Redis")
 	case x.Range.State == ledger.StateAbandoned:
-		x.Reason = "A link has the code. The rest of its batch was abandoned (" + x.Range.Reason + ")."
+		x.Reason = "A link has the code. The numbers of its range that no link has were abandoned (" + x.Range.Reason + ")."
 		x.lacks("the server: an abandoned range has no holder")
 	}
 }
@@ -74,7 +76,7 @@ func (x *Explanation) place(e Evidence) {
 
 // unlinked explains a code that no link has.
 func (x *Explanation) unlinked(e Evidence) {
-	x.lacks("creations that failed: a key source that draws or computes codes may have made the code for one of them")
+	x.lacks("failed creations: a key source such as random or hash may have made this code for a creation that then failed")
 	switch {
 	case e.Pool != nil:
 		x.ofPostgresPool(e)
@@ -93,7 +95,7 @@ func (x *Explanation) ofPostgresPool(e Evidence) {
 	x.Origin = "a random string of the pool in PostgreSQL"
 	switch {
 	case !e.Pool.UsedAt.IsZero():
-		x.Status, x.Reason = Unknown, "A server took the key from the pool and no link has it: the key is in a local batch, or it was lost."
+		x.Status, x.Reason = Unknown, "A server took the key from the pool, and no link has the key: the key is in a local batch, or it was lost."
 		x.lacks("whether the key is in a local batch or lost, and the server that took it: the table used_keys does not record this")
 	case e.Pool.Reserved:
 		x.Status, x.Reason = Reserved, "The key is reserved for the local batch of a server."
@@ -112,11 +114,24 @@ func (x *Explanation) unlinkedNumber(e Evidence) {
 		x.Status, x.Reason = x.Range.describe()
 	case *x.Epoch == 0:
 		x.Status, x.Reason = Unknown, "The number is reserved, and the ledger records no place for it: run `shortener audit`, which reads all links."
-	case *x.Epoch < e.Ledger.Epoch.Number:
-		x.Status, x.Reason = Abandoned, fmt.Sprintf("The pool of epoch %d was abandoned, and the key with it.", *x.Epoch)
 	default:
+		x.ofRedisPool(slices.Collect(maps.Values(e.Ledger.Epochs())))
+	}
+}
+
+// ofRedisPool explains a number whose place only Redis records. epochs has the current epoch of each list of the pool, and is
+// not empty, because the number belongs to an epoch.
+func (x *Explanation) ofRedisPool(epochs []int64) {
+	x.lacks("whether the key is in the pool or in a batch, and the server of the batch: Redis records this, and `shortener audit` reads it")
+	switch epoch := *x.Epoch; {
+	case epoch >= slices.Max(epochs):
 		x.Status, x.Reason = Reserved, "The key is in the pool in Redis or in a batch that a server took from it."
-		x.lacks("whether the key is in the pool or in a batch, and the server of the batch: Redis records this, and `shortener audit` reads it")
+	case epoch < slices.Min(epochs):
+		x.Status = Unknown
+		x.Reason = fmt.Sprintf("The pool of epoch %d was abandoned, and the key with it, unless a server had taken the key in a batch.", epoch)
+	default:
+		x.Status = Unknown
+		x.Reason = fmt.Sprintf("The key was reserved in epoch %d, and a list of the pool has begun a later epoch. If the key was in this list, it was abandoned, unless a server had taken it in a batch.", epoch)
 	}
 }
 
@@ -153,10 +168,10 @@ func (x *Explanation) unlinkedSnowflake() {
 	x.Origin = "read as a Snowflake number: a time, a machine id and a sequence number"
 	switch {
 	case s.Until.IsZero():
-		x.Status, x.Reason = NotIssued, fmt.Sprintf("It cannot be a key of snowflake: no process has ever held the machine id %d.", s.Machine)
+		x.Status, x.Reason = NotIssued, fmt.Sprintf("The code cannot be a key of the key source snowflake: no process has ever held the machine id %d.", s.Machine)
 	case !s.Time.Before(s.Until):
 		x.Status, x.Reason = NotIssued, fmt.Sprintf("Not issued yet: no process holds the machine id %d for this time.", s.Machine)
 	default:
-		x.Status, x.Reason = Unknown, "A process may have made the number. No link has it."
+		x.Status, x.Reason = Unknown, "A process may have made the number, but no link has the code."
 	}
 }

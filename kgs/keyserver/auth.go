@@ -78,7 +78,7 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 	if c == nil {
 		s.metrics.answered(spec, connect.CodeUnauthenticated.String())
 		err := connect.NewError(connect.CodeUnauthenticated, errors.New("no valid token; send Authorization: Bearer TOKEN"))
-		if peer.Protocol == connect.ProtocolConnect { // not for gRPC, which would send the header as a trailer, where it has no meaning
+		if peer.Protocol == connect.ProtocolConnect { // gRPC would send the header as a trailer, and such a trailer has no meaning
 			err.Meta().Set("WWW-Authenticate", "Bearer")
 		}
 		return nil, err

@@ -25,7 +25,6 @@ import (
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
-	"connectrpc.com/grpcreflect"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -53,7 +52,11 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Config is the configuration of a server. All fields except Term are required.
+// Reflection adds the handlers of the gRPC reflection service to mux. They describe the given services. Package reflection
+// implements it.
+type Reflection func(mux *http.ServeMux, services []string, options ...connect.HandlerOption)
+
+// Config is the configuration of a server. All fields except Term and Reflection are required.
 type Config struct {
 	Ledger     *ledger.Ledger
 	Space      *codespace.Space
@@ -65,6 +68,7 @@ type Config struct {
 	Logger     *slog.Logger
 	Metrics    *kgs.Metrics
 	Registerer prometheus.Registerer // receives the metrics of this server
+	Reflection Reflection            // if nil, the server has no reflection service
 }
 
 // New returns the handler of all services: keys, health and reflection. Only the key service
@@ -84,9 +88,9 @@ func New(cfg Config) http.Handler {
 		connect.WithReadMaxBytes(maxRequest)))
 	small := connect.WithReadMaxBytes(maxQuestion)
 	mux.Handle(grpchealth.NewHandler(health{cfg.Ready}, small))
-	services := grpcreflect.NewStaticReflector(kgsv1connect.KeyServiceName, grpchealth.HealthV1ServiceName)
-	mux.Handle(grpcreflect.NewHandlerV1(services, small))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(services, small))
+	if cfg.Reflection != nil {
+		cfg.Reflection(mux, []string{kgsv1connect.KeyServiceName, grpchealth.HealthV1ServiceName}, small)
+	}
 	return mux
 }
 

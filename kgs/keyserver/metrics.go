@@ -9,7 +9,7 @@ import (
 )
 
 // metrics are the counters of one server. Their labels have a limited number of values, because the
-// clients come from the settings and the procedures from the definition of the service.
+// settings list the clients, and the definition of the service lists the procedures.
 type metrics struct {
 	keys     *prometheus.CounterVec
 	requests *prometheus.CounterVec

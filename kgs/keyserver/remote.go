@@ -23,8 +23,9 @@ import (
 // request and gets the same keys. Such a Take returns as many keys as the lost reply had, even if
 // its own n is smaller or greater.
 type RemoteSupply struct {
-	service kgsv1connect.KeyServiceClient
-	http    *http.Client
+	service      kgsv1connect.KeyServiceClient
+	http         *http.Client
+	closeTimeout time.Duration // the constant closeTimeout, except in tests
 
 	mu         sync.Mutex
 	unanswered []string // ids of failed requests, which may have a lease; at most one for each concurrent Take
@@ -45,7 +46,7 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 		return nil, errors.New("the address of the key service contains no token")
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	s := &RemoteSupply{http: &http.Client{
+	s := &RemoteSupply{closeTimeout: closeTimeout, http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another server must not get the token
 	}}
@@ -69,7 +70,7 @@ const closeTimeout = 2 * time.Second
 // expires.
 func (s *RemoteSupply) Close(ctx context.Context) error {
 	defer s.http.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.closeTimeout)
 	defer cancel()
 	for {
 		request, old := s.nextRequest()

@@ -30,11 +30,10 @@ type server struct {
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
-// TakeKeys leases keys. If the server crashes before the commit of the ledger, there is no lease. If
-// it crashes later, the repeated request gets the same lease. The allowance of a client is the
-// number of keys that it may take now. The allowance grows at the rate of the client. TakeKeys deducts
-// the keys from the allowance in advance, so that concurrent requests cannot exceed the rate. If the
-// client gets no new keys, TakeKeys adds the keys to the allowance again.
+// TakeKeys leases keys. If the server crashes before the commit of the ledger, there is no lease. If the server crashes later, a
+// repetition of the request gets the same lease. The allowance of a client is the number of keys that it may take now. The
+// allowance grows at the rate of the client. TakeKeys deducts the requested number of keys from the allowance in advance, so that
+// concurrent requests cannot exceed the rate. If the client gets no new keys, TakeKeys adds this number to the allowance again.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")
@@ -88,7 +87,7 @@ func (s *server) ReturnKeys(ctx context.Context, r *kgsv1.ReturnKeysRequest) (*k
 }
 
 // noCodes returns the error for a field with invalid codes. It does not wrap the error of
-// Space.Ranges, because that error quotes a code of the client, which may be long.
+// Space.Ranges, because that error quotes a code that the client sent. Such a code may be long.
 func noCodes(field string) error {
 	return invalid(fmt.Sprintf("%s must contain codes of %d to %d characters 0-9, A-Z, a-z, and no code twice",
 		field, codespace.MinLength, codespace.MaxLength))

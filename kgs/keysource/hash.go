@@ -24,7 +24,7 @@ const hashLength = 6
 //
 // If a URL already has n-1 links, its next link takes n attempts, because the first n-1 codes
 // conflict. After 200 links, no code is left for the URL. Anyone who knows a URL can find out
-// whether it has a link.
+// whether the URL has a link.
 type Hash struct {
 	Algorithm string // name of the hash function: "md5" or "sha256"
 }

@@ -17,16 +17,16 @@ import (
 // errNoMachine means that every suitable machine id has a promise that has not ended yet.
 var errNoMachine = errors.New("no machine id is free")
 
-// promise is the permission of a holder to make numbers with a machine id, with times before until.
+// promise is the permission of a holder to make numbers with a machine id and with times before until.
 type promise struct {
 	id     int
 	holder string // name of the holder; "" if there is none
 	until  int64  // end of the promise, in milliseconds since snowflakeEpoch
 }
 
-// MachineIDs is the table of promises. Each change is one statement with a condition. Of several
-// concurrent changes, only one meets its condition. A statement that reaches the database late does
-// not affect the promises of other holders.
+// MachineIDs is the table of promises. Each change is one statement with a condition. If several
+// processes change the same machine id at once, only one change meets its condition. A statement
+// that reaches the database late does not affect the promises of other holders.
 type MachineIDs struct {
 	db    *sql.DB
 	close func() error
@@ -118,8 +118,8 @@ func (m *MachineIDs) giveBack(ctx context.Context, p promise) error {
 	return err
 }
 
-// change runs a statement and reports whether the condition of the statement was true. It was true if the
-// statement changed a row.
+// change runs a statement and reports whether the condition of the statement was true. The condition was
+// true if the statement changed a row.
 func (m *MachineIDs) change(ctx context.Context, query string, args ...any) (bool, error) {
 	result, err := m.db.ExecContext(ctx, query, args...)
 	if err != nil {

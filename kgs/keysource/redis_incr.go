@@ -57,8 +57,8 @@ func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int,
 }
 
 // Next waits for Redis for at most 250 ms. After three failed calls in a row, only one Next per
-// second calls Redis, and the others fail at once; see [kgs.Breaker]. If a reply is lost, its
-// number is never issued.
+// second calls Redis, and the others fail at once; see [kgs.Breaker]. If a reply is lost, the number
+// in the reply is never issued.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

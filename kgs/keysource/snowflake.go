@@ -46,14 +46,16 @@ type SnowflakeConfig struct {
 // other processes.
 //
 // Invariant: two generators never make the same number, even if their clocks are wrong. A process
-// that acquires a machine id makes a promise, which is a row in the database: until a given time,
-// the end, the id belongs to this process. The process makes only numbers with times before the
-// end. The next holder of the id makes only numbers with times at the end or later. So the holders
-// of an id use different times, even if their clocks differ or a process was frozen.
+// that acquires a machine id makes a promise, which is a row in the database. The promise says that
+// the id belongs to this process until a given time: the end of the promise. The process makes only
+// numbers with times before the end. The next holder of the id makes only numbers with times at the
+// end or later. So the holders of an id use different times, even if their clocks differ or a process
+// was frozen.
 //
 // Call Open first, then Run. Next is safe for concurrent use at any time.
 type Snowflake struct {
-	cfg SnowflakeConfig
+	cfg     SnowflakeConfig
+	timeout time.Duration // promiseTimeout, except in tests
 
 	mu      sync.Mutex
 	promise promise // promise for the machine id; the zero value if there is no machine id
@@ -68,11 +70,11 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	if cfg.now == nil {
 		cfg.now = time.Now
 	}
-	return &Snowflake{cfg: cfg}
+	return &Snowflake{cfg: cfg, timeout: promiseTimeout}
 }
 
 // Next makes no network call. If all 4,096 numbers of a millisecond are used, or if the clock was
-// set back, Next waits for up to 25 ms. If the clock was set back by more than that, Next fails
+// set back, Next waits for up to 25 ms. If the clock was set back by more than 25 ms, Next fails
 // with ErrNoKeys until the clock has caught up. Next also fails with ErrNoKeys after the end of the
 // promise, until [Snowflake.Run] has extended the promise or acquired another machine id.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {

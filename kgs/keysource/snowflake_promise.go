@@ -23,7 +23,7 @@ const (
 	// that runs extends its promise earlier, at promiseLow.
 	promiseDead = time.Second
 	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
-	// limit of one check.
+	// limit of one check, and of the return of the machine id.
 	promiseInterval = 250 * time.Millisecond
 	promiseTimeout  = time.Second
 	// watchFor is the longest time that Open waits for another holder to extend its promise.
@@ -53,10 +53,10 @@ func (s *Snowflake) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run extends the promise until ctx ends. If another process has acquired the machine id, Run
-// acquires any free id, or waits until the configured id is free. When ctx ends, Run gives the
-// machine id back. After a crash, the id is free within 3 s. Run logs failures of the database. It
-// also logs when the clock was set back. It always returns nil.
+// Run extends the promise until ctx ends. If another process has acquired the machine id, Run waits
+// until the configured id is free. If no id is configured, Run acquires any free id. When ctx ends,
+// Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
+// database. It also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -101,7 +101,7 @@ func (s *Snowflake) watch(ctx context.Context) error {
 // keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
 // has none. Only one call of keep may run at a time.
 func (s *Snowflake) keep(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	held, next := s.held()
 	// Read the clock once, before the call of the database. acquire takes only an id whose promise has
@@ -150,7 +150,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 
 // giveBack ends the promise at the first unused millisecond.
 func (s *Snowflake) giveBack(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, promiseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	s.mu.Lock()
 	held, unused := s.promise, s.next>>sequenceBits

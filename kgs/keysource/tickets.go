@@ -36,7 +36,7 @@ const (
 	Odd  Parity = 1
 )
 
-// TicketDatabase counts for [Tickets]. Its methods are safe for concurrent use.
+// TicketDatabase issues the numbers for [Tickets]. Its methods are safe for concurrent use.
 type TicketDatabase interface {
 	// Take takes the next n numbers of parity p and returns the last of these numbers. Each number
 	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
@@ -84,10 +84,10 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500
-// ms. The first attempts of consecutive creations alternate between the databases. A repeated attempt begins with the
-// database of the latest first attempt. Without concurrent creations, both attempts belong to the same creation. While
-// one database fails, each attempt begins with the failing database; the method first explains this.
+// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500 ms. The
+// first attempts of consecutive creations alternate between the databases. A later attempt begins with the same database as the
+// latest first attempt, which may be an attempt of a concurrent creation. While one database fails, each attempt begins with the
+// failing database, for the reason in the comment of [Tickets.first].
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -110,8 +110,8 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 
 // first returns the parity of the database for the first call. The databases alternate. If one
 // database is failing, it gets the first call, so that the working database gets the second call
-// with the longer timeout. The first call then costs no time, because the breaker of the failing
-// database is open and lets only one call per second through.
+// with the longer timeout. The first call then usually fails at once, because the breaker of the
+// failing database is open and lets only one call per second through.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {
@@ -174,7 +174,7 @@ const ticketsAhead = 32
 // so a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // a mutex for ahead: the running Take puts the only element into the channel
+	turn  chan struct{} // mutex of the next field: the channel has room for one element, which the running Take puts into it
 	ahead [2]struct {   // the index is the parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process

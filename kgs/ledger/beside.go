@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// draftSuffix ends the name of a file that is renamed when it is complete.
+// draftSuffix ends the name of a draft. A draft is an incomplete file, which is renamed when it is complete.
 const draftSuffix = ".new"
 
-// createBeside creates a file for the processes that use the SQLite file at database. The new file has the permissions of the database.
-// If this process runs as root, the new file also has the owner of the database, because the next process may run as this owner.
+// createBeside creates a file at path for the processes that use the SQLite file at database. The new file has the permissions of the
+// database. If this process runs as root, the new file also has the owner of the database, because the next process may run as this owner.
 func createBeside(database, path string) (*os.File, error) {
 	of, err := os.Stat(database)
 	if err != nil {
@@ -24,7 +24,7 @@ func createBeside(database, path string) (*os.File, error) {
 	if owner, ok := of.Sys().(*syscall.Stat_t); ok && err == nil && os.Geteuid() == 0 {
 		err = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
-	if errors.Is(err, os.ErrPermission) { // not permitted by some file systems and containers; the file is still useful
+	if errors.Is(err, os.ErrPermission) { // some file systems and containers do not permit these changes; the file is still useful
 		err = nil
 	}
 	if err != nil {

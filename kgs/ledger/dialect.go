@@ -16,7 +16,7 @@ type dialect struct {
 	renew    string        // statement that records a heartbeat of holder $1
 	now      string        // expression for the present time in microseconds since 1970
 	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970
-	identity string        // expression for the name of the database; see Database
+	identity string        // expression for the name of the database; see Ledger.Database
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
@@ -35,12 +35,12 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 		// ledger's row. Without this timeout, all other processes would wait until the TCP connection
 		// times out.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
-		lock:  `SELECT epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
-		// The statement does not use now(), because now() is the time at which the transaction began,
-		// before it waited for the lock.
+		lock:  `SELECT name, epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
+		// The statement does not use now(), because now() is the time at which the transaction began. The
+		// transaction may have waited for the lock since that time.
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at) VALUES ($1, 1, clock_timestamp())
 			ON CONFLICT (holder) DO UPDATE SET beat = kgs_holders.beat + 1, seen_at = excluded.seen_at`,
-		// now() is constant within a statement, so a comparison of a column with it can use an index.
+		// now() is constant within a statement, so a comparison of a column with now() can use an index.
 		now:    `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`,
 		opened: `CAST(extract(epoch FROM opened_at) * 1000000 AS bigint)`,
 		identity: `(SELECT system_identifier FROM pg_control_system()) || '/' ||
@@ -53,14 +53,14 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 func NewSQLite(db *sqlite.DB) *Ledger {
 	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
 		// A transaction of the writing connection already locks the file. The lock of a killed process
-		// ends with the process. A file has no history name, so the last column is empty.
-		lock: `SELECT epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
+		// ends with the process. The history of an SQLite file has no name, so the last column is empty.
+		lock: `SELECT name, epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 			ON CONFLICT (holder) DO UPDATE SET beat = beat + 1, seen_at = excluded.seen_at`,
 		now:      `CAST(unixepoch('subsec') * 1000000 AS INTEGER)`,
 		opened:   `opened_at`,
-		identity: `''`, // nothing distinguishes an SQLite file from a copy
+		identity: `''`, // nothing distinguishes an SQLite file from a copy of the file
 		snapshot: sql.TxOptions{ReadOnly: true},
 	}}
 }

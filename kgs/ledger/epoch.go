@@ -12,20 +12,20 @@ import (
 // numbers.
 type Epoch struct {
 	Number int64 // starts at 1; 0 if the list has never had an epoch
-	// Pool identifies the data of the list for which a worker opened the epoch, for example by the name of a
-	// history of Redis. It is empty if the ledger opened the epoch itself.
+	// Pool is the argument pool of the call of OpenEpoch that opened the epoch. It is empty if the ledger opened
+	// the epoch itself.
 	Pool string
 }
 
-// List is a ledger from the view of one list of the shared pool. A pool has one list or more, and
-// each list has its own epochs and its own shipping ranges. The methods of the ledger itself
-// concern list 0.
+// List gives access to the ledger for one list of the shared pool. A pool has one list or more, and
+// each list has its own epochs and its own shipping ranges. The methods of Ledger with the same names
+// use list 0.
 type List struct {
 	*Ledger
 	number int
 }
 
-// List returns the ledger from the view of a list. The lists are numbered from 0.
+// List gives access to the ledger for the list with the given number. The lists are numbered from 0.
 func (l *Ledger) List(number int) *List { return &List{l, number} }
 
 // Epoch reads the current epoch of list 0; see [List.Epoch].
@@ -56,15 +56,17 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 	return e, err
 }
 
-// RecentEpochs returns the number n of epochs of the list that workers opened within the given time. last is the age of
-// the latest of these epochs, by the clock of the database. RecentEpochs leaves out epochs that the ledger opened
-// itself when it skipped ahead.
-func (l *List) RecentEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
+// RepeatedEpochs looks at the epochs of the list that workers opened within the given time before now. It ignores epochs that the
+// ledger opened itself when it skipped ahead. The result n is the number of epochs of the pools that had several epochs in this
+// time. The result last is the age of the latest epoch of any pool, by the clock of the database.
+func (l *List) RepeatedEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
-	err = l.read.QueryRowContext(ctx, `SELECT count(DISTINCT epoch), min(`+l.dialect.now+` - `+l.dialect.opened+`) FROM kgs_epochs
-		WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1 AND list = $2 AND pool <> ''`, within.Microseconds(), l.number).Scan(&n, &age)
+	err = l.read.QueryRowContext(ctx, `SELECT CAST(coalesce(sum(epochs) FILTER (WHERE epochs > 1), 0) AS bigint), min(age)
+		FROM (SELECT count(DISTINCT epoch) AS epochs, min(`+l.dialect.now+` - `+l.dialect.opened+`) AS age FROM kgs_epochs
+			WHERE `+l.dialect.opened+` > `+l.dialect.now+` - $1 AND list = $2 AND pool <> '' GROUP BY pool) AS pools`,
+		within.Microseconds(), l.number).Scan(&n, &age)
 	if err != nil {
-		return 0, 0, fmt.Errorf("ledger: recent epochs: %w", err)
+		return 0, 0, fmt.Errorf("ledger: repeated epochs: %w", err)
 	}
 	return n, time.Duration(age.Int64) * time.Microsecond, nil
 }
@@ -79,19 +81,19 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 	return epochs, err
 }
 
-// OpenEpoch opens an epoch of the list. pool identifies the present data of the list, for example by the name of a
-// history of Redis. The number of the new epoch is greater than the parameter after, and greater than every epoch of
-// the ledger. If the current epoch of the list is already greater than after, OpenEpoch changes nothing and returns the
-// current epoch. In this case, another worker opened the epoch, or the answer of an earlier call was lost. opened
+// OpenEpoch opens an epoch of the list. pool identifies the present data of the list, for example by the replication id
+// of Redis. The number of the new epoch is greater than the parameter after, and greater than every epoch of the ledger.
+// If the current epoch of the list is already greater than the parameter after, OpenEpoch changes nothing and returns
+// the current epoch. In this case, another worker opened the epoch, or the answer of an earlier call was lost. opened
 // reports whether this call opened the epoch.
 //
 // OpenEpoch abandons the keys in the list and the ranges on their way to the list. It stores the present counters as a
-// boundary. If a number below the boundary is in no place, an audit counts the number as abandoned with its epoch. If
-// the caller crashes after OpenEpoch, the pool in Redis is not opened for the epoch, and the next worker opens another
-// epoch.
+// boundary. An audit looks for each number below the boundary in the links, the batches, the ranges and the pool. If the
+// number is in none of these places, the audit counts it as abandoned with its epoch. If the caller crashes after
+// OpenEpoch, the pool in Redis is not opened for the epoch, and the next worker opens another epoch.
 //
-// If after is greater than the current epoch of the list, the database was rolled back, and the
-// ledger skips ahead.
+// If the parameter after is greater than the current epoch of the list, the database was rolled back,
+// and the ledger skips ahead.
 func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
 		if err := t.enter(ctx, l.number); err != nil {
@@ -131,15 +133,17 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	if t.latest = number; list == t.list {
 		t.epoch = number
 	}
-	// Keep the ranges on their way to another list. They have an epoch of that list.
+	// Delete the ranges that are on their way to this list. A range whose epoch belongs to another list stays, because it is
+	// on its way to the other list.
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epochs a skip-ahead skips if there are several lists. In the lost history, the ledger may have
-// given these epochs to lists. Without the skip, the ledger could give the same epoch to another list.
+// skipEpochs is how many epoch numbers a skip-ahead skips if there are several lists. In the lost history, the ledger
+// may have given these numbers to epochs. Without the skip, the ledger could give the same number to an epoch of
+// another list.
 const skipEpochs = 1000
 
-// openAll opens an epoch of every list.
+// openAll opens a new epoch of every list.
 func (t *tx) openAll(ctx context.Context) error {
 	lists, err := collect(ctx, t.Tx, func(rows *sql.Rows) (list int, err error) {
 		err = rows.Scan(&list)

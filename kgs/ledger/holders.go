@@ -9,7 +9,7 @@ import (
 	"keypool/kgs"
 )
 
-// Renew records a heartbeat of holder. A holder calls it once every HeartbeatInterval. Reserve
+// Renew records a heartbeat of holder. A holder calls Renew once every HeartbeatInterval. Reserve
 // and Cut record a heartbeat too. A holder must have a heartbeat in the ledger before it takes
 // keys from a pool.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
@@ -30,14 +30,13 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	return holders, err
 }
 
-// Sweep declares holders dead and abandons the batches of dead holders. A holder is dead after
-// deadAfter looks without a new heartbeat. A look is a call of Sweep at least 9/10 of a
-// HeartbeatInterval after the previous look of this process. Sweep returns the number of abandoned
-// numbers. Some of these numbers may have links.
+// Sweep declares holders dead and abandons the batches of dead holders. A look is a call of Sweep at least 9/10 of a
+// HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter) find no new
+// heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
 //
-// Sweep counts heartbeats and does not compare timestamps of the database. As a result, no
-// holder becomes dead because the database clock is set forward, or because the process that
-// calls Sweep freezes. Sweep ignores leases, which have no heartbeats. ExpireLeases ends them.
+// Sweep counts heartbeats and does not compare timestamps of the database. Therefore Sweep does not declare a
+// living holder dead if the database clock is set forward, or if the process that calls Sweep freezes.
+// Sweep ignores leases, because a lease has no heartbeats. ExpireLeases ends leases.
 //
 // Several processes may call Sweep at once. A crash of the caller after Sweep has no effect.
 func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
@@ -121,7 +120,7 @@ func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
 // late call counts as only one look, so the holders have time for new heartbeats.
 //
 // The change that declares a holder dead may fail. Therefore later looks return the holder again, until
-// it has a new heartbeat or forget deletes its sighting.
+// the holder has a new heartbeat, or until the method forget deletes its sighting.
 func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ type sweeper interface {
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string
-	Pool    sweeper // pool that records its batches itself; nil if there is no such pool
+	Pool    sweeper // a pool that records its batches itself, such as the pool in Redis; nil if there is no such pool
 	Logger  *slog.Logger
 	Metrics *kgs.Metrics
 }
@@ -27,7 +27,8 @@ type Janitor struct {
 const janitorTimeout = 4 * time.Second
 
 // Run does one round of maintenance every HeartbeatInterval until ctx ends, and then returns
-// nil. It logs the first error of a series and the success that ends the series.
+// nil. It fails with ErrReplaced if the ledger was replaced. It logs the first error of a series of
+// other errors, and the success that ends the series.
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()
@@ -36,6 +37,9 @@ func (j *Janitor) Run(ctx context.Context) error {
 		err := j.round(ctx)
 		if ctx.Err() != nil {
 			return nil
+		}
+		if errors.Is(err, ErrReplaced) {
+			return err
 		}
 		failures.Note(err)
 		select {
@@ -49,12 +53,16 @@ func (j *Janitor) Run(ctx context.Context) error {
 func (j *Janitor) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, janitorTimeout)
 	defer cancel()
-	errs := []error{j.Ledger.Renew(ctx, j.Holder), j.sweep(ctx, j.Ledger)}
+	renewed := j.Ledger.Renew(ctx, j.Holder)
+	if errors.Is(renewed, ErrReplaced) {
+		return renewed // do not sweep the pool of the old ledger
+	}
+	errs := []error{renewed, j.sweep(ctx, j.Ledger)}
 	if j.Pool != nil {
 		errs = append(errs, j.sweep(ctx, j.Pool))
 	}
-	// expire is the last step because it may use up the remaining time. In that case it continues
-	// in the next round.
+	// expire is the last step because it may use up the remaining time. Later rounds then end the
+	// remaining leases.
 	return errors.Join(append(errs, j.expire(ctx))...)
 }
 

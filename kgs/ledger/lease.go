@@ -25,11 +25,11 @@ var (
 )
 
 const (
-	// leaseMemory is how long after the expiry of a lease the ledger keeps its record, with the id of the
-	// request.
+	// leaseMemory is how long the ledger keeps the record of a lease after the lease expires. The record
+	// contains the id of the request.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges limits how many rows one request of a client can add. It is the limit for each of
-	// these numbers:
+	// leaseRanges limits how many rows one request of a client can add. The limit applies separately to
+	// the number of:
 	//
 	//   - the reserved ranges that Lend adopts;
 	//   - the unused ranges that EndLease accepts;
@@ -66,8 +66,8 @@ type LeaseRequest struct {
 // with ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request 24 hours after the
 // expiry of the lease.
 //
-// A lease ends according to the clock of the database. A wrong clock cannot hand out a number
-// twice, because only numbers that the client returned are handed out again.
+// A lease ends according to the clock of the database. Even if the clock is wrong, no number is
+// handed out twice, because only numbers that the client returned unused are handed out again.
 func (l *Ledger) Lend(ctx context.Context, r LeaseRequest) (lease Lease, err error) {
 	if r.Client == "" || r.ID == "" || r.Count < 1 {
 		return Lease{}, fmt.Errorf("ledger: lend: invalid request: %d numbers for request %q of client %q", r.Count, r.ID, r.Client)
@@ -131,8 +131,8 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 	return lease, err
 }
 
-// gather takes n numbers. It takes fewer if the code length has fewer numbers left, or after a
-// skip-ahead.
+// gather takes n numbers. It takes fewer numbers if the code length has fewer numbers left, or after
+// a skip-ahead.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
 	for n > 0 && len(ranges) < leaseRanges {
 		numbers, err := t.adoptReserved(ctx, length, n)
@@ -170,12 +170,11 @@ type Ended struct {
 	Lost int64 // numbers that were abandoned as ReasonLostReply
 }
 
-// EndLease ends a lease of client. The unused ranges become reserved ranges without a holder.
-// The lost ranges are abandoned as ReasonLostReply. The client keeps all other numbers of the
-// lease. EndLease abandons these numbers as ReasonClient, because the ledger does not record the
-// links of the client. It returns how many numbers it abandoned for each of these two reasons. EndLease uses only the
-// leaseRanges longest ranges of unused and the leaseRanges longest ranges of lost. The client
-// keeps the numbers of all other ranges.
+// EndLease ends a lease of client. The unused ranges become reserved ranges without a holder. The lost ranges are abandoned as
+// ReasonLostReply. The client keeps all other numbers of the lease. EndLease abandons these numbers as ReasonClient, because the
+// ledger does not record the links of the client. It returns how many numbers it abandoned for each of these two reasons. Of each
+// of the arguments unused and lost, EndLease accepts only the 100 longest ranges (leaseRanges). The client keeps the numbers of
+// all other ranges.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
@@ -202,7 +201,7 @@ func (l *Ledger) EndLease(ctx context.Context, client string, id int64, unused, 
 const (
 	// The limits for one transaction are small, because all other changes wait for the transaction.
 	expireAtOnce = 100  // maximum number of leases that one transaction ends
-	expireRanges = 200  // maximum number of ranges that one transaction abandons; the last lease may exceed it
+	expireRanges = 200  // a transaction that has abandoned this number of ranges ends no further lease
 	forgetAtOnce = 1000 // maximum number of lease records that one transaction deletes
 )
 

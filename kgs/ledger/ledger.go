@@ -22,7 +22,7 @@
 // Invariants:
 //
 //   - the ranges of two rows never overlap;
-//   - no number is reserved twice, unless it was returned unused;
+//   - a number is reserved a second time only if it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.
 package ledger
@@ -38,13 +38,18 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// ErrWrongSecret means that the requested permutation is not the permutation that the ledger was
-// created with. With a different permutation, the ledger would hand out codes twice.
+// ErrWrongSecret means that the requested permutation of the codes differs from the permutation with
+// which the ledger was created. With a different permutation, the ledger would hand out codes twice.
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // ErrNotInitialized means that the database has no ledger, because no server or worker has been
 // started on it, or because Replace was interrupted.
 var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
+
+// ErrReplaced means that the database no longer has the ledger that this process opened. The process must end, because its code
+// space, its keys and its high-water mark belong to that ledger.
+var ErrReplaced = errors.New("`shortener reindex --replace-secret` or the restore of a backup has replaced or deleted the ledger of the database: " +
+	"start this program again, with the KGS_SECRET of the present ledger")
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
@@ -54,12 +59,12 @@ var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, th
 // assigned.
 //
 // A crash before the commit of a change leaves the ledger unchanged. Each method documents the
-// effect of a later crash. Only the expiry of leases depends on the time of day. A wrong clock
-// cannot hand out a number twice, because the numbers of an expired lease are abandoned.
+// effect of a later crash. Only the expiry of leases depends on the time of day. Even if the clock is
+// wrong, no number is handed out twice, because the numbers of an expired lease are abandoned.
 //
 // All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may return later: they wait up to
-// 5 s for the lock of another process, and up to 5 s for the write of the witness. A transaction of a change takes at
-// most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
+// 5 s for the lock of another process, and up to 5 s for the write of the witness; see KeepWitness. A transaction of a
+// change takes at most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
 //
 // This package and package kgs define errors. Any other error means that an argument is invalid, or that the
 // database failed or could not be reached. After a failure of the database, it is unknown whether the change
@@ -76,10 +81,19 @@ type Ledger struct {
 	witness     *witness         // nil unless KeepWitness was called
 }
 
-// Name returns the permanent, random name of this ledger. It is empty before Open or Identify.
+// Name returns the permanent, random name of this ledger. It is empty before Open or Identify, and after Replace until the next
+// Open.
 func (l *Ledger) Name() string {
 	name, _ := l.name.Load().(string)
 	return name
+}
+
+// recognizeName fails with ErrReplaced if name is not the name of this ledger.
+func (l *Ledger) recognizeName(name string) error {
+	if own := l.Name(); own != "" && name != "" && name != own {
+		return ErrReplaced
+	}
+	return nil
 }
 
 // Database returns a name of the database in digits and slashes. A copy of the tables has a different name if it is in

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// Presence is a locked file beside an SQLite database, which shows that a holder is alive. The kernel ends the lock with the process. So
-// the next process knows at once which holders were killed, and does not wait for their heartbeats. A frozen process keeps its lock.
+// Presence is a locked file beside an SQLite database. The lock shows that a holder is alive. When the process of the holder ends, the
+// kernel releases the lock. Therefore the next process knows at once which holders were killed, and does not wait for heartbeats. A frozen
+// process keeps its lock.
 //
-// Numbers stay unique even without the lock: if a holder is declared dead while it is alive, the ledger fences its
-// ranges, as after a freeze.
+// Numbers stay unique even without the lock. If a living holder is declared dead, other holders can take over its ranges. The
+// ledger then refuses all changes of these ranges by the former holder, as it does for a holder that was frozen.
 type Presence struct {
 	file *os.File
 	path string
@@ -24,7 +25,8 @@ type Presence struct {
 // presenceInfix is between the path of the database and the name of the holder.
 const presenceInfix = ".holder-"
 
-// draftMemory is the age at which Bury removes a draft. A process that is alive renames its draft earlier.
+// draftMemory is the age at which Bury removes a draft, which is a file that its process has not renamed yet. A living
+// process renames its draft earlier.
 const draftMemory = time.Minute
 
 // Announce creates the locked file of a holder of the SQLite file at database. The caller closes the result after the holder is released.
@@ -58,10 +60,11 @@ func (p *Presence) Close() error {
 	return errors.Join(err, p.file.Close())
 }
 
-// Bury looks for the holders that were announced for the SQLite database at path. It declares those holders dead whose
-// processes have ended. Other holders can then take over the ranges of the dead holders at once, and the next Sweep
-// abandons their batches. Bury returns the number of the holders that it declared dead. After a crash, the next Bury
-// continues. If Bury fails for one holder, it continues with the other holders and returns all errors.
+// Bury looks for the holders that were announced for the SQLite database at path. It declares a holder dead if the
+// process of the holder has ended. Other holders can then take over the ranges of the dead holders at once, and the next
+// Sweep abandons the batches of the dead holders. Bury returns the number of holders that it declared dead. If
+// the program crashes in Bury, the next Bury finds the files that are left and handles them. If Bury fails for one
+// holder, it continues with the other holders and returns all errors.
 func (l *Ledger) Bury(ctx context.Context, path string) (dead int, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// ErrLeased means that clients have keys of the ledger. A new ledger would lease some of these keys again.
+// ErrLeased means that clients have leased keys of the ledger. A new ledger could lease the same keys again.
 var ErrLeased = errors.New("clients have leased keys of this ledger, and a new ledger may lease the same keys again")
 
 // ErrInUse means that a process uses the ledger.
@@ -20,14 +20,14 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
 // such a code, and the creation tries again with another key.
 //
-// In the same transaction, Replace calls the function links, which must mark the links with keys of the old ledger. The
-// numbers of these keys are not numbers of the new ledger.
+// In the same transaction, Replace calls its argument links. This function must mark each link that has a key of the old ledger,
+// because the new ledger has not issued this key.
 //
 // The new ledger has another name, so it uses other keys in Redis. The pool of the old ledger stays in
 // Redis until an operator deletes it.
 //
-// Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. It fails with ErrLeased
-// if clients have keys, unless forgetLeases is true. After a crash, the ledger is either complete or deleted.
+// Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. If forgetLeases is false,
+// Replace fails with ErrLeased if clients have leased keys. After a crash, the ledger is either complete or deleted.
 func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	unused, err := l.CheckUnused(ctx)
 	if err == nil {
@@ -36,7 +36,8 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
 	}
-	l.highWater.forget() // the mark has numbers of the old ledger
+	l.highWater.forget() // the high-water mark contains numbers of the old ledger
+	l.name.Store("")
 	if l.witness != nil {
 		l.witness.use("") // the file stays, because an operator may restore the old database
 	}
@@ -50,6 +51,13 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, 
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
 	if err := unused.Lock(ctx, tx); err != nil {
+		return err
+	}
+	var name string
+	if err := tx.QueryRowContext(ctx, `SELECT name FROM kgs_ledger WHERE id = 1`).Scan(&name); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err := l.recognizeName(name); err != nil {
 		return err
 	}
 	if !forgetLeases {
@@ -71,7 +79,7 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, 
 	return tx.Commit()
 }
 
-// checkLeases returns ErrLeased if a client has or had keys of the ledger.
+// checkLeases returns ErrLeased if the ledger records a lease, or numbers that were abandoned because a client had them.
 func checkLeases(ctx context.Context, tx *sql.Tx) error {
 	var leased bool
 	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM kgs_leases)
@@ -82,14 +90,15 @@ func checkLeases(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// Unused is the result of [Ledger.CheckUnused]: no holder sent a heartbeat.
+// Unused is what [Ledger.CheckUnused] returns if no holder sent a heartbeat.
 type Unused struct {
 	lock  string           // SQL statement that locks the row of the ledger
 	beats map[string]int64 // number of heartbeats by holder
 }
 
-// CheckUnused returns ErrInUse if a holder sends heartbeats. If there is a holder, CheckUnused waits for half
-// a minute, after which Sweep would declare the holder dead. It returns earlier if a holder sends a heartbeat.
+// CheckUnused returns ErrInUse if a holder sends heartbeats. If the ledger has a holder, CheckUnused waits half a
+// minute for a heartbeat. After this time, Sweep would declare the holder dead. CheckUnused returns earlier if a
+// holder sends a heartbeat.
 func (l *Ledger) CheckUnused(ctx context.Context) (Unused, error) {
 	beats, err := quiet(ctx, l.beats)
 	return Unused{l.dialect.lock, beats}, err
@@ -136,7 +145,7 @@ func (u Unused) Lock(ctx context.Context, tx *sql.Tx) error {
 	return compare(u.beats, beats)
 }
 
-// compare returns ErrInUse if a holder sent a heartbeat between before and after.
+// compare returns ErrInUse if after contains a heartbeat that is not in before.
 func compare(before, after map[string]int64) error {
 	for holder, beat := range after {
 		if seen, ok := before[holder]; !ok || seen != beat {

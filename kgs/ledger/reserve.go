@@ -30,7 +30,7 @@ const (
 )
 
 // Reserve reserves a range of 1 to n numbers for holder. The codes have at least the given
-// length, and the range gets the given state. Reserve prefers existing ranges to new numbers:
+// length, and the range gets the given state. Reserve uses existing ranges before new numbers:
 //
 //   - First, if state is StateShipping, Reserve takes over a shipping range of the current epoch of
 //     list 0. The range must have no live holder, or must belong to holder. A holder pushes one range at
@@ -121,15 +121,15 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 }
 
 // Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns the
-// floor of its list. No range with an id below the floor is on its way to the list now, and none will
-// be later. This has three reasons:
+// floor of the list that r was pushed to. The floor is a range id. No range with a lower id is on its
+// way to the list, now or later. This has three reasons:
 //
 //   - a range starts shipping only under a new id;
 //   - ids become visible in the order in which they are assigned;
 //   - a range never returns to the state shipping.
 //
 // Therefore the pool can refuse every push with an id below the floor, and can delete its
-// progress records of such ranges. This stops a worker that was frozen during a push.
+// progress records of such ranges. The refusal stops a worker that was frozen during a push.
 //
 // The caller may repeat Deliver. Another worker that took over r and pushed the rest may call
 // Deliver too. If the caller crashes before Deliver, another worker takes over r and has no keys

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 
 	"keypool/kgs"
@@ -21,7 +22,7 @@ type highWater struct {
 	HighWaterMark
 }
 
-// raise raises each part of the mark to at least its value in seen.
+// raise sets the id and each counter of the mark to the value in seen, if that value is higher.
 func (r *highWater) raise(seen HighWaterMark) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,10 +58,26 @@ const (
 	skipIDs = 1_000_000
 )
 
-// Remember raises the high-water mark to seen. The caller reads seen from another record, such
-// as the record of the shared pool. If the ledger is below the mark, it skips ahead at the next
-// change.
+// Remember raises the high-water mark to the argument seen, which the caller read from another record, such as the record of the
+// shared pool. If the ledger is below the mark, it skips ahead at the next change.
 func (l *Ledger) Remember(seen HighWaterMark) { l.highWater.raise(seen) }
+
+// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the ledger is below this mark, it skips ahead
+// before SkipBeyond returns.
+func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
+	l.Remember(seen)
+	return l.update(ctx, "skip beyond a mark", func(ctx context.Context, t *tx) error {
+		if t.skipped > 0 { // detectRollback has skipped ahead already
+			return nil
+		}
+		spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
+		below := func(s SpaceCounter) bool { return s.Next < seen.Next[s.Length] }
+		if err != nil || !slices.ContainsFunc(spaces, below) {
+			return err
+		}
+		return t.skipAhead(ctx)
+	})
+}
 
 // OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The
 // argument left is the number of skipped numbers. The caller must call OnSkipAhead before it
@@ -70,8 +87,9 @@ func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
 //   - a promoted standby that lagged behind, or a restored backup, has a different history name;
-//   - a copy of older files has the same history name, but its last id is below the high-water
-//     mark. The mark is from this process, from the pool, or from the witness of an SQLite file.
+//   - a database whose files were replaced by older files has the same history name, but its last
+//     id is below the high-water mark. This process, the pool, or the witness of an SQLite file
+//     supplied the mark.
 //
 // The check runs under the lock, before the change itself. advance also compares the counter that
 // it reads with the high-water mark.
@@ -98,9 +116,9 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.
 //
-// The ledger can issue numbers twice if all of these are true: processes issued numbers beyond the
-// margin, all these processes ended, and no pool has a record of the numbers. Synchronous replication
-// prevents such a loss of history.
+// The ledger can issue numbers twice if three conditions are all true: processes issued numbers beyond
+// the margin, all these processes have ended, and no pool has a record of the numbers. Synchronous
+// replication prevents such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1

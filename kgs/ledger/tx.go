@@ -15,7 +15,7 @@ type tx struct {
 	*sql.Tx
 	dialect   *dialect
 	list      int   // the list that the change concerns
-	epoch     int64 // epoch of new ranges: before enter, the same as latest; after enter, the epoch of the list
+	epoch     int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
 	latest    int64 // the highest epoch of all lists
 	last      int64 // last range id that was assigned
 	highWater *highWater
@@ -41,7 +41,7 @@ func (t *tx) insert(ctx context.Context, numbers codespace.Range, state State, h
 		r.ID, r.Length, r.Lo, r.Hi, string(state), holder, reason, r.Epoch)
 }
 
-// update runs f in one transaction and commits it if f succeeds.
+// update runs f in one transaction and commits the transaction if f succeeds.
 func (l *Ledger) update(ctx context.Context, op string, f func(context.Context, *tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -63,12 +63,18 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 		}
 	}
 	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
-	var kept, present string
-	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&t.latest, &t.last, &kept, &present)
+	var name, kept, present string
+	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&name, &t.latest, &t.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
+		if l.Name() != "" {
+			return ErrReplaced
+		}
 		return ErrNotInitialized
 	}
 	if err != nil {
+		return err
+	}
+	if err := l.recognizeName(name); err != nil {
 		return err
 	}
 	t.epoch = t.latest

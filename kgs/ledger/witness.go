@@ -21,20 +21,21 @@ import (
 
 // ErrWitness means that the witness of an SQLite database exists and cannot be read, or is damaged and cannot be
 // replaced. Without the witness, the ledger cannot detect that the database was restored from an older file. Therefore
-// it does not open.
-var ErrWitness = errors.New("cannot use the witness of the database; let the user of this program read and write the file")
+// the ledger does not open.
+var ErrWitness = errors.New("cannot use the witness of the database; give the account that runs this program the right to read and write the file")
 
 // witness is a small file beside an SQLite database that repeats the high-water mark of its ledger. If the database is
 // replaced by an older file, the witness still has the mark, and the ledger skips ahead. The witness does not help if
-// the witness is replaced by an older file too. The name of the file contains the name of the ledger, so the ledger of
+// it is replaced by an older file too. The name of the witness contains the name of the ledger, so the ledger of
 // another database at the same path has another witness.
 //
-// A process writes the witness after the commit of each new row, and before it uses the numbers of the row. It holds
-// the lock of the database while it writes, so that no process writes an older mark over a newer mark. If a process
-// crashes between the commit and the write, the witness lacks numbers that no process has used.
+// A process writes the witness after the commit of each new row, and before it uses the numbers of the row. The process
+// holds the lock of the database while it writes, so that no process writes an older mark over a newer mark. If a process
+// crashes between the commit and the write, the witness lacks only numbers that no process has used.
 type witness struct {
 	database string // path of the SQLite file
 	log      *slog.Logger
+	failed   func() // called after each write that fails
 
 	mu       sync.Mutex
 	ledger   string // name of the ledger; empty while the ledger is not open
@@ -51,12 +52,13 @@ const (
 	witnessReminder = time.Minute     // interval between two warnings about writes that fail
 )
 
-// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before
-// it uses the ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A
-// ledger that was not opened does not use the file. If a write fails, the change still succeeds, and the next change
-// writes again. The ledger logs a warning about failed writes at most once a minute.
-func (l *Ledger) KeepWitness(path string, log *slog.Logger) {
-	l.witness = &witness{database: path, log: log, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
+// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before it uses the
+// ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A ledger that was not
+// opened does not use the file. If a write fails, the change still succeeds, and the next change writes again. After each failed
+// write, the ledger calls the function failed, which must not block and must not use the ledger. The ledger logs a warning about
+// failed writes at most once a minute.
+func (l *Ledger) KeepWitness(path string, log *slog.Logger, failed func()) {
+	l.witness = &witness{database: path, log: log, failed: failed, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
 
 // openWitness compares the witness with the database under the lock of the database, and writes the witness after the
@@ -97,28 +99,27 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 		return err
 	}
 	if problem != "" {
-		w.log.Warn("the witness may not have protected the database", slog.String("why", problem), slog.String("path", path))
+		w.log.Warn("the witness cannot show whether the database was restored from an older file", slog.String("why", problem), slog.String("path", path))
 	}
 	return nil
 }
 
-// use begins the use of the witness of the given ledger, and marks the file as due. If ledger is empty, use ends the
-// use of the witness.
+// use selects the witness of the given ledger, and marks the file as due. If ledger is empty, the process then uses no witness.
 func (w *witness) use(ledger string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ledger, w.written, w.due = ledger, 0, true
 }
 
-// These warnings describe a witness that may not have protected the database.
+// These are the reasons why a witness cannot show whether the database was restored from an older file.
 const (
-	witnessMissing = "the witness of the database is missing: if the database was restored from an older file, codes that were issued since then are issued again"
+	witnessMissing = "the witness of the database is missing: if the database was restored from an older file, the ledger repeats the codes that it issued after that file was made"
 	witnessDamaged = "the witness of the database is damaged: the ledger skips ahead as after a rollback"
-	witnessOld     = "the witness of the database was not written after the last changes of the database: " +
-		"if the database was restored from a file of this time, codes that were issued since then are issued again"
+	witnessOld     = "the witness of the database lacks the last changes of the database: " +
+		"if the database was restored from a file that is newer than the witness, the ledger repeats the codes that it issued after that file was made"
 )
 
-// skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change fails, because
+// skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change fails. Otherwise
 // each further start would skip ahead again. If the process crashes before the commit, the new witness makes the next start skip ahead.
 func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 	if err := t.skipAhead(ctx); err != nil {
@@ -138,8 +139,8 @@ func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 func (w *witness) path() string { return w.database + witnessInfix + w.ledger }
 
 // keepWitness writes the witness after a change. grown reports whether the change has assigned new ids, and last is the
-// last id. The write is omitted if the file already covers these ids, unless the file is due. keepWitness also writes
-// if ctx has ended, because the change is committed, and the caller uses its numbers.
+// last id. keepWitness omits the write if the file already covers these ids and is not due. It also writes if ctx has
+// ended, because the change is committed, and the caller uses the numbers of the change.
 func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	w := l.witness
 	if w == nil {
@@ -155,6 +156,9 @@ func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	err := l.writeWitness(ctx)
 	w.failures.Note(err)
 	w.due = err != nil
+	if err != nil {
+		w.failed()
+	}
 }
 
 func (l *Ledger) writeWitness(ctx context.Context) error {
@@ -189,7 +193,7 @@ func nextIn(ctx context.Context, tx *sql.Tx) (next map[int]int64, err error) {
 	return next, err
 }
 
-// witnessText is the first line of the file, as JSON. The second line is its CRC-32.
+// witnessText is the first line of the file, as JSON. The second line is the CRC-32 of the first line.
 type witnessText struct {
 	Ledger string        `json:"ledger"`
 	LastID int64         `json:"last_id"`

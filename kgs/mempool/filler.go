@@ -12,7 +12,7 @@ import (
 type Filler struct {
 	Ledger *ledger.Ledger
 	Pool   *Pool
-	Holder string // holder of the pool; when it ends, other processes take over its unused ranges
+	Holder string // holder of the pool; when the holder ends, other processes take over its unused ranges
 	Length int    // minimum length of the codes
 }
 

@@ -37,7 +37,7 @@ func (s *LedgerSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return s.batches.batch(r), nil
 }
 
-// Settle records in the ledger what happened to the keys of b. It may be repeated.
+// Settle records in the ledger what happened to the keys of b. The caller may repeat Settle.
 func (s *LedgerSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return s.batches.settle(ctx, b, unused, lost)
 }

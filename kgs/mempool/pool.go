@@ -20,7 +20,7 @@ import (
 // Take returns it. Methods may be called concurrently.
 type Pool struct {
 	batches ledgerBatches
-	taking  chan struct{} // a mutex for Take: the running Take puts the only element into the channel
+	taking  chan struct{} // a mutex for Take: the channel has room for one element, which the running Take puts into it
 
 	mu     sync.Mutex
 	ranges []ledger.Reservation // ranges in the order in which they are handed out

@@ -17,12 +17,12 @@ const (
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
-	// leastDrawn is the smallest number of drawn codes from which a Filler judges whether the space
-	// is crowded.
+	// leastDrawn is the number of codes that a Fill must draw before it judges whether the space is
+	// crowded.
 	leastDrawn = 100
 )
 
-// Filler refills a Pool with random codes. It draws codes and inserts those that are neither in
+// Filler refills a Pool with random codes. It draws codes and inserts each code that is neither in
 // available_keys nor in used_keys. If another process takes a key at the same moment, the filler may
 // insert this key again. Take drops the key later.
 //
@@ -30,8 +30,8 @@ const (
 // after the other. Each insert is one transaction, so after a crash either all its codes are in the
 // pool or none.
 type Filler struct {
-	// Crowded is called when fewer than half of the codes that a Fill drew were new. More than half of all codes of
-	// this length are then used or in the pool. The caller sets Crowded before the first Fill. Crowded may be nil.
+	// Crowded is called when fewer than half of the codes that a Fill drew were new. Then about half of all codes of
+	// this length, or more, are used or in the pool. The caller sets Crowded before the first Fill. Crowded may be nil.
 	Crowded func()
 
 	pool *Pool

@@ -40,11 +40,11 @@ type Config struct {
 //   - A statement that takes a row of available_keys locks the row first. Other statements skip a
 //     locked row, or find that the row was deleted.
 //   - Take deletes the row and inserts the key into used_keys in one statement. If used_keys
-//     already has the key, because a worker drew the key a second time, Take drops it.
+//     already has the key, because a worker drew the key a second time, Take drops the key.
 //   - A key leaves used_keys only when its holder returns it unused. The same statement makes the
 //     key available again under a new id, which is larger than all earlier ids. A holder can return
-//     only a key whose id is at most the last id of its batch. So it cannot return a key twice, and
-//     it cannot return a key that another holder has taken since.
+//     only a key whose id is at most the last id of its batch. So the holder cannot return a key
+//     twice, and it cannot return a key that another holder has taken since.
 //
 // With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys. While
 // the row is reserved, no other process can take the key, and no worker can insert it again. Take

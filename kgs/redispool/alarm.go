@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// alarmTime is how long an alarm lasts. While the cause persists, the pool raises the alarm again
-// and again.
+// alarmTime is how long an alarm lasts. While the cause persists, the pool raises the alarm
+// repeatedly.
 const alarmTime = time.Minute
 
 // Alarm records why a pool needs an operator. The worker and the server of one process each have a Pool and detect
@@ -34,7 +34,7 @@ func (a *Alarm) raiseForeign(why string) {
 	a.foreignUntil = a.until
 }
 
-// cause returns the cause that was raised last, or "" if that was more than a minute ago.
+// cause returns the cause of the last alarm, or "" if the alarm was raised more than a minute ago.
 func (a *Alarm) cause() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

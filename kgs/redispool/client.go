@@ -17,7 +17,7 @@ const (
 // Address is a parsed URL of a Redis. All methods are safe for concurrent use.
 type Address struct{ opts redis.UniversalOptions }
 
-// ParseURL parses the URL of a Redis and reads the files that it names. It does not connect.
+// ParseURL parses the URL of a Redis and reads the files that the URL names. ParseURL does not connect.
 //
 //	redis://user:password@host:6379/0               a single Redis; rediss:// for TLS
 //	redis://user:password@host1,host2,host3         a Cluster, through any of its nodes
@@ -48,12 +48,12 @@ func ParseURL(rawURL string) (*Address, error) {
 	return &Address{*opts}, nil
 }
 
-// Open returns a client. It does not connect. The caller closes the client.
+// Open returns a client that is not connected yet. The caller closes the client.
 //
 // A client for a single Redis or for Sentinel never repeats a command that may have run. A client
 // for a Cluster may repeat such a command: it cannot distinguish a broken connection from a slot that
-// has moved to another node. After a command without a reply, a client for a Cluster also
-// reads again which node is the master of each slot. A call ends when its context ends. Dialling
+// has moved to another node. If a command gets no reply, a client for a Cluster also reads
+// again which node is the master of each slot. A call ends when its context ends. Dialling
 // takes at most dialTimeout, and each read and each write takes at most callTimeout.
 func (a *Address) Open() redis.UniversalClient {
 	opts := a.opts

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -44,9 +45,11 @@ type Filler struct {
 	next    int64               // the first number of current that is not known to be pushed
 
 	failing time.Time // time of the first failure in a series of failed pushes; zero if the last push succeeded
-	rests   time.Time // time before which the filler reserves no range, because it gave a range up
+	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
-	claimed time.Time // time at which Redis recorded the last confirmation of the owner
+	claimed time.Time // time at which Redis last recorded that this database owns the pool
+
+	beyond ledger.HighWaterMark // the last mark of a foreign pool beyond which the ledger has skipped
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -60,8 +63,9 @@ func NewFiller(cfg FillerConfig) *Filler {
 // Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
 // the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
 //
-// Prepare fails with [ErrForeign] if another database owns the pool, and with errSeveralPools if other workers open epochs of
-// this ledger for another pool. In both cases an operator must change the settings of a program.
+// Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool has
+// received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go). In both cases
+// an operator must act.
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
@@ -73,7 +77,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	status, err := s.cfg.Pool.Status(ctx)
 	switch {
 	case errors.Is(err, ErrForeign):
-		return err
+		return errors.Join(err, s.skipForeign(ctx, status.HighWater))
 	case errors.Is(err, kgs.ErrNoEpoch):
 		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
@@ -105,6 +109,20 @@ func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error 
 	return s.openEpoch(ctx, previous, seen)
 }
 
+// skipForeign makes the ledger skip the numbers that a foreign pool has received. The database of the ledger may be a restored backup
+// of the database that owns the pool, and then these numbers have been issued. The pool is their only record, and an operator may
+// next give the ledger another pool.
+func (s *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
+	if seen.ID == s.beyond.ID && maps.Equal(seen.Next, s.beyond.Next) {
+		return nil
+	}
+	if err := s.ledger.SkipBeyond(ctx, seen); err != nil {
+		return err
+	}
+	s.beyond = seen
+	return nil
+}
+
 // Len returns how many keys the pool holds. It fails with [kgs.ErrNoEpoch] if the pool lost its
 // state.
 func (s *Filler) Len(ctx context.Context) (int64, error) {
@@ -121,7 +139,7 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
-		return false, err // without an error, another worker began the epoch after Prepare had read the ledger
+		return false, err // if err is nil, another worker began the epoch after Prepare had read the ledger
 	}
 	s.ledger.Remember(pool.HighWater) // the ledger then repeats no number, even if mayReplace delays the epoch
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
@@ -145,13 +163,13 @@ func (s *Filler) renew(ctx context.Context) error {
 	return nil
 }
 
-// openEpoch begins the epoch that follows previous. It abandons the keys of the pool and opens an
+// openEpoch begins the epoch that follows the epoch previous. It abandons the keys of the pool and opens an
 // empty pool for the new epoch.
 //
 // The worker may crash after the ledger has begun the epoch and before the pool is open. The next
 // Prepare of any worker detects the crash and begins another epoch. The same happens if the worker
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
-// which has ended. The pool then stays empty in that epoch, because no worker pushes keys for it.
+// which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
 	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
@@ -179,7 +197,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 //
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
 // abandoned with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
-// keeps the range. When the pool is open for a new epoch, it refuses the range with ErrFenced.
+// keeps the range. After a new epoch has begun, the pool refuses the range with ErrFenced.
 func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
@@ -220,10 +238,10 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 }
 
 // deliver records in the ledger that the current range is completely in the pool. Then it calls
-// Pool.Forget, which deletes the mark of the range. If the worker crashes before the ledger has
-// recorded this, another worker takes over the range. The other worker finds the mark at the end of
-// the range, pushes nothing and delivers the range. If the worker crashes before Forget, the pool
-// keeps the mark until the next range is delivered.
+// Pool.Forget, which deletes the mark of the range: the next number that the pool expects. If the
+// worker crashes before the ledger has recorded the delivery, another worker takes over the range.
+// The other worker finds the mark at the end of the range, pushes nothing and delivers the range. If
+// the worker crashes before the call of Forget, the pool keeps the mark until the next range is delivered.
 func (s *Filler) deliver(ctx context.Context) error {
 	floor, err := s.ledger.Deliver(ctx, *s.current)
 	if err != nil {
@@ -239,8 +257,8 @@ func (s *Filler) deliver(ctx context.Context) error {
 	return err
 }
 
-// push pushes the rest of the current range. Redis sets the mark in the same script that pushes a
-// chunk. After a crash, the next worker that pushes this range continues at the mark.
+// push pushes the rest of the current range in chunks. The script that pushes a chunk also sets the
+// mark of the range. After a crash, the next worker that pushes this range continues at the mark.
 func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	for s.next < s.current.Hi {
 		n, err := s.pushOn(ctx)
@@ -252,9 +270,9 @@ func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	return pushed, nil
 }
 
-// pushOn pushes the remaining chunks of the current range. It permutes the next chunk while Redis
-// receives the current chunk. If Redis did not expect the current chunk, pushOn returns, and push
-// calls it again for the number that Redis expects.
+// pushOn pushes the remaining chunks of the current range. The codes of the next chunk are computed
+// while Redis receives the current chunk. If the mark after a push is not the end of the chunk, pushOn
+// returns, and push calls pushOn again. The second call begins at the mark.
 func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := s.permute(ctx)
@@ -285,8 +303,8 @@ type chunk struct {
 }
 
 // permute returns a channel that yields the remaining chunks of the current range. A goroutine
-// computes the chunks ahead of the receiver. It closes the channel after the last chunk, or when
-// ctx ends.
+// computes the chunks ahead of the receiver. The goroutine closes the channel after the last chunk,
+// or when ctx ends.
 func (s *Filler) permute(ctx context.Context) <-chan chunk {
 	r, next := *s.current, s.next // copies, because each push changes s.next
 	chunks := make(chan chunk, 1)

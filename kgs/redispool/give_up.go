@@ -19,7 +19,7 @@ const (
 )
 
 // errRests means that the filler gave a range up and that restTime has not passed yet.
-var errRests = errors.New("the pushes of this worker failed for a minute: it gave its range up and waits")
+var errRests = errors.New("the pushes of this worker failed for a minute: the worker gave up its range, and waits before it reserves another range")
 
 // mayGiveUp gives the current range up if all pushes within giveUpAfter have failed. Fill calls mayGiveUp after a failed
 // push. progress is true if Redis accepted a part of the range before the failure.

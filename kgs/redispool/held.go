@@ -14,10 +14,11 @@ import (
 //
 // A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the
 // keys of these batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch
-// never return to the list: Sweep may have written the batch off, and Redis may have lost the record of this.
+// never return to the list: Sweep may have written the batch off, and Redis may have lost the write-off.
 type held struct {
-	// recording is a mutex: a call that settles a batch or records it again puts the only element into the channel.
-	// Unlike a call that waits for a sync.Mutex, a call that waits for recording returns when its context ends.
+	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records a batch
+	// again, first sends an element to the channel. A call that waits for the channel returns when its context ends. A call that
+	// waits for a sync.Mutex would not.
 	recording chan struct{}
 
 	mu      sync.Mutex
@@ -31,7 +32,7 @@ type heldBatch struct {
 	codes    []string
 	epoch    int64 // epoch in which the batch was taken
 	recorded int64 // epoch in which the pool has the batch on record
-	unclear  bool  // a call to record the batch failed, and its script may still arrive
+	unclear  bool  // a call to record the batch failed, and the script of this call may still reach Redis
 }
 
 func newHeld() *held {
@@ -54,7 +55,7 @@ func (h *held) remove(b *heldBatch) {
 	}
 }
 
-// takeLate returns the settled batches that may be recorded again, and forgets them.
+// takeLate returns the batches in h.late, and empties h.late.
 func (h *held) takeLate() []*heldBatch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,15 +83,15 @@ func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	return batches
 }
 
-// find returns a batch, or nil if it is settled.
+// find returns a batch, or nil if the batch is settled.
 func (h *held) find(id int64) *heldBatch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.batches[id]
 }
 
-// name is the name of the record of a batch of an earlier epoch. The epoch is part of the name, because a late Take of that epoch may
-// create a batch with the same id.
+// name returns the name under which the pool records a batch of an earlier epoch. The name contains the epoch, because a Take of that
+// epoch may arrive late and create a batch with the same id.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
 
 func (h *held) lock(ctx context.Context) error {
@@ -140,8 +141,8 @@ func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
 }
 
 // settleLate deletes records of batches that are already settled. Such a record exists if a call to record the batch
-// failed, and its script reached Redis only after the batch was settled. A script that arrives after a new epoch has
-// begun has no effect.
+// failed, and the script of this call reached Redis only after the batch was settled. The script has no effect if it
+// arrives after a new epoch has begun.
 func (p *Pool) settleLate(ctx context.Context) error {
 	late := p.held.takeLate()
 	for i, b := range late {

@@ -18,9 +18,9 @@ import (
 	"keypool/kgs"
 )
 
-// Lists is a pool that consists of one list or more. Each list is a [Pool] in its own slot, with its own epochs and its
-// own breaker. In a Cluster, the lists are spread over the masters. If a master does not answer, the keys of the other
-// lists are still available.
+// Lists is a pool that consists of one list or more. Each list is a [Pool] in its own hash slot of Redis, with its own
+// epochs and its own breaker. In a Redis Cluster, the lists are spread over the masters. If a master does not answer, the
+// keys of the lists on the other masters are still available.
 //
 // All methods are safe for concurrent use. They return at the latest when ctx ends.
 type Lists struct {
@@ -50,7 +50,7 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 			of = log.With(slog.Int("list", i))
 		}
 		pool := New(client, cfg)
-		l.lists = append(l.lists, &list{Pool: pool, breaker: kgs.NewBreaker(pool, of)})
+		l.lists = append(l.lists, &list{Pool: pool, breaker: kgs.NewBreaker(pool, "pool", of)})
 	}
 	return l
 }
@@ -78,7 +78,7 @@ func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return nil, errors.Join(errs...)
 }
 
-// fullestFirst returns the indexes of the lists in descending order of their keys.
+// fullestFirst returns the indexes of the lists. The list with the most keys comes first.
 func (l *Lists) fullestFirst() []int {
 	order, keys := make([]int, len(l.lists)), make([]int64, len(l.lists))
 	for i, list := range l.lists {
@@ -88,7 +88,7 @@ func (l *Lists) fullestFirst() []int {
 	return order
 }
 
-// name adds the number of a list to an error, unless the pool has only one list.
+// name adds the number of a list to an error if the pool has more than one list.
 func (l *Lists) name(i int, err error) error {
 	if err == nil || len(l.lists) == 1 {
 		return err
@@ -106,7 +106,7 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 
 // Status returns the state of all lists together. Keys counts the keys of the lists that answer and are
 // open. Taken and Pushed also include the last known values of the other lists. Epoch is the newest
-// epoch of a list. If a Redis may evict keys, Policy is the policy of this Redis.
+// epoch of all lists. If a Redis may evict keys, Policy is the policy of this Redis.
 //
 // The error is nil if at least one list answers and is open. If all lists fail, the error contains the errors of all
 // lists, and the status is the status of the first list. The fields RunID and Policy are valid if the first list failed
@@ -115,7 +115,7 @@ func (l *Lists) Status(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
 }
 
-// Watch is like Status, but it calls each list through its breaker.
+// Watch is like Status, but it calls each list through the breaker of the list.
 func (l *Lists) Watch(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return kgs.Guard(list.breaker, list.Status)(ctx) })
 }
@@ -179,8 +179,8 @@ func (l *Lists) each(do func(i int, list *list) error) []error {
 	return errs
 }
 
-// State returns the best state of the breakers. It is closed if at least one list has a closed
-// breaker.
+// State returns the best state of the breakers. The best state is closed if at least one list has a
+// closed breaker.
 func (l *Lists) State() gobreaker.State {
 	best := gobreaker.StateOpen
 	for _, list := range l.lists {
@@ -210,8 +210,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epochs of the given lists, for an audit. The keys of the map want are the
-// numbers of these lists. Epochs fails if one of these lists does not answer or is not open.
+// Epochs returns the epochs of the given lists, for an audit. The keys of the argument want are the numbers of these lists.
+// Epochs fails if one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {

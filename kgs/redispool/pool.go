@@ -5,19 +5,20 @@
 //
 // Vocabulary:
 //
-//   - a history is one unbroken sequence of changes to the data of a Redis. Its name is the
-//     replication id, which Redis draws anew when it starts and when a replica becomes a master;
+//   - a history is one unbroken sequence of changes to the data of a Redis. The name of a history is
+//     the replication id. Redis gets a new replication id when it starts, and when a replica becomes
+//     a master;
 //   - the mark of a range is the next number of the range that the pool expects. The pool accepts
 //     only a push that begins at the mark;
 //   - to fence a range is to refuse every push of its codes. The floor is a range id: all ranges
 //     with lower ids are fenced;
-//   - a write-off is a text in Redis with the batch of a dead holder or with the lost codes of a batch.
-//     It waits until the ledger has recorded these codes as abandoned.
+//   - a write-off is a text in Redis with the codes of a dead holder's batch, or with the lost codes of a
+//     settled batch. It stays in Redis until the ledger has recorded these codes as abandoned.
 //
 // Invariants:
 //
-//   - every operation is one Lua script. Its changes happen together or not at all, and the caller
-//     may repeat it;
+//   - only Lua scripts change the pool. The changes of one script happen together or not at all, and
+//     the caller may run the script again;
 //   - on a Redis that came back from an older state, only the script that opens a new epoch has an
 //     effect;
 //   - each number of a range is pushed once, even if several workers push the range.
@@ -49,7 +50,8 @@ type Ledger interface {
 	// ledger records a holder before the holder takes keys from a pool.
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
-	// package kgs. Abandon may be repeated; it does not count a range twice.
+	// package kgs. The caller may repeat Abandon, because a range that is already abandoned does not
+	// count again.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
@@ -76,9 +78,9 @@ type Config struct {
 // Push pushes nothing, and Settle changes nothing.
 //
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old snapshot, fail over to a
-// replica that lagged behind, or be flushed. Its list may then hold keys that were already handed out. Therefore Open
+// replica that lagged behind, or be flushed. The list may then hold keys that were already handed out. Therefore Open
 // stores the name of the current history in the pool. Every script except the script of Open first compares the stored
-// name with the present name. If the names differ, the script changes nothing and the method returns [kgs.ErrNoEpoch].
+// name with the name of the history at that time. If the names differ, the script changes nothing and the method returns [kgs.ErrNoEpoch].
 // A worker then calls Open for a new epoch, which empties the pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
@@ -102,8 +104,8 @@ type Pool struct {
 	scripts scripts
 	held    *held
 
-	// A Take holds turn while it runs. So only one Take runs at a time, and the process sends its
-	// batch ids in ascending order. The script recognises a Take that arrives late by its old id.
+	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the process
+	// sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
 	turn chan struct{}
 	next int64 // id of the next batch; Take increments it after it has read the reply
 }
@@ -201,9 +203,9 @@ func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) 
 }
 
 // Release ends the use of the pool by this holder. Call it after the last Settle. If the holder did
-// not read the reply to its last Take, the keys of that batch go back to the pool. Release keeps
-// any other unsettled batch on record. A Sweep abandons it after the holder has ended in the
-// ledger.
+// not read the reply to its last Take, the keys of that reply go back to the pool. Release keeps
+// any other unsettled batch on record. A Sweep abandons such a batch after the holder has ended in
+// the ledger.
 func (p *Pool) Release(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return err
@@ -248,7 +250,7 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 // opened; [Pool.Status] returns it. If the pool is open for this epoch or a later epoch, Open
 // changes nothing. It fails with [kgs.ErrNoEpoch] if Redis now has a history with another name.
 //
-// Only the worker that began the epoch in the ledger may call Open for it, and only once. A second
+// Only the worker that began the epoch in the ledger may call Open for this epoch, and only once. A second
 // Open for the same epoch after a flush would be unsafe: the marks of that epoch are lost, so a
 // worker would push a range twice.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
@@ -263,9 +265,9 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // that the pool expects.
 //
 // If the old mark is lo, Push pushes the codes and returns hi. If the old mark is another number,
-// Push pushes nothing and returns the old mark, at which the worker must continue. The marks differ
-// if the reply to an earlier push was lost, or if another worker has pushed codes of the same
-// range. So each number of a range is pushed once, even if several workers push the range.
+// Push pushes nothing and returns the old mark, at which the worker must continue. The old mark
+// differs from lo if the reply to an earlier push was lost, or if another worker has pushed codes of
+// the same range. So each number of a range is pushed once, even if several workers push the range.
 //
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
 // fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else

@@ -8,11 +8,14 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The workers of a ledger replace each other's epochs again and again in two cases: the workers use several pools, or
-// two copies of a database use one pool. Each new epoch abandons the keys of a pool. Therefore the number of epochs of
-// a list in 24 hours (countEpochs) has a limit. When the limit is reached, a worker may replace an epoch of another
-// worker only if the last epoch is old enough. At the limit, the last epoch must be as old as firstWait. This age
-// doubles with each further epoch, up to maxWait.
+// The workers of a ledger replace each other's epochs repeatedly in two cases: the workers use several pools, or two copies of a
+// database use one pool. Each new epoch abandons the keys of a pool. In both cases, the same pools get several epochs. Therefore
+// a worker counts the epochs of its list in the last 24 hours (countEpochs), for all pools that got several epochs. If this count
+// is below a limit, the worker may replace an epoch of another worker. If the count is equal to the limit, the worker may do so
+// only if the last epoch is at least as old as firstWait. The required age doubles with each further epoch, up to maxWait.
+//
+// A failover or a restart of Redis gives the pool another name (see scripts.go). So the epoch that follows a failover or a
+// restart counts only if the pool gets a further epoch under the same name.
 const (
 	maxEpochs = 4 // limit if the epoch of the pool is older than the epoch of the ledger
 	maxSkips  = 2 // limit if the epoch of the pool is newer; it is smaller, because the ledger then also skips numbers
@@ -23,16 +26,16 @@ const (
 )
 
 // errSeveralPools means that other workers open epochs of this ledger for another pool.
-var errSeveralPools = errors.New("the ledger has too many new epochs: several pools, or copies of one database, are in use at the same time")
+var errSeveralPools = errors.New("the ledger has too many new epochs: its workers use several pools, or several copies of its database use one pool")
 
 // mayReplace returns nil if the worker may open a new epoch now. most is maxEpochs or maxSkips. If the worker must wait,
 // mayReplace raises the alarm and returns errSeveralPools.
 func (s *Filler) mayReplace(ctx context.Context, most int) error {
-	recent, last, err := s.ledger.RecentEpochs(ctx, countEpochs)
-	if err != nil || recent < most {
+	repeated, last, err := s.ledger.RepeatedEpochs(ctx, countEpochs)
+	if err != nil || repeated < most {
 		return err
 	}
-	wait := min(firstWait<<min(recent-most, 10), maxWait)
+	wait := min(firstWait<<min(repeated-most, 10), maxWait)
 	if last >= wait {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 //	           owner            the database whose ledger fills the pool
 //	           claimed          the time, in seconds, at which a worker of the owner last confirmed the owner
 //	           damaged          the reason why a program considers the pool altered
-//	           mark:<range id>  the next number to push of a range in progress
+//	           mark:<range id>  for a range in progress: the next number to push
 //	         All fields are in one key, so that Redis loses all of them or none.
 //	keys     list of codes, one per element; about 8 bytes a key
 //	batches  hash: <holder>/<batch id> -> the codes of a batch, joined by spaces; a batch of an earlier epoch
@@ -51,8 +51,9 @@ local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
--- isForeign is true if another database owns the pool.
--- isLeft is true if no worker of the owner has confirmed it for a minute. Another database may then take the pool over.
+-- The variable me names the database of the caller. isForeign is true if another database owns the pool. isLeft is true if
+-- another database owns the pool and no worker of that database has confirmed this for a minute. The database of the caller
+-- may then take the pool over.
 local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
@@ -66,8 +67,8 @@ local function giveBack(blob)
 end
 `
 
-// scriptGuard ends a script before it has any effect, unless the pool was opened in the current history
-// and was not altered. It also ends the script if the pool belongs to another database. The comment of
+// scriptGuard ends a script before the script changes anything, in three cases: the pool was not opened
+// in the current history, the pool belongs to another database, or the pool was altered. The comment of
 // Pool describes the guard and its cost.
 const scriptGuard = scriptHead + `
 if not opened then return redis.error_reply('NOEPOCH there is no pool') end
@@ -124,8 +125,8 @@ return epoch .. ' ' .. blob
 //
 //   - The batch is not on record. It was settled before, Sweep has moved it to the write-offs, or a new
 //     epoch deleted its record.
-//   - The record does not begin with the given first code. The record is then another batch: a Take of
-//     an earlier epoch arrived late and created that batch in this epoch under the same id.
+//   - The record does not begin with the given first code. The record then belongs to another batch: a
+//     Take of an earlier epoch arrived late and created that batch in this epoch under the same id.
 //
 // If the holder crashes before this script, Sweep abandons the whole batch. If the holder crashes
 // after this script, Sweep abandons only the lost codes.
@@ -240,10 +241,10 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for
-// this epoch. If Redis now has another history, the script refuses, and the caller must read the status again. The
-// script also refuses while another database owns the pool. The new pool keeps only the high-water mark of the old
-// pool, without values that no program can have written.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for this epoch.
+// If Redis now has another history, the script refuses, and the caller must read the status again. The script also refuses while
+// another database owns the pool. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark
+// is invalid, the script drops this value.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
@@ -316,7 +317,7 @@ end
 return reply
 `
 
-// scripts holds one script for each operation of a Pool. Redis runs one script at a time. It
+// scripts holds one script for each operation of a Pool. Redis runs one script at a time. Redis
 // persists and replicates all changes of a script together.
 type scripts struct {
 	take, settle, record, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script

@@ -46,10 +46,10 @@ func again(ctx context.Context, read func() error) (err error) {
 //
 //   - A code that stays in the pool is yielded at least once. If it moves within the pool, it
 //     may be yielded twice.
-//   - A code that is taken and linked during the snapshot may be missing. The audit still finds it,
-//     because it reads the links after the pool.
-//   - A code that is pushed during the snapshot may be missing. The audit still finds it, because
-//     it reads the ledger before the pool.
+//   - A code that is taken and linked during the snapshot may be missing. The audit still finds the
+//     code, because the audit reads the links after the pool.
+//   - A code that is pushed during the snapshot may be missing. The audit still finds the code, because
+//     the audit reads the ledger before the pool.
 //
 // Snapshot ends at the first error. The error is [kgs.ErrFenced] if a new epoch began.
 func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {

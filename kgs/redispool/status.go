@@ -16,7 +16,7 @@ import (
 // Status is the state of a Pool.
 type Status struct {
 	kgs.PoolStatus
-	RunID     string               // names the current history of the data; see Pool
+	RunID     string               // name of the current history of Redis, which changes when Redis may have lost data; see Pool
 	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
 	Cause     string               // why the pool needs an operator, as [Config].Alarm reports it; "" if it needs none
@@ -36,14 +36,14 @@ func (s Status) Unsafe() string {
 }
 
 // errReplyForm means that a reply has a length, or types of values, that the script never returns.
-var errReplyForm = errors.New("the reply does not have the form of the script")
+var errReplyForm = errors.New("the reply does not have the form that the script returns")
 
 // statusReply is a reply of scriptStatus.
 type statusReply struct {
 	Status
 	state  string // "open", "foreign" if another database owns the pool, or "" if the pool is not open
 	owner  string // the database that owns the pool
-	damage string // a sentence that names a value that no program writes; "" if there is no such value
+	damage string // a sentence that names a value that Keypool never writes; "" if there is no such value
 }
 
 // parseStatus parses a reply of scriptStatus.
@@ -72,7 +72,7 @@ func parseStatus(reply []any) (s statusReply, err error) {
 	return s, nil
 }
 
-// set parses one field of the Redis hash with the name state. It ignores fields that Status does not contain.
+// set parses one field of the Redis hash state (see keyNames). It ignores the fields that statusReply does not use.
 func (s *statusReply) set(name, value string) {
 	kind, of, _ := strings.Cut(name, ":")
 	switch kind {
@@ -100,7 +100,7 @@ func (s *statusReply) set(name, value string) {
 	}
 }
 
-// maxCount is greater than every epoch, range id and number of keys that a program writes. Lua represents it exactly.
+// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount exactly.
 const maxCount = 1 << 52
 
 // number returns the number in a field. If the value is not a number from 0 to most, number returns 0 and sets s.damage.
@@ -113,14 +113,23 @@ func (s *statusReply) number(name, value string, most int64) int64 {
 	return n
 }
 
-// ErrForeign means that another database owns the pool. It wraps [kgs.ErrNoEpoch], because this process gets no keys
-// from the pool either.
-var ErrForeign = fmt.Errorf("the pool in Redis belongs to the ledger of another database: %w", kgs.ErrNoEpoch)
+// ErrForeign means that another database owns the pool. It wraps [kgs.ErrNoEpoch], because callers treat both errors in
+// the same way: they get no keys from the pool.
+var ErrForeign error = foreignError{}
 
-// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause is valid. If the
-// error is [kgs.ErrNoEpoch] itself, Keys, RunID, HighWater and Policy are valid, because a worker needs them to open a new epoch. If
-// the pool has a value that no program writes, Status raises the alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new
-// epoch.
+type foreignError struct{}
+
+func (foreignError) Error() string {
+	return "the pool in Redis belongs to the ledger of another database"
+}
+
+// Unwrap returns kgs.ErrNoEpoch. Error does not contain the text of ErrNoEpoch, because this pool has not lost its state.
+func (foreignError) Unwrap() error { return kgs.ErrNoEpoch }
+
+// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause and HighWater are
+// valid. If the error is [kgs.ErrNoEpoch] itself, Keys, RunID, HighWater and Policy are also valid, because a worker needs them to open
+// a new epoch. If the pool has a value that Keypool never writes, Status raises the alarm and returns [kgs.ErrNoEpoch], so that a
+// worker begins a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
@@ -132,8 +141,9 @@ func (p *Pool) Status(ctx context.Context) (Status, error) {
 	}
 	if s.state == "foreign" {
 		p.cfg.Alarm.raiseForeign(fmt.Sprintf("the pool in Redis belongs to the ledger of another database (%.40s), this is %s: "+
-			"use another Redis database for one of the two", s.owner, p.cfg.Database))
-		return Status{Cause: p.cfg.Alarm.cause()}, ErrForeign
+			"if both databases are in use, one is a copy: give the copy another Redis database; if this database replaces the other, stop the programs of the other database and wait two minutes",
+			s.owner, p.cfg.Database))
+		return Status{HighWater: s.HighWater, Cause: p.cfg.Alarm.cause()}, ErrForeign
 	}
 	if s.damage != "" {
 		p.cfg.Alarm.raise("the pool in Redis was altered: " + s.damage)
@@ -164,7 +174,7 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 	return slices.DeleteFunc(slices.Clone(codes), invalid), nil
 }
 
-// Claim confirms that the database of this process owns the pool. Workers call it every few seconds. If no worker confirms it for
+// Claim confirms that the database of this process owns the pool. Workers call Claim every few seconds. If no worker calls Claim for
 // a minute, a worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if the pool is not open.
 func (p *Pool) Claim(ctx context.Context) error {
 	if err := p.run(ctx, p.scripts.claim).Err(); err != nil {

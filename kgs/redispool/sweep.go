@@ -12,14 +12,14 @@ import (
 )
 
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns how many keys of dead
-// holders it abandoned, even if it fails. At the end, Sweep records again the batches that this holder took in an
-// earlier epoch, so that the audit finds their keys. This is the last step, because it needs memory: a Redis at its
-// maxmemory limit refuses this step, but still accepts the other steps.
+// holders it abandoned, even if it fails. At the end, Sweep makes new records of the batches that this holder took in an
+// earlier epoch, so that the audit finds the keys of these batches. This is the last step, because it needs memory in
+// Redis: a Redis at its maxmemory limit refuses this step, but still accepts the other steps.
 //
 // Sweep abandons keys in three steps. It moves a batch to the write-offs, so that a holder that was only
 // frozen cannot settle the batch. It reports the codes to the ledger. Then it deletes the write-off
-// from Redis. After a crash between two steps, the next Sweep of any process continues. It may
-// report codes a second time, which the ledger ignores.
+// from Redis. After a crash between two steps, the next Sweep of any process continues. That Sweep may
+// report codes a second time. The ledger counts these codes only once.
 func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	epoch, fields, err := p.batchesOnRecord(ctx)
 	if err != nil {
@@ -42,7 +42,8 @@ func (p *Pool) batchesOnRecord(ctx context.Context) (epoch int64, fields []strin
 	return epoch, reply[1:], nil
 }
 
-// writeOff abandons the batches of dead holders among fields, and the other write-offs.
+// writeOff abandons the codes of all write-offs. First it moves the batches of dead holders to the write-offs. fields
+// lists <holder>/<batch id> for every batch on record.
 func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, err error) {
 	if err := p.withdraw(ctx, fields); err != nil {
 		return 0, fmt.Errorf("write off the batches of dead holders: %w", err)
@@ -67,9 +68,9 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 	}
 }
 
-// withdraw moves the batches of dead holders among fields to the write-offs. A holder is dead if it has a batch
-// in the pool but is not in the ledger. This is certain for two reasons: the ledger records a holder
-// before the holder takes keys, and withdraw reads the ledger after fields was read from the pool.
+// withdraw moves the batches of the dead holders in fields to the write-offs. If the holder of a batch in fields is not in the
+// ledger, the holder is certainly dead. The reason is that the ledger records a holder before the holder takes keys, and that
+// withdraw reads the ledger after its caller has read fields from the pool.
 func (p *Pool) withdraw(ctx context.Context, fields []string) error {
 	alive, err := p.cfg.Ledger.Holders(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	tlsKey  = "tls_key"  // private key of the client
 )
 
-// FileError means that a file that a URL names cannot be used. Its text contains the name of the parameter
-// and the path, and no content of the file.
+// FileError means that a file that a URL names cannot be used. The text of the error contains the name of the
+// parameter and the path, but no content of the file.
 type FileError struct {
 	Param string // tls_ca, tls_cert or tls_key
 	Path  string
@@ -81,8 +81,14 @@ func (f tlsFiles) certificate() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-func (f tlsFiles) read(param string) ([]byte, error) {
-	text, err := os.ReadFile(f[param])
+func (f tlsFiles) read(param string) (text []byte, err error) {
+	info, err := os.Stat(f[param])
+	if err == nil && !info.Mode().IsRegular() { // reading a named pipe would block
+		err = errors.New("it is not a regular file")
+	}
+	if err == nil {
+		text, err = os.ReadFile(f[param])
+	}
 	if err != nil {
 		var path *os.PathError
 		if errors.As(err, &path) {

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// State is the state of a pool as a [DeadMan] judges it.
+// State is the state of a pool as a [DeadMansSwitch] judges it.
 type State string
 
 // The states of a pool.
@@ -18,7 +18,7 @@ const (
 	StateFilling State = "filling" // the pool is not yet full in this epoch, but it grows
 	StateOK      State = "ok"      // the pool needs no action
 	StateRestart State = "restart" // the pool is so low that the switch restarts the worker
-	StatePage    State = "page"    // the pool is so low or so unsafe that an operator must act
+	StatePage    State = "page"    // an operator must act, because the pool is very low or is not safe
 )
 
 // Alarm reports whether the state requires action.
@@ -26,17 +26,18 @@ func (s State) Alarm() bool { return s == StateRestart || s == StatePage }
 
 const (
 	lookInterval    = time.Second
-	firstRestartGap = 10 * time.Second // time between the first two restarts of the worker; doubles after each restart
+	firstRestartGap = 10 * time.Second // time between the first two restarts of the worker; each later gap is twice as long
 	maxRestartGap   = 5 * time.Minute
-	futileRestarts  = 3 // number of restarts without a new key after which the switch ends the process
+	futileRestarts  = 3 // the switch ends the process if no key has arrived after this number of restarts
 )
 
-// DeadManConfig configures a DeadMan.
-type DeadManConfig struct {
+// DeadMansSwitchConfig configures a DeadMansSwitch.
+type DeadMansSwitchConfig struct {
 	Capacity     int64 // keys in a full pool
 	RestartBelow int64 // the switch restarts the worker when the pool holds fewer keys
-	PageBelow    int64 // the switch pages when the pool holds fewer keys
+	PageBelow    int64 // the switch pages an operator when the pool holds fewer keys
 	Look         func(context.Context) (Observation, error)
+	EachKey      bool            // whether PoolStatus.Taken grows with each creation; false if servers take whole batches from the pool
 	Restart      func()          // replaces the worker; nil if this process has no worker
 	GiveUp       func(error)     // ends this process when restarts do not help; if nil, the restarts continue
 	Changed      func(Judgement) // receives each new state, in order; must not block; may be nil
@@ -44,7 +45,7 @@ type DeadManConfig struct {
 	Metrics      *kgs.Metrics
 }
 
-// DeadMan is a dead man's switch for a pool. It watches the size of the pool rather than the
+// DeadMansSwitch is a dead man's switch for a pool. It watches the size of the pool rather than the
 // worker, because a worker that runs may still push no keys: it may fail to reach Redis, fail every
 // push, or loop without work.
 //
@@ -52,8 +53,8 @@ type DeadManConfig struct {
 // switch cannot read for 10 s counts as empty. The switch also watches the runway, which is the
 // time until the pool is empty at the current rate. If no keys arrive and the runway is short, the
 // switch raises an alarm, however full the pool is.
-type DeadMan struct {
-	cfg DeadManConfig
+type DeadMansSwitch struct {
+	cfg DeadMansSwitchConfig
 
 	mu    sync.Mutex
 	last  Judgement
@@ -65,6 +66,7 @@ type DeadMan struct {
 	supply    int64     // number of keys that workers had pushed in this epoch at the last look
 	arrivedAt time.Time // time at which a key last arrived or the pool was last full
 	taken     kgs.Meter // rate at which all servers take keys
+	takenAt   time.Time // time of the last look at which the number of taken keys had grown
 
 	restartAt time.Time     // the switch does not restart the worker before this time
 	gap       time.Duration // time between the next restart and the restart after it
@@ -74,8 +76,8 @@ type DeadMan struct {
 // Observation is the result of one look at the pool.
 type Observation struct {
 	kgs.PoolStatus
-	Policy string // what the server of the pool does when its memory is full; "" if the server does not report it
-	Unsafe string // reason why the pool may lose keys or needs an operator; "" for a safe pool
+	MayEvict *bool  // whether the server of the pool may evict keys when its memory is full; nil if this is unknown
+	Unsafe   string // reason why the pool may lose keys or needs an operator; "" for a safe pool
 }
 
 // Judgement is the last observation of the switch and the state that follows from it.
@@ -84,7 +86,7 @@ type Judgement struct {
 	Since time.Time // time at which State last changed
 	Pool  Observation
 	Known bool    // true if Pool is current; otherwise Pool is the last known observation
-	Rate  float64 // keys per second that all servers together take from the pool
+	Rate  float64 // keys per second that all servers together take from the pool; 0 if no server takes keys
 }
 
 // LeastRate is the rate, in keys per second, below which a service counts as idle.
@@ -105,24 +107,41 @@ func (j Judgement) Runway() (seconds float64, known bool) {
 	return float64(j.Pool.Keys) / j.Rate, true
 }
 
-// NewDeadMan returns a switch in StateFilling. Run starts the watch.
-func NewDeadMan(cfg DeadManConfig) *DeadMan {
+// poolKeys returns the attribute pool_keys of a log line. It returns no attribute while the switch cannot read the pool:
+// Pool.Keys is then an older number of keys, which the switch does not use for its decisions.
+func (j Judgement) poolKeys() []any {
+	if !j.Known {
+		return nil
+	}
+	return []any{slog.Int64("pool_keys", j.Pool.Keys)}
+}
+
+// found describes the result of the last look at the pool.
+func (j Judgement) found() string {
+	if !j.Known {
+		return "could not be read"
+	}
+	return fmt.Sprintf("held %d keys", j.Pool.Keys)
+}
+
+// NewDeadMansSwitch returns a switch in StateFilling. Run starts the watch.
+func NewDeadMansSwitch(cfg DeadMansSwitchConfig) *DeadMansSwitch {
 	now := time.Now()
-	return &DeadMan{
+	return &DeadMansSwitch{
 		cfg: cfg, last: Judgement{State: StateFilling, Since: now}, level: StateFilling,
 		seenAt: now, grewAt: now, arrivedAt: now, taken: kgs.NewMeter(takenWindow), gap: firstRestartGap,
 	}
 }
 
 // Judgement returns the last judgement. It does not block and may be called concurrently.
-func (d *DeadMan) Judgement() Judgement {
+func (d *DeadMansSwitch) Judgement() Judgement {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last
 }
 
 // Run looks at the pool once a second until ctx ends. It always returns nil.
-func (d *DeadMan) Run(ctx context.Context) error {
+func (d *DeadMansSwitch) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
 	for {
@@ -135,7 +154,7 @@ func (d *DeadMan) Run(ctx context.Context) error {
 	}
 }
 
-func (d *DeadMan) look(ctx context.Context) {
+func (d *DeadMansSwitch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookInterval)
 	defer cancel()
 	pool, err := d.cfg.Look(ctx)
@@ -145,7 +164,7 @@ func (d *DeadMan) look(ctx context.Context) {
 	if after.State != before && d.cfg.Changed != nil {
 		d.cfg.Changed(after)
 	}
-	d.act(due, after.Pool.Keys)
+	d.act(due, after)
 }
 
 // action is the reaction that a look at the pool requires.
@@ -157,15 +176,15 @@ const (
 	doGiveUp         // end this process
 )
 
-func (d *DeadMan) act(due action, keys int64) {
+func (d *DeadMansSwitch) act(due action, j Judgement) {
 	switch {
 	case due == doNothing || d.cfg.Restart == nil:
 	case due == doGiveUp && d.cfg.GiveUp != nil:
 		d.cfg.GiveUp(fmt.Errorf("dead man's switch: no key reached the pool after %d restarts of the worker; "+
-			"the pool held %d keys at the last look; this process ends so that the service manager restarts it", futileRestarts, keys))
+			"at the last look, the pool %s; this process ends so that the service manager restarts it", futileRestarts, j.found()))
 	default:
 		d.cfg.Metrics.CountRestart()
-		d.cfg.Logger.Warn("restarting the refill worker", slog.Int64("pool_keys", keys))
+		d.cfg.Logger.Warn("restarting the refill worker", j.poolKeys()...)
 		d.cfg.Restart()
 	}
 }

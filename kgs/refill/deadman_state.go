@@ -11,7 +11,8 @@ import (
 
 const (
 	stillAfter  = 10 * time.Second // time without new keys, or without a successful look, after which an alarm is due
-	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; servers take whole batches
+	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; it is long, because servers take whole batches
+	idleAfter   = 30 * time.Second // if EachKey is true, the service counts as idle when no key was taken for this time
 
 	// Limits of the runway in seconds. If no keys reach the pool, the switch raises an alarm when
 	// the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
@@ -20,8 +21,8 @@ const (
 	pageRunway    = 30
 )
 
-// observe records one look at the pool and returns the action that it requires.
-func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
+// observe records one look at the pool and returns the action that the look requires.
+func (d *DeadMansSwitch) observe(now time.Time, pool Observation, known bool) action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.last.Known = known
@@ -45,10 +46,10 @@ func (d *DeadMan) observe(now time.Time, pool Observation, known bool) action {
 
 // see records an observation of the pool. It notes whether keys arrived and measures the rate at
 // which servers take keys.
-func (d *DeadMan) see(now time.Time, pool Observation) {
+func (d *DeadMansSwitch) see(now time.Time, pool Observation) {
 	if pool.Epoch != d.last.Pool.Epoch { // the pool of a new epoch has never been full
-		// A pool that was still filling keeps its timers. A series of epochs that never fill the
-		// pool must not look like progress.
+		// A pool that was still filling keeps its timers. Otherwise a series of epochs in which the pool
+		// never becomes full would look like progress.
 		if d.level != StateFilling {
 			d.level, d.peak, d.grewAt, d.arrivedAt = StateFilling, 0, now, now
 		}
@@ -63,12 +64,26 @@ func (d *DeadMan) see(now time.Time, pool Observation) {
 	}
 	d.supply = supply
 	d.taken.Sample(pool.Taken, now)
-	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.taken.Rate()
+	if pool.Taken > d.last.Pool.Taken {
+		d.takenAt = now
+	}
+	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.takenRate(now)
+}
+
+// takenRate returns the rate at which servers take keys. The average takes minutes to fall below LeastRate after the last key. If
+// the switch observes each creation (EachKey), the rate is 0 as soon as no key was taken for idleAfter. If the switch observes
+// only whole batches, this rule does not apply. A server that creates few links takes no batch for longer than idleAfter,
+// although it is not idle.
+func (d *DeadMansSwitch) takenRate(now time.Time) float64 {
+	if d.cfg.EachKey && now.Sub(d.takenAt) >= idleAfter {
+		return 0
+	}
+	return d.taken.Rate()
 }
 
 // assess returns the state of a pool that holds the given number of keys, and the reason for the
 // state. keys is 0 if the switch cannot read the pool.
-func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
+func (d *DeadMansSwitch) assess(now time.Time, keys int64) (State, string) {
 	if d.level == StateFilling && d.fills(now, keys) {
 		return StateFilling, ""
 	}
@@ -95,21 +110,18 @@ func (d *DeadMan) assess(now time.Time, keys int64) (State, string) {
 }
 
 // fills reports whether a pool that has not been full in this epoch is still growing.
-func (d *DeadMan) fills(now time.Time, keys int64) bool {
+func (d *DeadMansSwitch) fills(now time.Time, keys int64) bool {
 	if keys > d.peak {
 		d.peak, d.grewAt = keys, now
 	}
 	return keys < LowWater(d.cfg.Capacity) && now.Sub(d.grewAt) < stillAfter
 }
 
-func (d *DeadMan) enter(next State, why string, now time.Time) {
+func (d *DeadMansSwitch) enter(next State, why string, now time.Time) {
 	if next == d.last.State {
 		return
 	}
-	attrs := []any{
-		slog.String("state", string(next)), slog.String("previous", string(d.last.State)),
-		slog.Int64("pool_keys", d.last.Pool.Keys),
-	}
+	attrs := append([]any{slog.String("state", string(next)), slog.String("previous", string(d.last.State))}, d.last.poolKeys()...)
 	if next.Alarm() {
 		d.cfg.Logger.Warn("pool alarm", append(attrs, slog.String("why", why))...)
 	} else {
@@ -124,7 +136,7 @@ func (d *DeadMan) enter(next State, why string, now time.Time) {
 // due returns the action to take now. When the pool gets low, the switch restarts the worker at
 // once. It repeats the restart after growing gaps. It gives up if no key arrives after several
 // restarts. due ignores Observation.Unsafe, because a new worker does not make a pool safe.
-func (d *DeadMan) due(now time.Time) action {
+func (d *DeadMansSwitch) due(now time.Time) action {
 	if !d.level.Alarm() {
 		d.restartAt, d.gap, d.restarts = time.Time{}, firstRestartGap, 0
 		return doNothing

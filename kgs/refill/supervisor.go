@@ -35,13 +35,11 @@ func NewSupervisor(build func() Runner, log *slog.Logger) *Supervisor {
 	return &Supervisor{build: build, log: log, restart: make(chan struct{}, 1), worker: build()}
 }
 
-// patience is the time that Run waits for a replaced worker to end before it starts the new
-// worker.
+// patience limits how long Run waits for the end of a replaced worker. After this time, Run starts the new worker anyway.
 const patience = 15 * time.Second
 
-// Run runs workers until ctx ends, and returns the error of the last worker. When Run replaces a
-// worker, it waits at most patience for that worker to end before it starts the next worker. Run
-// does not return before all workers have ended.
+// Run runs workers until ctx ends, and returns the error of the last worker. Before Run starts the next worker, Run waits for the
+// end of the replaced worker, but no longer than patience. Run does not return before all workers have ended.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.running.Wait()
 	for {

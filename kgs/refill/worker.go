@@ -4,7 +4,7 @@
 //
 //   - a [Worker] fills a pool through a [Filler] when the pool is below its low-water mark;
 //   - a [Supervisor] runs a worker and replaces it on request;
-//   - a [DeadMan] is a dead man's switch. It watches the pool rather than the worker. It
+//   - a [DeadMansSwitch] is a dead man's switch. It watches the pool rather than the worker. It
 //     restarts the worker when the pool is low, and pages an operator when the pool is even
 //     lower.
 //
@@ -34,8 +34,8 @@ type Filler interface {
 	// earlier, which can be more than n keys. It returns how many keys arrived, even if it also returns
 	// an error.
 	Fill(ctx context.Context, n int64) (int64, error)
-	// Release ends the use of the Filler. The next worker can then take over at once the keys that
-	// are reserved but not yet pushed. A worker calls Release when it stops.
+	// Release ends the use of the Filler. The next worker can then immediately take over the keys
+	// that are reserved but not yet pushed. A worker calls Release when it stops.
 	Release(ctx context.Context) error
 }
 
@@ -114,8 +114,8 @@ func (w *Worker) fill(ctx context.Context) error {
 	return nil
 }
 
-// step pushes one chunk if the pool holds fewer than mark keys. done is true if the pool holds enough
-// keys. It is also true if no key arrived, so that fill does not repeat the step without a pause.
+// step pushes one chunk if the number of keys in the pool is below the argument mark. done is true if the pool holds enough keys.
+// done is also true if no key arrived, so that fill does not repeat the step without a pause.
 func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()

@@ -22,7 +22,7 @@ CREATE TABLE kgs_ledger (
     created_at  timestamptz NOT NULL DEFAULT now()
 );
 
--- One counter per code length. The counter is the first number that was never reserved.
+-- One counter per code length. The column next is the counter: the first number that was never reserved.
 CREATE TABLE kgs_spaces (
     length smallint PRIMARY KEY CHECK (length BETWEEN 3 AND 10),
     size   bigint   NOT NULL,
@@ -43,8 +43,8 @@ CREATE TABLE kgs_epochs (
     PRIMARY KEY (epoch, length)
 );
 
--- Ranges of reserved numbers. A range contains numbers that are not linked yet, or never will be. No
--- number is in two ranges. The unique key detects two ranges with the same start.
+-- Ranges of reserved numbers. A range contains numbers whose codes have no link yet, or never get a
+-- link. No number is in two ranges. The unique key detects two ranges with the same start.
 CREATE TABLE kgs_ranges (
     id     bigint   PRIMARY KEY,
     length smallint NOT NULL,
@@ -59,7 +59,7 @@ CREATE TABLE kgs_ranges (
 );
 CREATE INDEX kgs_ranges_state ON kgs_ranges (state, id);
 
--- The processes that hold ranges. Times are those of this database's clock.
+-- The processes that hold ranges. Times are read from the clock of this database.
 CREATE TABLE kgs_holders (
     holder  text        PRIMARY KEY,
     seen_at timestamptz NOT NULL

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- The pool of KEY_SOURCE=postgres-pool: codes that were drawn in advance. Servers take them in
+-- The pool of KEY_SOURCE=postgres-pool: codes that were prepared in advance. Servers take the keys in
 -- the order of their ids. A returned key gets a new id, so each id is issued once.
 CREATE TABLE available_keys (
     id          bigint  PRIMARY KEY, -- from key_pool.last_id, because an identity column would skip the ids of rolled-back transactions
@@ -8,11 +8,11 @@ CREATE TABLE available_keys (
     is_reserved boolean NOT NULL DEFAULT false,
     reserved_at timestamptz,         -- when the key was last reserved, by this database's clock, or null for never
     holder      text                 -- the process that reserved the key
-) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000); -- because takers scan the dead rows
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000); -- because each take scans the dead rows
 CREATE INDEX available_keys_reserved ON available_keys (reserved_at) WHERE is_reserved;
 
--- The keys that servers took or, with KGS_TAKE=reserve, used. This table is an audit log. It also
--- shows whether a key was issued before.
+-- The keys that servers took. With KGS_TAKE=reserve, the keys that servers used. This table is an audit
+-- log. It also shows whether a key was issued before.
 CREATE TABLE used_keys (
     id          bigint      NOT NULL, -- the id under which the key was issued, or the last id of its batch
     used_at     timestamptz NOT NULL DEFAULT now(),
@@ -20,11 +20,11 @@ CREATE TABLE used_keys (
     key         text COLLATE "C" PRIMARY KEY
 );
 
--- One row. A transaction that adds keys to the pool locks this row, so that ids have no gaps
--- and become visible in the order in which they were assigned. Taking keys needs no lock.
+-- One row. A transaction that adds keys to the pool locks this row. So ids have no gaps, and they
+-- become visible in the order in which they were assigned. Taking keys needs no lock.
 CREATE TABLE key_pool (
     id      smallint PRIMARY KEY CHECK (id = 1),
     last_id bigint   NOT NULL DEFAULT 0,
-    history text     NOT NULL DEFAULT '' -- the history in which the pool was filled; in another history, its keys may have been issued already
+    history text     NOT NULL DEFAULT '' -- the history of the database (see kgs_ledger) when the pool was filled; in another history, its keys may have been issued already
 );
 INSERT INTO key_pool (id) VALUES (1);

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- The leases of client programs. A client keeps the keys of its lease permanently unless it
--- returns them before the expiry. The keys of a lease are ranges in kgs_ranges. A row is kept for a
+-- The leases of client programs. A client keeps the keys of its lease permanently unless it returns
+-- them before the expiry. The keys of a lease are recorded as ranges in kgs_ranges. A row is kept for a
 -- day after its expiry, so that a repeated request does not get new keys. Times are microseconds since
 -- 1970, by this database's clock.
 CREATE TABLE kgs_leases (

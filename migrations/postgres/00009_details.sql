@@ -1,12 +1,13 @@
 -- +goose Up
 
 -- ALTER TABLE waits for the transactions that use the table, and look-ups of running servers wait behind ALTER TABLE.
--- Therefore the wait has a limit. If the statement reaches it, package migrations repeats the file.
+-- Therefore the wait has a limit. If the statement reaches this limit, package migrations repeats the file.
 SET LOCAL lock_timeout = '100ms';
 
--- Owner, title, tags, version and so on of a link that a token created or that was changed. NULL for
--- every other link. The members are those of the type Details in package shortener. They are in one
--- column, because a ninth column would add 8 bytes to each row.
+-- The details of a link: owner, title, tags, version and so on. NULL for a link that has no owner and
+-- was never changed, unless an import gave it details. The members are the fields of the type Details
+-- in package shortener. All members are in one column, because a ninth column would add 8 bytes to each
+-- row.
 ALTER TABLE ranked_links ADD COLUMN details jsonb;
 ALTER TABLE unranked_links ADD COLUMN details jsonb;
 

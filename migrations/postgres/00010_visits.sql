@@ -3,12 +3,12 @@
 -- The visits of each link in each hour. Package keypool/shortener/visits describes the tables of this file.
 CREATE TABLE visits (
     code  text COLLATE "C" NOT NULL,
-    hour  integer NOT NULL, -- hours since 1970; 0 for all visits that no other row contains
+    hour  integer NOT NULL, -- hours since 1970; 0 for the visits that belong to no hour, because they are old or were imported
     owner bigint  NOT NULL, -- id of a token, 0 for an anonymous link
     human bigint  NOT NULL,
     bot   bigint  NOT NULL,
     PRIMARY KEY (code, hour)
-) WITH (fillfactor = 80); -- updates of the present hour then stay in their page
+) WITH (fillfactor = 80); -- so that updated rows of the present hour stay in their page
 
 CREATE INDEX visits_hour ON visits (hour);
 CREATE INDEX visits_owner ON visits (owner, hour) WHERE owner <> 0;
@@ -28,8 +28,9 @@ CREATE TABLE visit_facets (
 
 CREATE INDEX visit_facets_day ON visit_facets (day);
 
--- The number of the last flush of each server that counts visits. A flush whose number is stored
--- already has no effect.
+-- The number of the last part that each writer has stored. A writer is the name under which a server
+-- stores its counts of visits. It stores them in parts, which are numbered. A part whose number is
+-- stored already has no effect.
 CREATE TABLE visit_writers (
     id       text   PRIMARY KEY,
     sequence bigint NOT NULL,

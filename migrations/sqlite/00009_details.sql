@@ -4,9 +4,9 @@
 ALTER TABLE ranked_links ADD COLUMN details TEXT;
 ALTER TABLE unranked_links ADD COLUMN details TEXT;
 
--- One row for each transaction that created links: their codes, separated by spaces. Lists of all links are in the
--- order of this table. An index on created_at would cost a third of the time of an insert, and this row costs about
--- a fiftieth.
+-- One row for each transaction that created links: the codes of these links, separated by spaces. Lists of all
+-- links are in the order of this table. An index on created_at would cost a third of the time of an insert, and
+-- this row costs about a fiftieth.
 CREATE TABLE creations (
     id    INTEGER PRIMARY KEY,
     codes TEXT NOT NULL

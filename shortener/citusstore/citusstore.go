@@ -3,11 +3,11 @@
 //
 // Each node that has links is a part of the store (see [shortener.Placement]). The tables are divided into shards, each of which
 // lives on one node. The store computes on which node a link lives. If a statement concerns links of one node, the store sends it
-// directly to this node. The node plans and executes the statement alone: the coordinator has no work, and the commit needs no
-// second phase. If a statement concerns links of several nodes, the store sends it to the coordinator.
+// directly to this node. The node plans and executes the statement alone: the coordinator has no work, and the commit is not a
+// two-phase commit. If a statement concerns links of several nodes, the store sends it to the coordinator.
 //
-// If a node is down, only its links are unavailable. A caller that can choose the code of a new link asks PartOf, and uses a code
-// of another node.
+// If a node is down, only its links are unavailable. A caller that creates a link asks PartOf whether the node of the code
+// answers. If it does not answer, the caller chooses a code of another node.
 //
 // If shards move to other nodes, Watch detects this within about placementInterval. Until then, the former node of a shard passes
 // statements on to the new node. So these statements are slower, but their results are right.
@@ -40,15 +40,15 @@ type Store struct {
 	log            *slog.Logger
 	limit          time.Duration // time limit of a statement on a node
 	placement      atomic.Pointer[placement]
-	nodes          map[address]*node // every node that ever had links; only New and Watch use it
+	nodes          map[address]*node // every node that ever had links; only New and Watch use this map
 
 	mu     sync.Mutex
 	pools  []*pgxpool.Pool // connections to the nodes
 	closed bool
 }
 
-// Opener returns a pool of connections to a node of a cluster. An Opener does not connect yet. The store closes the
-// pool.
+// Opener returns a pool of connections to a node of a cluster. An Opener does not connect to the node yet. The
+// store closes the pool.
 type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
 
 var (
@@ -56,9 +56,9 @@ var (
 	_ shortener.Placement = (*Store)(nil)
 )
 
-// New returns a store that uses the distributed tables in the search path of coordinator. It asks the coordinator on
-// which nodes the links live. The caller must run Watch, which detects when a node that was down answers again. At
-// the end, the caller calls Close and then closes coordinator.
+// New returns a store that uses the distributed tables in the search path of coordinator. New asks the coordinator
+// on which nodes the links live. The caller must run Watch, which detects when a node that was down answers again.
+// At the end, the caller calls Close and then closes coordinator.
 func New(ctx context.Context, coordinator *pgxpool.Pool, order shortener.Order, open Opener, log *slog.Logger) (*Store, error) {
 	s := &Store{
 		Store: pgstore.NewClustered(coordinator, order), coordinator: coordinator, order: order,
@@ -125,7 +125,7 @@ func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// nodeAt returns the node at an address. If the node is known already, it keeps its state.
+// nodeAt returns the node at an address. A node that is known already keeps its state.
 func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
@@ -185,8 +185,8 @@ func (s *Store) Watch(ctx context.Context, note func(error)) error {
 	return watchers.Wait()
 }
 
-// probe starts a probe of each node that is down, unless a probe of this node is running. So a node that hangs does not delay the
-// probes of other nodes.
+// probe starts a probe of each node that is down, if no other probe of this node is running. It does not wait for the probes, so
+// a node that hangs does not delay the probes of other nodes.
 func (s *Store) probe(ctx context.Context, running *sync.WaitGroup) {
 	for _, n := range s.placement.Load().nodes {
 		if n.answers() || !n.probing.CompareAndSwap(false, true) {
@@ -228,7 +228,7 @@ func (s *Store) Answers(fits func(part int) bool) bool {
 	return false
 }
 
-// Down returns the number of nodes with links that do not answer.
+// Down returns the number of nodes that have links and do not answer.
 func (s *Store) Down() (n int) {
 	for _, node := range s.placement.Load().nodes {
 		if !node.answers() {
@@ -253,7 +253,7 @@ func (s *Store) nodeOfAll(links []shortener.Link) *node {
 	var n *node
 	for i := range links {
 		of := s.nodeOf(links[i].Code)
-		if n != nil && n != of || links[i].Once != nil && s.nodeOfRequest(links[i].Once.Key) != of {
+		if n != nil && n != of || links[i].IdempotencyKey != nil && s.nodeOfRequest(links[i].IdempotencyKey.Key) != of {
 			return nil
 		}
 		n = of
@@ -262,7 +262,7 @@ func (s *Store) nodeOfAll(links []shortener.Link) *node {
 }
 
 // Insert implements [shortener.Store]. If the links and their idempotency keys live on several nodes, all these nodes must answer,
-// and the commit has two phases.
+// and the commit is a two-phase commit.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	n := s.nodeOfAll(links)
 	if n == nil {
@@ -282,7 +282,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) (outcomes []
 const deadlockAttempts = 3
 
 // insertOnSeveral inserts links that live on several nodes. Citus writes to the nodes at the same time, so two Inserts with the
-// same codes can deadlock. Then Citus rolls one of them back, and insertOnSeveral tries again.
+// same codes can deadlock. Then Citus rolls one of the Inserts back, and insertOnSeveral tries again.
 func (s *Store) insertOnSeveral(ctx context.Context, links []shortener.Link) (outcomes []shortener.Outcome, err error) {
 	for range deadlockAttempts {
 		if outcomes, err = s.Store.Insert(ctx, links); !pgstore.IsDeadlock(err) {
@@ -302,11 +302,11 @@ func (s *Store) Lookup(ctx context.Context, code string) (link shortener.Link, e
 	return link, err
 }
 
-// First implements [shortener.Store].
-func (s *Store) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+// FirstCreation implements [shortener.Store].
+func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (first shortener.FirstCreation, err error) {
 	n := s.nodeOfRequest(key)
 	err = n.call(ctx, n.limit, func(ctx context.Context) error {
-		first, err = n.store.First(ctx, owner, key)
+		first, err = n.store.FirstCreation(ctx, owner, key)
 		return err
 	})
 	return first, err

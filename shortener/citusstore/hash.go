@@ -6,9 +6,11 @@ import (
 )
 
 // This file contains the hash functions of PostgreSQL for the types bigint and text. Their values decide in which shard
-// of a distributed table a row is. PostgreSQL never changes them, because hash indexes and partitions depend on them,
-// and their values do not depend on the byte order of the machine. The functions are hashint8 and hash_any in
-// src/common/hashfn.c, after Bob Jenkins' lookup3 (http://burtleburtle.net/bob/c/lookup3.c).
+// of a distributed table a row is. PostgreSQL never changes these functions, because hash indexes and partitions depend
+// on their values. The hash value of a text depends on the byte order of the database server. This file computes the
+// values of little-endian servers, such as amd64 and arm64. The functions are hashint8 in
+// src/backend/access/hash/hashfunc.c and hash_bytes in src/common/hashfn.c, which are based on Bob Jenkins' lookup3
+// (http://burtleburtle.net/bob/c/lookup3.c).
 
 // hashSeed is the initial state for a key of n bytes.
 func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 }
@@ -38,7 +40,7 @@ func hashText(text string) int32 {
 	copy(last[:], rest)
 	a += binary.LittleEndian.Uint32(last[:])
 	b += binary.LittleEndian.Uint32(last[4:])
-	c += binary.LittleEndian.Uint32(last[8:]) << 8 // the lowest byte of c is for the length
+	c += binary.LittleEndian.Uint32(last[8:]) << 8 // the lowest byte of c is reserved for the length
 	return mixFinally(a, b, c)
 }
 

@@ -23,7 +23,7 @@ const (
 	// probes is the maximum number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
 	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a
-	// timeout, the node may only be slow. In this case, the number is nodeTimeouts.
+	// timeout, the node may only be slow. In this case, the node counts as down after nodeTimeouts failures.
 	nodeFailures = 2
 	nodeTimeouts = 4
 	// nodePause is the time after which the circuit breaker of a node that is down lets a probe through.
@@ -31,9 +31,9 @@ const (
 )
 
 // errCallerLeft reports that the context of the caller ended, which says nothing about the node.
-var errCallerLeft = errors.New("the caller left")
+var errCallerLeft = errors.New("the caller no longer waits")
 
-// errNodeDown reports that a node of the cluster is down. No statement was sent to it.
+// errNodeDown reports that a node of the cluster is down. No statement was sent to this node.
 var errNodeDown = errors.New("the node of the link does not answer")
 
 // node is a server that has links, in a Citus cluster.
@@ -66,7 +66,7 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 			case to == gobreaker.StateClosed:
 				log.Info("node with links answers again")
 			case from == gobreaker.StateClosed:
-				log.Warn("node with links does not answer; new links live on other nodes", slog.Any("error", last))
+				log.Warn("node with links does not answer; new links are stored on other nodes", slog.Any("error", last))
 			}
 		},
 	})}
@@ -75,8 +75,8 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 // answers reports whether the node counts as answering: its circuit breaker is closed.
 func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
 
-// call sends statements of a request to the node: it calls do with a time limit. If the node is down, call fails at once. Only a
-// probe finds out that a node is up again, because a request would wait as long as a probe.
+// call sends statements of a request to the node: it calls do with a time limit. If the node is down, call fails at once. Only
+// probes test whether a node is up again. If a request made this test, the request would wait as long as a probe.
 func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	if !n.answers() {
 		return n.down()

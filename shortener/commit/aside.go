@@ -10,15 +10,16 @@ import (
 	"keypool/shortener"
 )
 
-// maxAside is the maximum number of keys that are set aside. So many keys need about 8 MiB. If one of two parts does
-// not answer, a server sets aside about one key for each link that it creates.
+// maxAside is the maximum number of keys that are set aside. This number of keys needs about 8 MiB. If one of two
+// parts does not answer, a server sets aside about one key for each link that it creates.
 const maxAside = 1 << 17
 
 // errNoRoom is the reason why a key that cannot be set aside is settled as lost.
 var errNoRoom = errors.New("too many keys are set aside")
 
-// aside holds the keys that are set aside. A key stays in it until take returns the key or close settles the key. The
-// methods may be called concurrently.
+// aside holds the keys that are set aside: keys that creations drew and did not use, for example because the part of
+// the store does not answer. A key stays here until take returns the key or close settles the key. The methods may be
+// called concurrently.
 type aside struct {
 	gauge prometheus.Gauge
 	count atomic.Int64 // number of keys, readable without the lock
@@ -51,7 +52,8 @@ func (a *aside) put(part int, key shortener.Key) {
 	}
 }
 
-// take returns a key and its part. The part answers and fits the search s. The caller must settle the key.
+// take returns a key and the part of the store to which the key belongs. This part answers, and s.fits accepts it. The caller
+// must settle the key.
 func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, noPart, false

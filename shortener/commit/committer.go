@@ -14,10 +14,9 @@ const (
 	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store
 	// commits this number of links in a few tenths of a second.
 	defaultQueueSize = 4096
-	// maxInserters is the maximum number of Inserts that run at the same time. A store with
-	// fewer writers has fewer inserters. With two inserters, one gathers and sends rows while
-	// the disk writes the rows of the other. More inserters would only make the transactions
-	// smaller.
+	// maxInserters is the maximum number of Inserts that run at the same time. A store with fewer
+	// writers has fewer inserters. With two inserters, one gathers and sends rows while the disk writes
+	// the rows of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
 	// commitTimeout is the time after which the commit of a link fails. If the store has one
 	// part and hangs, a client nevertheless gets an answer within a second.
@@ -27,9 +26,10 @@ const (
 // ErrTooSlow reports that a commit did not end in time.
 var ErrTooSlow = fmt.Errorf("the commit took longer than %v", commitTimeout)
 
-// committer is a group commit. Links that arrive during an Insert share the next Insert (DeWitt et
-// al., "Implementation Techniques for Main Memory Database Systems", SIGMOD 1984). An idle inserter
-// inserts a link at once and does not wait for other links.
+// committer is a group commit. Links that arrive during an Insert share the next Insert (DeWitt et al.,
+// "Implementation Techniques for Main Memory Database Systems", SIGMOD 1984). An inserter is a
+// goroutine that takes links from the queue and inserts them. An idle inserter inserts a link at once
+// and does not wait for other links.
 //
 // This file contains the code that callers run. The inserters are in inserter.go.
 type committer struct {
@@ -40,7 +40,7 @@ type committer struct {
 	taking  chan struct{} // holds an element while an inserter takes links from the queue
 	health  health
 
-	mu     sync.RWMutex // write-locked while queue is closed, read-locked while a link is sent to it
+	mu     sync.RWMutex // write lock: to close the queue; read lock: to send a link to the queue
 	closed bool
 
 	abort context.CancelFunc // interrupts every Insert
@@ -53,7 +53,7 @@ type pending struct {
 	state  atomic.Uint32
 	result chan result // has a buffer of 1, so that an inserter never waits for a caller
 	timer  *time.Timer
-	cause  atomic.Pointer[error] // why the first Insert failed, for a caller that stops waiting while the Insert is repeated
+	cause  atomic.Pointer[error] // error of the first Insert; a caller that stops waiting while the Insert is repeated gets it
 }
 
 // The states of a pending link. The inserter and the caller compete for the transition from the
@@ -69,8 +69,8 @@ type result struct {
 	err     error
 }
 
-// newCommitter starts a committer whose queue has room for queueSize links; 0 means the
-// default. close stops it.
+// newCommitter starts a committer whose queue has room for queueSize links; 0 means the default. The
+// method close stops the committer.
 func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *committer {
 	if queueSize <= 0 {
 		queueSize = defaultQueueSize
@@ -88,7 +88,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// An inserter that waits for a writer would delay links that could share another Insert.
+	// There are at most as many inserters as writers. An inserter that waits for a writer would delay links that could
+	// share another Insert.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -100,16 +101,16 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	return c
 }
 
-// commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the
-// link is not in the store and will not be written later. After any other error, the link may
-// be in the store. If the queue is full, commit fails at once. Otherwise it blocks until the
-// store has answered, ctx ends or commitTimeout has passed. If ctx or commitTimeout ends the
-// wait, the group commit continues for the other links.
+// commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the link is not
+// in the store and will not be written later. After any other error, the link may be in the store. If
+// the queue is full, commit fails at once. Otherwise it blocks until the store has answered, ctx ends
+// or commitTimeout has passed. After ctx or commitTimeout has ended the wait, the group commit
+// continues for the other links.
 //
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the
-// creation was not acknowledged, and all keys of the batch are abandoned: they are never handed out
-// again. An audit reads from the rows of the store which keys of the batch are used.
+// creation was not acknowledged, and all keys in the batch of the server are abandoned: they are never
+// handed out again. An audit reads from the rows of the store which keys of the batch are used.
 func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link
@@ -166,9 +167,9 @@ func (p *pending) leave(why error) (shortener.Outcome, error) {
 	return 0, fmt.Errorf("the outcome of the commit is unknown: %w", why)
 }
 
-// close refuses new links, commits the queued links and returns when every link has its
-// result. If ctx ends before that, close interrupts the Inserts and returns an error. It
-// may be called more than once.
+// close refuses new links, commits the queued links and returns when every link has its result. If ctx
+// ends before that, close interrupts the Inserts and returns an error. close may be called more than
+// once.
 func (c *committer) close(ctx context.Context) error {
 	c.mu.Lock()
 	if !c.closed {

@@ -9,18 +9,21 @@ import (
 )
 
 const (
-	// slowInsert is the duration of an Insert after which its part counts as slow. Most Inserts take a few milliseconds. The
-	// circuit breaker of the part opens much later, because it also refuses redirects.
+	// slowInsert is the duration of an Insert after which the part of the store counts as slow. Most Inserts take a few
+	// milliseconds. The circuit breaker of the part opens much later, because an open circuit breaker also refuses
+	// redirects.
 	slowInsert = 100 * time.Millisecond
-	// failureMemory is the time for which a part counts as bad after an Insert failed. Then another Insert tests the part.
+	// failureMemory is the time for which a part counts as bad after an Insert failed. After this time, another Insert
+	// tests the part.
 	failureMemory = time.Second
 )
 
-// health is what a group commit observes of its part. Times are measured from origin. The methods may be called concurrently.
+// health records whether the Inserts in a part of the store are slow or fail. Each part has its own group commit and its
+// own health. All times are nanoseconds since origin. The methods may be called concurrently.
 type health struct {
 	origin  time.Time
 	running [maxInserters]atomic.Int64 // the time at which each running Insert began; 0 if there is none
-	failed  atomic.Int64               // the time at which the last Insert ended, if it failed; otherwise 0
+	failed  atomic.Int64               // the time at which the last Insert failed; 0 if the last Insert did not fail
 }
 
 func (h *health) now() int64 { return max(1, int64(time.Since(h.origin))) }
@@ -48,7 +51,7 @@ func (h *health) note(err error) {
 	}
 }
 
-// longest returns how long the oldest running Insert has been running; 0 if no Insert is running.
+// longest returns how long the oldest running Insert has been running, or 0 if no Insert is running.
 func (h *health) longest() (longest time.Duration) {
 	now := h.now()
 	for i := range h.running {
@@ -62,8 +65,8 @@ func (h *health) longest() (longest time.Duration) {
 // good reports whether the last Insert succeeded and no Insert is slow.
 func (h *health) good() bool { return h.failed.Load() == 0 && h.longest() <= slowInsert }
 
-// bad reports whether an Insert is slow or failed within failureMemory. After that time, the links of one Insert test the part:
-// while this Insert is running, the part is still bad.
+// bad reports whether an Insert is slow, or whether the last Insert failed less than failureMemory ago. After failureMemory,
+// one Insert tests the part. While this Insert is running, the part still counts as bad.
 func (h *health) bad() bool {
 	longest := h.longest()
 	if failed := h.failed.Load(); failed != 0 {
@@ -82,7 +85,8 @@ func concernsPart(err error) bool {
 	return err != nil
 }
 
-// avoids reports whether new links should not go to a part at present, because the part is bad, and a part that answers is good.
+// avoids reports whether new links should avoid a part at present. This is the case if the part is bad and another part
+// answers and is good.
 func (p *Parts) avoids(part int) bool {
 	committers := *p.committers.Load()
 	if c := committers[part]; len(committers) == 1 || c == nil || !c.health.bad() {

@@ -73,7 +73,7 @@ func (c *committer) gather(group []*pending) []*pending {
 	return group
 }
 
-// take adds p to the group, or drops p if its caller withdrew it.
+// take adds p to the group, or drops p if its caller no longer waits.
 func take(group []*pending, p *pending) []*pending {
 	if p.state.CompareAndSwap(queued, taken) {
 		return append(group, p)
@@ -82,7 +82,7 @@ func take(group []*pending, p *pending) []*pending {
 }
 
 // write inserts the group and sends each caller the outcome of its link. If the store rejects the data of a link, write
-// divides the group into halves until the rejected link is alone. So it can write all other links.
+// divides the group into halves until the rejected link is alone. So write can store all other links.
 func (c *committer) write(ctx context.Context, group []*pending) {
 	outcomes, unknown, err := c.insert(ctx, group)
 	if errors.Is(err, shortener.ErrRefused) && len(group) > 1 {
@@ -133,9 +133,10 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 // decide returns the result of a link: the outcome Inserted or Conflict, or an error. The parameter unknown is the error
 // of an earlier Insert of the same links whose outcome is unknown, or nil if there was none.
 //
-// If there was an earlier Insert, it wrote the links whose outcome is Present. If an outcome is Busy, the transaction of
-// the earlier Insert may still be in progress. If there was no earlier Insert, the outcome Present means that another
-// process created the identical link in the same microsecond. The code belongs to that creation.
+// If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy,
+// the transaction of the earlier Insert may still be in progress. If there was no earlier Insert, the outcome Present
+// means that another process created the identical link in the same microsecond. The code belongs to the link of the
+// other process.
 func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	switch {
 	case o == shortener.Present && unknown != nil:
@@ -144,7 +145,7 @@ func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 		return result{err: unknown}
 	case o == shortener.Busy:
 		return result{err: fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)}
-	case o == shortener.Repeated, o == shortener.Present && link.Once != nil:
+	case o == shortener.Repeated, o == shortener.Present && link.IdempotencyKey != nil:
 		return result{err: ErrRepeated}
 	case o == shortener.Present:
 		return result{outcome: shortener.Conflict}

@@ -18,8 +18,8 @@ type Metrics struct {
 	fallbackAttempts prometheus.Histogram
 	setAside         prometheus.Gauge
 
-	// sources holds a *sourceMetrics for each Key.Source drawn so far. It saves each
-	// creation a look-up by label in a CounterVec, which hashes and allocates.
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. It saves each creation a look-up
+	// by label in a CounterVec, because this look-up hashes and allocates.
 	sources sync.Map
 }
 
@@ -59,15 +59,15 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		setAside: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_keys_set_aside",
-			Help: "Keys that wait until the node of their links answers.",
+			Help: "Keys set aside for later creations, because their node did not answer or another node suited the creation better.",
 		}),
 	}
 	reg.MustRegister(m.rows, m.seconds, m.keysTaken, m.keyConflicts, m.fallbackAttempts, m.setAside)
 	return m
 }
 
-// source returns the counters of one key source. The program defines the few possible names.
-// They are never user input.
+// source returns the counters of one key source. The program defines the few possible names. A name is
+// never user input.
 func (m *Metrics) source(name string) *sourceMetrics {
 	if s, ok := m.sources.Load(name); ok {
 		return s.(*sourceMetrics)

@@ -2,14 +2,15 @@
 // own links. It uses the vocabulary of package shortener and these terms:
 //
 //   - A part is one of the servers of a store, as [shortener.Placement] defines it. Most stores have one part.
-//   - A group consists of the links that one Insert of the store writes. The group commit collects them from concurrent creations.
+//   - A group consists of the links that one Insert of the store writes. The group commit collects these links from
+//     concurrent creations.
 //   - A key is set aside if its part does not answer, or if another part suits the creation better. A later creation uses the key.
 //
 // These invariants also hold when the store or a key source fails:
 //
 //   - The outcome Inserted means that the row of the link is durable.
 //   - All links of a group belong to one part, with one exception: links whose code and idempotency key belong to
-//     different parts share a group commit of their own.
+//     different parts share a separate group commit.
 //   - Each key with a batch is settled once: as used, returned or lost. If the outcome of its commit is unknown, the
 //     key is settled as lost. A key that is set aside is settled later.
 //
@@ -43,7 +44,7 @@ type Parts struct {
 	aside    aside
 	timeouts timeouts
 
-	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the whole map instead of changing it, so that commit reads it without mu
+	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the whole map instead of changing it, so that commit can read the map without mu
 	mu         sync.Mutex                         // held while committers is replaced
 	closed     bool
 }
@@ -66,14 +67,15 @@ var (
 	errPartDown  = fmt.Errorf("%w: the part of the store to which the alias or the idempotency key belongs does not answer", shortener.ErrNotWritten)
 )
 
-// ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are three such errors.
-// The queue was full, the part of an alias or of an idempotency key does not answer, or the key source hash has no
+// ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are three such errors:
+// the queue was full; the part of an alias or of an idempotency key does not answer; or the key source hash has no
 // further code for a URL.
 func ConcernsOneCreation(err error) bool {
 	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errNoFurtherKey)
 }
 
-// New starts the commits to a store. Close stops them.
+// New returns a Parts that commits links to cfg.Store. It starts the group commit of a part when the part gets its first
+// link. Close stops all group commits.
 func New(cfg Config) *Parts {
 	p := &Parts{Config: cfg, aside: aside{gauge: cfg.Metrics.setAside}}
 	p.committers.Store(&map[int]*committer{})
@@ -85,8 +87,8 @@ func New(cfg Config) *Parts {
 // s. If the error wraps ErrNotWritten, the link is not in the store. After any other error, the link may be in the store.
 func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	part, answers := p.Placement.PartOf(link.Code)
-	if answers && link.Once != nil {
-		_, answers = p.Placement.PartOfRequest(link.Once.Key)
+	if answers && link.IdempotencyKey != nil {
+		_, answers = p.Placement.PartOfRequest(link.IdempotencyKey.Key)
 	}
 	if !answers {
 		return 0, errPartDown
@@ -97,8 +99,8 @@ func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 // commit passes a link of a part to the group commit of the part. If the idempotency key of the link belongs to another
 // part, commit uses the group commit for several parts.
 func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (shortener.Outcome, error) {
-	if link.Once != nil {
-		if of, _ := p.Placement.PartOfRequest(link.Once.Key); of != part {
+	if link.IdempotencyKey != nil {
+		if of, _ := p.Placement.PartOfRequest(link.IdempotencyKey.Key); of != part {
 			part = several
 		}
 	}
@@ -112,7 +114,7 @@ func (p *Parts) commit(ctx context.Context, part int, link *shortener.Link) (sho
 }
 
 // start returns the group commit of a part, and starts it if necessary. After Close, start starts no group commit, and
-// returns nil if the part has none.
+// returns nil if the part has no group commit.
 func (p *Parts) start(part int) *committer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +129,7 @@ func (p *Parts) start(part int) *committer {
 }
 
 // Close commits the queued links, and returns the keys that are set aside to their batches. If ctx ends before all commits are
-// done, Close interrupts the commits and returns an error. It may be called more than once.
+// done, Close interrupts the commits and returns an error. Close may be called more than once.
 func (p *Parts) Close(ctx context.Context) error {
 	defer p.timeouts.close()
 	p.mu.Lock()

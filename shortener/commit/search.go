@@ -30,8 +30,8 @@ const (
 var (
 	errNoPart   = errors.New("no part of the store answers")
 	errUnusable = fmt.Errorf("%d keys in a row belong to parts of the store that do not answer", maxSetAside)
-	// errNoFurtherKey reports that the key source had no further key after the first one. It concerns only this creation. For
-	// example, all codes that the key source hash computes for one URL are in use.
+	// errNoFurtherKey reports that the key source had no further key after the first one. This error concerns only one
+	// creation. For example, all codes that the key source hash computes for one URL are in use.
 	errNoFurtherKey = errors.New("no further key")
 	// errRouted is the reason why a key that equals a path of this service is settled as lost. There are so few of these keys that
 	// the ledger has no separate reason for them.
@@ -68,17 +68,17 @@ type search struct {
 	link  shortener.Link // a copy, because a pointer would move the link of the caller to the heap
 	began time.Time
 
-	attempt  int // argument of the next Keys.Next: how many keys were in conflict, were a path, or were dropped by put
+	attempt  int // number of keys that were in conflict, equalled a path or were dropped by put; the argument of the next Keys.Next
 	setAside int // keys that were set aside or dropped by put
 	unfit    int // keys of a part that answers and does not fit
 	moves    int // how many times the creation moved to another part
 	random   int // random keys that were inserted or in conflict
 
 	wanted int           // the part of the idempotency key; noPart if there is none
-	left   [maxMoves]int // the parts from which the creation moved
+	tried  [maxMoves]int // the parts from which the creation moved
 }
 
-// try draws one key, commits the link with it and settles the key. It returns false if the link needs another key.
+// try draws one key, commits the link with this key and settles the key. It returns false if the link needs another key.
 func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	key, part, err := s.draw(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	}
 	outcome, err := s.parts.commit(ctx, part, &s.link)
 	if s.moves < maxMoves && s.mayMove(part, err) {
-		s.left[s.moves] = part
+		s.tried[s.moves] = part
 		s.moves++
 		s.put(part, key)
 		return false, nil
@@ -115,19 +115,19 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 // in its part if it may be stored already, or if its commit would fail in each part. It must also stay if it has an
 // idempotency key, which belongs to one part.
 func (s *search) mayMove(part int, err error) bool {
-	if !errors.Is(err, shortener.ErrNotWritten) || s.link.Once != nil || !concernsPart(err) || time.Since(s.began) >= moveTimeout {
+	if !errors.Is(err, shortener.ErrNotWritten) || s.link.IdempotencyKey != nil || !concernsPart(err) || time.Since(s.began) >= moveTimeout {
 		return false
 	}
-	return s.parts.Placement.Answers(func(other int) bool { return other != part && !slices.Contains(s.left[:s.moves], other) })
+	return s.parts.Placement.Answers(func(other int) bool { return other != part && !slices.Contains(s.tried[:s.moves], other) })
 }
 
 // draw draws a key whose part answers and fits, and returns the key and the part. It sets other keys aside. After maxUnfit keys of
 // parts that answer and do not fit, draw accepts a key of any part that answers.
 func (s *search) draw(ctx context.Context) (key shortener.Key, part int, err error) {
 	placement := s.parts.Placement
-	if s.link.Once != nil {
+	if s.link.IdempotencyKey != nil {
 		var answers bool
-		if s.wanted, answers = placement.PartOfRequest(s.link.Once.Key); !answers {
+		if s.wanted, answers = placement.PartOfRequest(s.link.IdempotencyKey.Key); !answers {
 			return shortener.Key{}, noPart, errPartDown
 		}
 	}
@@ -174,11 +174,11 @@ func (s *search) put(part int, key shortener.Key) {
 	}
 }
 
-// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of this key fits. If
-// not, every part fits except those from which the creation moved and those that new links avoid.
+// fits reports whether a key of a part fits the link. If the creation has an idempotency key, only the part of the idempotency
+// key fits. Otherwise every part fits, except the parts from which the creation moved and the parts that new links avoid.
 func (s *search) fits(part int) bool {
 	if s.wanted != noPart {
 		return part == s.wanted
 	}
-	return !slices.Contains(s.left[:s.moves], part) && !s.parts.avoids(part)
+	return !slices.Contains(s.tried[:s.moves], part) && !s.parts.avoids(part)
 }

@@ -13,9 +13,10 @@ const (
 	sharing = 100 * time.Millisecond
 )
 
-// timeouts gives each creation a context. The context ends createTimeout after the start of the creation, or up to the
-// duration sharing earlier. Creations that begin at about the same time share a context. To make a context for each
-// creation would be expensive: it takes about as long as the validation of a URL. The zero value is ready for use.
+// timeouts gives each creation a context. The context ends createTimeout after the start of the creation, or earlier
+// by at most the duration sharing. Creations that begin at about the same time share a context. A separate context for
+// each creation would be expensive, because making a context takes about as long as validating a URL. The zero value
+// is ready for use.
 type timeouts struct{ latest atomic.Pointer[sharedTimeout] }
 
 type sharedTimeout struct {

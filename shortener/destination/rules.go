@@ -57,8 +57,8 @@ func (r *Rules) Normalize(raw string, self Origin) (string, error) {
 }
 
 // Blocks reports whether the block list covers the host of a stored URL. It allocates memory only if the host has upper-case
-// letters. In BenchmarkBlocks, it takes 3 ns without a block list, and 0.3 us with a block list of a thousand or a million
-// hosts. For comparison, BenchmarkRedirect of package web takes 0.8 us.
+// letters. In BenchmarkBlocks, Blocks takes 3 ns without a block list, and 0.3 us with a block list of a thousand or a
+// million hosts. For comparison, BenchmarkRedirect of package web takes 0.8 us.
 func (r *Rules) Blocks(url string) bool {
 	blocked := r.blocked.Load()
 	return blocked != nil && blocked.covers(HostOf(url))

@@ -78,9 +78,9 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	return scheme, s, "", true
 }
 
-// isScheme reports whether s and want are equal apart from the case of ASCII letters. EqualFold also considers
-// some letters that are not ASCII equal to ASCII letters, such as U+017F (long s) and s. Such a letter has
-// more than one byte in UTF-8, so the comparison of the lengths excludes it.
+// isScheme reports whether s and want are equal apart from the case of ASCII letters. EqualFold also finds
+// some ASCII letters equal to letters outside ASCII: for example, s equals U+017F (long s). A letter outside ASCII
+// has more than one byte in UTF-8, so the comparison of the lengths excludes such letters.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }
@@ -108,7 +108,7 @@ func isHex(c byte) bool {
 // server unchanged.
 //
 // RFC 3986 also forbids brackets after the host, and a second #. But escape does not encode these characters,
-// because every browser sends them unencoded and servers depend on it.
+// because every browser sends them unencoded and servers depend on this.
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
@@ -193,8 +193,9 @@ func asciiHost(host string) (string, error) {
 		return "", invalidURL("must have a host, as in https://example.com/page")
 	}
 	if !isASCII(host) {
-		// Reject a long host before its conversion, because the conversion takes time quadratic in the length of a
-		// label. No valid host is rejected, because a label of n characters has at least n characters in punycode.
+		// Reject a long host before its conversion, because the time of the conversion grows with the square of
+		// the length of a label. No valid host is rejected, because a label of n characters has at least n
+		// characters in punycode.
 		if utf8.RuneCountInString(host) > maxHost {
 			return "", invalidURL(fmt.Sprintf("must have a host of at most %d characters", maxHost))
 		}
@@ -247,7 +248,8 @@ func defaultPort(scheme string) uint64 {
 }
 
 // IsWord reports whether s contains only ASCII letters, digits, - and _. Codes and labels of host names consist of
-// these characters. IsWord does not use strings.Trim, which would build a table for each call.
+// these characters. IsWord could test strings.Trim(s, characters) == "", but Trim would build a table for
+// each call.
 func IsWord(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -45,8 +45,8 @@ func (s *Store) insertEach(ctx context.Context, conn *pgxpool.Conn, tables []*co
 	return err
 }
 
-// Warm prepares n connections of the pool for inserts, and opens them if necessary. For this purpose it executes an INSERT of zero
-// links on each of them, at the same time. It fails if the server does not accept links.
+// Warm prepares n connections of the pool for inserts, and opens them if necessary. For this purpose, it executes an INSERT of
+// zero links on each connection, at the same time. It fails if the server does not accept links.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	none := newColumns(nil)
 	none.ranks, none.order = []int64{}, s.fingerprint
@@ -67,8 +67,8 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 }
 
 // Answered reports whether err shows that the server is able to execute statements. The parameter err is the error of a
-// method, or nil. A server that is stopping (class 57), or that cannot reach another server that it needs (class 08),
-// is not able to do so.
+// method, or nil. A server is not able to do so while it is stopping (class 57), or while it cannot reach another
+// server that it needs (class 08).
 func Answered(err error) bool {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && len(reply.Code) == 5 {

@@ -19,8 +19,8 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// The next two statements insert links of which some have details or are deleted. The statements above are for
-	// all other links, and need two values fewer for each link.
+	// The next two statements are for Inserts in which at least one link has details or is deleted. The statements
+	// above are for all other Inserts, and need two values fewer for each link.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
@@ -32,10 +32,10 @@ const (
 	insertOneUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`
 	// requireOrder fails with stateDivisionByZero if the database keeps its links in another order than the store.
 	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
-	// sameOrder is the beginning of a condition, which a fingerprint and a parenthesis complete. The condition is
-	// true if the links in the database have the order with this fingerprint. Without this condition, a process
-	// that was suspended while `shortener reindex` changed the order would write rows where no look-up finds
-	// them.
+	// sameOrder is the beginning of a condition. Each statement adds a parameter, which is a fingerprint, and the closing parenthesis. The condition is
+	// true if the links in the database have the order with this fingerprint. A process may be suspended while
+	// `shortener reindex` changes the order. Without this condition, the process would then write rows where no
+	// look-up finds them.
 	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
@@ -47,7 +47,7 @@ type columns struct {
 	codes, urls, sources []string
 	created              []time.Time
 	expires              []pgtype.Timestamptz
-	order                string               // fingerprint of the order that the ranks belong to
+	order                string               // fingerprint of the order that determines the ranks
 	deleted              []pgtype.Timestamptz // nil if details is nil
 	details              []*string            // nil if no link has details or is deleted
 }

@@ -31,11 +31,11 @@ const (
 	classIntervention = "57"
 )
 
-// insertFailed translates the error of an INSERT or of a COMMIT. If the connection was lost, the
-// commit may have happened, so the outcome is unknown. If the server reports an error, it has
-// rolled the transaction back. There are three exceptions, because these errors may also occur
-// after the commit: the server is stopping (class 57, or the severity FATAL), reports an error of
-// another server (class 08), or does not know the outcome (40003).
+// insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the connection was
+// lost, the commit may have happened, so the outcome is unknown. If the server reported an error, the
+// transaction was rolled back, and the result wraps [shortener.ErrNotWritten]. After three errors of a
+// server, the outcome is unknown nevertheless: the server is stopping (class 57, or the severity FATAL), it
+// reports an error of another server (class 08), or it does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError

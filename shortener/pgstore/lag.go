@@ -28,21 +28,21 @@ const (
 var (
 	errNotReplica   = errors.New("the server is not a replica: it accepts writes")
 	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier or another database")
-	errTimeline     = errors.New("the server replays another timeline than that of the primary")
+	errTimeline     = errors.New("the server replays another timeline than the primary")
 	errLag          = errors.New("the replica lags more than the maximum")
 )
 
 // identity is an SQL expression that has the same value on a primary and its replicas. The value names the cluster (PostgreSQL
-// manual, 9.28.11), the database and the schema.
+// manual, "Control Data Functions"), the database and the schema.
 const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || current_database() || '/' || current_schema()`
 
 // These queries read a position in the write-ahead log: the timeline and a number of bytes. The promotion of a replica
 // to the new primary begins a new timeline. Another replica may have applied more of the old timeline than the new
 // primary. Such a replica cannot follow the new primary, and its position says nothing about the new timeline. So
-// positions are comparable only on one timeline. For a replica, replicaPosition reads the newest of three timelines:
-// that of the last restart point, that of the minimum recovery end, and that of the log that the replica receives. The
-// last one is missing if the user may not read pg_stat_wal_receiver. Then a replica that follows a new primary may be
-// refused until its next restart point.
+// positions are comparable only on one timeline. For a replica, replicaPosition reads three timelines, and uses the
+// newest: the timeline of the last restart point, the timeline of the minimum recovery end, and the timeline of the log
+// that the replica receives. The third timeline is missing if the user may not read pg_stat_wal_receiver. In that case,
+// look-ups may skip a replica that follows a new primary, until the next restart point of the replica.
 const (
 	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
 		CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,
@@ -88,25 +88,42 @@ func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error))
 	return watchers.Wait()
 }
 
-// measure measures the lag of the replica. It returns an error if look-ups must not ask the replica.
+// measureAll measures the lag of all replicas at once, for a look-up that found no replica to ask. Concurrent callers share a
+// measurement, which takes at most lagTimeout. measureAll returns earlier if ctx ends.
+func (r *Replicas) measureAll(ctx context.Context) {
+	done := r.measuring.DoChan("", func() (any, error) {
+		var all errgroup.Group
+		for _, replica := range r.replicas {
+			all.Go(func() error { return r.measure(context.WithoutCancel(ctx), replica) })
+		}
+		return nil, all.Wait()
+	})
+	select {
+	case <-done: // the result of a measurement is in the replica
+	case <-ctx.Done():
+	}
+}
+
+// measure measures the lag of the replica. It returns an error if the replica does not answer, does not follow the primary or
+// lags too much.
 func (r *Replicas) measure(ctx context.Context, replica *replica) error {
 	p, err := replica.store.positionOf(ctx, replicaPosition)
-	switch {
-	case err != nil:
-	case !p.recovery:
+	if err == nil && !p.recovery {
 		err = errNotReplica
-	default:
-		var applied time.Time
-		if applied, err = r.log.applied(p); err == nil {
-			replica.applied.Store(&applied)
-			if lag := r.log.reference(time.Now()).Sub(applied); lag > r.maxLag {
-				return fmt.Errorf("%w: by %v", errLag, lag.Round(time.Millisecond))
-			}
-			return nil
-		}
 	}
-	replica.applied.Store(nil)
-	return err
+	var applied time.Time
+	if err == nil {
+		applied, err = r.log.applied(p)
+	}
+	if err != nil {
+		replica.applied.Store(nil)
+		return err
+	}
+	replica.applied.Store(&applied)
+	if lag := r.log.reference(time.Now()).Sub(applied); lag > r.maxLag {
+		return fmt.Errorf("%w: the lag is %v", errLag, lag.Round(time.Millisecond))
+	}
+	return nil
 }
 
 // primaryLog records the positions of the primary. It may be used concurrently.
@@ -116,10 +133,11 @@ type primaryLog struct {
 	mu       sync.Mutex
 	identity string
 	timeline int64
-	samples  []sample // the oldest one first
+	samples  []sample // the oldest sample first
 
-	// stopped is the time of the last sample while the primary does not answer this server. While the primary answers, it is
-	// nil. The primary may still answer other servers: Replicas describes this exception. Every look-up reads stopped.
+	// stopped is the time of the last sample while the primary does not answer this server. While the primary answers,
+	// stopped is nil. A primary that does not answer this server may still answer other servers: Replicas describes this
+	// exception. Every look-up reads stopped.
 	stopped atomic.Pointer[time.Time]
 }
 
@@ -157,8 +175,7 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 // the oldest sample.
 var errUnknownLag = errors.New("the lag of the replica is unknown")
 
-// applied returns a time such that a replica at the position p has applied every change that was acknowledged before this
-// time.
+// applied returns a time. A replica at the position p has applied every change that was acknowledged before this time.
 func (l *primaryLog) applied(p position) (time.Time, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,8 +193,8 @@ func (l *primaryLog) applied(p position) (time.Time, error) {
 	return time.Time{}, errUnknownLag
 }
 
-// reference returns the time from which the lag of a replica is computed. It is now, or the time of the last sample while the
-// primary does not answer.
+// reference returns the time from which the lag of a replica is computed. While the primary answers, reference returns now.
+// While the primary does not answer, reference returns the time of the last sample.
 func (l *primaryLog) reference(now time.Time) time.Time {
 	if stopped := l.stopped.Load(); stopped != nil {
 		return *stopped

@@ -15,11 +15,11 @@ const maxStatements = 2
 // lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share the
 // next statement. If fewer statements run, a look-up does not wait.
 //
-// The type lookups starts no goroutine. The look-ups that share a statement are a group. One of them
-// is the leader: its caller runs the statement for the whole group. Afterwards the leader chooses the
-// next leader among the look-ups that arrived meanwhile.
+// The type lookups starts no goroutine. The look-ups that share a statement are a group. One look-up of
+// the group is the leader: its caller runs the statement for the whole group. Afterwards the leader
+// chooses the next leader among the look-ups that arrived meanwhile.
 type lookups struct {
-	// find returns the rows of codes, by code. A code without a row is absent.
+	// find returns the rows of the given codes, by code. A code without a row is absent.
 	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
 
 	mu      sync.Mutex
@@ -34,7 +34,8 @@ type lookup struct {
 	turn chan turn // has a buffer of 1, so that a leader never waits for a caller that left
 }
 
-// turn is a message to a look-up that waits: its result, or the group that it leads.
+// turn is a message to a look-up that waits: the result of the look-up, or the group of which the look-up becomes the
+// leader.
 type turn struct {
 	link  shortener.Link
 	err   error
@@ -66,7 +67,7 @@ func (g *lookups) do(ctx context.Context, code string) (shortener.Link, error) {
 }
 
 // join adds l to the waiting look-ups. If another statement may run, l becomes a leader, and join
-// returns its group.
+// returns the group of l.
 func (g *lookups) join(l *lookup) (group []*lookup) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,7 +115,8 @@ func (g *lookups) requeue(l *lookup, group []*lookup) {
 }
 
 // handOver ends the turn of a leader. It makes the newest of the waiting look-ups the next leader. The
-// statement ends with the context of the leader, and the newest look-up has the most time left.
+// statement of a group ends when the context of the leader ends, and the newest look-up usually has the
+// most time left.
 func (g *lookups) handOver() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,8 +128,8 @@ func (g *lookups) handOver() {
 	group[len(group)-1].turn <- turn{group: group}
 }
 
-// leave removes l, whose caller stops waiting. If l has become a leader meanwhile, leave makes its
-// group wait again and chooses the next leader.
+// leave removes l, whose caller stops waiting. If l has become a leader meanwhile, leave makes the
+// group of l wait again and chooses the next leader.
 func (g *lookups) leave(l *lookup) {
 	g.mu.Lock()
 	l.gone = true

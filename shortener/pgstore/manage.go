@@ -48,10 +48,10 @@ func orNull(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t,
 // Newest implements [shortener.Store].
 func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, string, error) {
 	links, next, err := shortener.MergeNewest(s.order, selection,
-		func(p shortener.Before, limit int) ([]shortener.Link, error) {
+		func(p shortener.ListPosition, limit int) ([]shortener.Link, error) {
 			return list(ctx, s.pool, rankedLinks(), selection.Owner, p.At, p.Rank, limit)
 		},
-		func(p shortener.Before, limit int) ([]shortener.Link, error) {
+		func(p shortener.ListPosition, limit int) ([]shortener.Link, error) {
 			return list(ctx, s.pool, unrankedLinks(), selection.Owner, p.At, p.Code, limit)
 		},
 	)
@@ -61,9 +61,9 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) ([]sh
 	return links, next, nil
 }
 
-// list reads up to limit links of the owner, from the newest to the oldest. If owner is 0, it reads
-// the links of all owners. It reads the links that were created before the time at. Of the links
-// that were created at this time, it reads those whose key is lower than the parameter key.
+// list reads up to limit links of the owner, from the newest to the oldest. If owner is 0, list reads
+// the links of all owners. The parameters at and key are a position in this order. list reads the links after
+// this position: links with an earlier time of creation, and links with the same time and a lower key.
 func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, at time.Time, key K, limit int) (links []shortener.Link, err error) {
 	query := `SELECT ` + t.key + `, ` + linkColumns + ` FROM ` + t.name + ` WHERE (created_at, ` + t.key + `) < ($1, $2)`
 	values := []any{at, key, limit}
@@ -79,8 +79,8 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	return links, err
 }
 
-// Oldest implements [shortener.Store]. The server sorts the links. If there are many, the server
-// needs temporary disk space.
+// Oldest implements [shortener.Store]. The server sorts the links, and needs temporary disk space if
+// there are many links.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

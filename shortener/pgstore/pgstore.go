@@ -33,7 +33,7 @@ type Store struct {
 	fingerprint string
 	lookups     lookups
 	clustered   bool // whether the server is a node of a Citus cluster
-	// suspicious is the number of further Inserts that will expect a conflict (see Insert).
+	// suspicious is the number of further Inserts that will use ON CONFLICT (see Insert).
 	suspicious atomic.Int32
 }
 
@@ -50,7 +50,7 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts after a conflict that expect a further conflict.
+// suspicion is the number of Inserts that use ON CONFLICT after a conflict.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
@@ -58,8 +58,8 @@ const suspicion = 64
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
-// conflict, so Insert first tries a plain INSERT. After a conflict, the next Inserts use ON CONFLICT at
-// once.
+// conflict, so Insert first tries a plain INSERT. After a conflict, the next Inserts do not try a plain
+// INSERT, and use ON CONFLICT at once.
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	}
 	defer conn.Release()
 	if hasKey(links) {
-		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertOnceIn(ctx, tx, links) })
+		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertWithKeys(ctx, tx, links) })
 	}
 	if s.suspicious.Load() > 0 {
 		s.suspicious.Add(-1)
@@ -197,7 +197,7 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 	return inserted, s.send(ctx, db, &batch)
 }
 
-// without returns the codes of links that inserted does not contain.
+// without returns the codes of links, except the codes in the parameter inserted.
 func without(links []shortener.Link, inserted []string) (existing []string) {
 	isNew := make(map[string]bool, len(inserted))
 	for _, code := range inserted {
@@ -270,7 +270,7 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 }
 
 // collect returns a function that adds each row to found. The first column of a row is its key. The map
-// wanted contains the code under which the row is added, by key.
+// wanted maps this key to the code under which the function adds the row.
 func collect[K comparable](found map[string]shortener.Link, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K

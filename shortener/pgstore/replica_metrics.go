@@ -10,7 +10,7 @@ import (
 	"keypool/shortener"
 )
 
-// ReplicaMetrics counts the look-ups at replicas and shows their lag. It may be used concurrently.
+// ReplicaMetrics counts the look-ups at replicas and shows the lag of the replicas. It may be used concurrently.
 type ReplicaMetrics struct {
 	found, missing, failed prometheus.Counter
 	lags, used             *prometheus.GaugeVec
@@ -20,7 +20,7 @@ type ReplicaMetrics struct {
 func NewReplicaMetrics(reg prometheus.Registerer) *ReplicaMetrics {
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_replica_lookups_total",
-		Help: "Look-ups of links at a replica of PostgreSQL, by result. After a result other than found, the primary answers.",
+		Help: "Requests for links to a replica of PostgreSQL, by result. A look-up may make several requests while the primary does not answer.",
 	}, []string{"result"})
 	m := &ReplicaMetrics{
 		found: lookups.WithLabelValues("found"), missing: lookups.WithLabelValues("missing"), failed: lookups.WithLabelValues("failed"),
@@ -30,7 +30,7 @@ func NewReplicaMetrics(reg prometheus.Registerer) *ReplicaMetrics {
 		}, []string{"replica"}),
 		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "shortener_replica_used",
-			Help: "1 if look-ups ask the replica, or 0 if it lags too much, does not answer or does not follow the primary.",
+			Help: "1 if look-ups ask the replica; 0 if the replica lags too much, does not answer or does not follow the primary.",
 		}, []string{"replica"}),
 	}
 	reg.MustRegister(lookups, m.lags, m.used)
@@ -49,8 +49,8 @@ func (m *ReplicaMetrics) count(err error) {
 	}
 }
 
-// measured exports the lag of a replica, and whether look-ups ask it. If the lag is unknown, the
-// metric of the lag is removed.
+// measured exports the lag of a replica, and whether look-ups ask the replica. If the lag is unknown,
+// the metric of the lag is removed.
 func (m *ReplicaMetrics) measured(replica int, applied *time.Time, used bool) {
 	name := strconv.Itoa(replica + 1)
 	var one float64

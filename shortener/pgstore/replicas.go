@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/singleflight"
 
 	"keypool/shortener"
 )
@@ -24,31 +25,33 @@ const replicaTimeout = 300 * time.Millisecond
 // older than the maximum lag. While the primary does not answer, look-ups ask a replica that was up to date when the
 // primary last answered. If the primary answers no server during this time, no change is acknowledged, and the replica
 // stays up to date. A network partition is the exception: it may cut this server off from the primary, while another
-// server acknowledges a change, such as a deletion. Then look-ups miss the change until the replica has applied it or
-// the primary answers this server again. If the replica is cut off too, they miss it until the partition ends.
+// server acknowledges a change, such as a deletion. Then look-ups miss the change until the replica has applied the
+// change or the primary answers this server again. If the replica is also cut off from the primary, look-ups miss the
+// change until the partition ends.
 //
 // Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
 // measurement, the primary answers all look-ups.
 type Replicas struct {
-	primary  *Store
-	maxLag   time.Duration
-	log      primaryLog
-	replicas []*replica
-	turns    atomic.Uint32
-	metrics  *ReplicaMetrics
+	primary   *Store
+	maxLag    time.Duration
+	log       primaryLog
+	replicas  []*replica
+	turns     atomic.Uint32
+	measuring singleflight.Group // shares a measurement between the look-ups that wait for it
+	metrics   *ReplicaMetrics
 }
 
 // replica is one replica and the result of its last measurement.
 type replica struct {
 	store *Store
-	// applied is a time such that the replica has applied all changes that were acknowledged before it. It is nil if
-	// the replica is not usable.
+	// applied is a time. The replica has applied all changes that were acknowledged before this time. The pointer is
+	// nil if look-ups must not ask the replica.
 	applied atomic.Pointer[time.Time]
 }
 
 // NewReplicas returns a Replicas for the servers of pools. These servers should be replicas of the server of
-// primary. Look-ups ask no server that does not follow it. Look-ups do not ask a replica whose lag is greater than
-// maxLag. The caller closes the pools.
+// primary. Look-ups ask only a server that follows the primary and whose lag is at most maxLag. The caller closes
+// the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {
@@ -68,11 +71,21 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	if Answered(err) || isNotFound(asked) || ctx.Err() != nil {
 		return link, err
 	}
-	// The primary may have stopped after its last sample, and the next sample, which shows this, may be late.
-	if last, sampled := r.log.last(); sampled {
-		if link, err := r.ask(ctx, last, code); err == nil {
-			return link, nil
-		}
+	// The primary may have stopped after the last sample. The next measurement, which would show this, may not have ended
+	// yet.
+	last, sampled := r.log.last()
+	if !sampled {
+		return link, err
+	}
+	replicated, failed := r.ask(ctx, last, code)
+	if errors.Is(failed, errNoReplica) {
+		// On a busy machine, the last measurement of a replica may be old, and a replica that did not answer in time may
+		// answer now.
+		r.measureAll(ctx)
+		replicated, failed = r.ask(ctx, last, code)
+	}
+	if failed == nil {
+		return replicated, nil
 	}
 	return link, err
 }

@@ -12,9 +12,10 @@ import (
 	"keypool/shortener"
 )
 
-// InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls the
-// function in the parameter more with the outcomes. This function returns the additional statement, or "" for none.
-// If the function or the statement fails, InsertWith writes nothing. The links must not have idempotency keys.
+// InsertWith is like Insert, but executes one more statement in the same transaction. After the inserts and before the
+// commit, it calls the parameter more and passes the outcomes of the links. This call returns the additional statement,
+// or "" for none. If the call or the statement fails, InsertWith writes nothing. The links must not have idempotency
+// keys.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
@@ -57,7 +58,8 @@ func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pg
 	return outcomes, nil
 }
 
-// notCommitted translates the error of a transaction before its commit.
+// notCommitted returns the error of a transaction that failed with err before its commit. The result always wraps
+// [shortener.ErrNotWritten]. It also wraps [shortener.ErrKeyBusy] if a lock was not available.
 func (s *Store) notCommitted(err error) error {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && reply.Code == stateLockNotAvailable {

@@ -76,7 +76,7 @@ func setOrder(ctx context.Context, tx *sql.Tx, fingerprint string) error {
 // called in the transaction that replaces the ledger from which the keys of these links came. With this
 // Source, the audit does not count these links as keys of the new ledger. If a call of Move was
 // interrupted, Disown removes the copies that Move has made, so that the next call of Move begins
-// again. Move records the position of the last row that it has moved. In PostgreSQL, the UPDATE of
+// again. Move could not continue at the position that it has recorded: in PostgreSQL, the UPDATE of
 // Disown changes the positions of the rows.
 func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) error {
 	statements := []string{

@@ -65,8 +65,8 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 }
 
 // Postgres returns the PostgreSQL database behind db. A row of links_earlier is identified by its ctid,
-// its physical position. The ctids are in the order of the inserts, and do not change while no statement
-// writes to the table.
+// which is its physical position. The ctids are in the order of the inserts, and do not change while no
+// statement writes to the table.
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists:  `SELECT to_regclass('links_earlier') IS NOT NULL`,

@@ -9,8 +9,8 @@
 // Invariants:
 //
 //   - The order of a database is recorded before its first link is stored.
-//   - Until all links are moved, each link to move is in links_earlier, and in at most one of the new tables.
-//     Then links_earlier is dropped.
+//   - A move copies each link of links_earlier to one of the new tables. The link stays in links_earlier until all
+//     links are moved. Then links_earlier is dropped.
 //   - While links_earlier has rows, no program creates or looks up links.
 package reorder
 
@@ -29,13 +29,13 @@ type Database struct {
 	dialect dialect
 }
 
-// dialect is the SQL that differs between database engines.
+// dialect contains the SQL statements that differ between the database engines.
 type dialect struct {
 	exists   string                                                                     // selects whether the table links_earlier exists
 	exclude  []string                                                                   // locks the tables, so that a process that was suspended cannot insert until the transaction ends
 	empty    string                                                                     // removes all rows of ranked_links
-	missing  string                                                                     // selects whether links_earlier lacks the column details
-	details  string                                                                     // adds the column details to links_earlier
+	missing  string                                                                     // selects whether links_earlier lacks the column "details"
+	details  string                                                                     // adds the column "details" to links_earlier
 	finish   []string                                                                   // statements for the end of a move
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" means from the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
@@ -88,7 +88,8 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 		return err
 	}
 	if err = read(); err == nil && fingerprint == "" {
-		var links bool // not read if there is a record, because some links may be on a server that is down
+		// The query needs every server with links. It is not run if there is a record, because a server may be down.
+		var links bool
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
 			err = read() // read again, because another process may have recorded the order and then inserted the link
 		}
@@ -133,8 +134,9 @@ const pageRows = 10_000
 var errChanged = errors.New("the table links_earlier changed while its links were moved")
 
 // Move moves all links of links_earlier to the tables ranked_links and unranked_links, and drops
-// links_earlier. If there is no such table, Move does nothing. If order is not the order on record, Move fails
-// with [shortener.ErrOtherOrder]. If links_earlier is empty, order may be nil. Move calls progress after each
+// links_earlier. If there is no such table, Move does nothing. If the database has another
+// order on record than the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty,
+// the parameter order may be nil. Move calls progress after each
 // transaction with the number of moved links and the number of all links. Only one process at a time may call
 // Move or [Database.Begin].
 //
@@ -184,13 +186,13 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 		progress(moved, total)
 	}
 	if moved != total {
-		return fmt.Errorf("%w: it has %d rows, but %d were moved; keep it and restore a backup", errChanged, total, moved)
+		return fmt.Errorf("%w: the table has %d rows, but %d were moved; keep the table and restore a backup", errChanged, total, moved)
 	}
 	return d.finish(ctx)
 }
 
-// addDetails adds the column details to links_earlier if the table lacks it, because the table was created
-// before version 9 of the schema.
+// addDetails adds the column "details" to links_earlier if the table lacks this column. The table lacks it if it was
+// created before version 9 of the schema.
 func (d Database) addDetails(ctx context.Context) error {
 	var missing bool
 	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)

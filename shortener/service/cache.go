@@ -29,20 +29,20 @@ const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// createdSize is the maximum number of created links that the cache keeps for their first look-up. It is a power of two.
+	// createdSize is the maximum number of links that the field created of a cache contains. It is a power of two.
 	createdSize = 4096
-	// entryUnit is a number of bytes. In the size of the cache, a link counts as one link, plus one link for each
-	// entryUnit bytes of its code, its URL and its details together.
+	// entryUnit is a number of bytes. A link with much text counts as several links in the size of the cache: it
+	// counts as one link more for each entryUnit bytes of its code, its URL and its details together.
 	entryUnit = 256
 )
 
-// errLookupPanicked is the error of the callers that wait for a look-up that panics.
+// errLookupPanicked is the error that the waiting callers get if the look-up panics.
 var errLookupPanicked = errors.New("the look-up panicked")
 
-// cache keeps the links that the store returned. It uses a link for Freshness without another look-up. After this time it
-// repeats the look-up, once for all callers that wait for the same code. While the store is unavailable, it returns an older
-// link. If a code has no link, the cache does not keep this answer. Another process may create the link at any time, and then
-// every process must find it at once.
+// cache keeps the links that the store returned. It uses a link for 0.9 s (Freshness) without another look-up. After this time, the
+// cache repeats the look-up, once for all callers that wait for the same code. While the store is unavailable, the cache
+// returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at
+// any time, and then every process must find the link at once.
 //
 // A link that this process created is in the field created until the first look-up moves it to the field entries. Most links
 // are not followed at once, and an insertion in entries costs more time than the rest of the creation.
@@ -74,8 +74,8 @@ type call struct {
 // failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
 type failure = atomic.Pointer[time.Time]
 
-// newCache returns a cache for up to size links. It needs at most size times LinkMemory bytes, because a link with a long URL
-// counts as several links.
+// newCache returns a cache for up to size links. The cache needs at most size times LinkMemory bytes, because a link with a
+// long URL counts as several links.
 func newCache(size int, lookup Lookup, placement shortener.Placement, now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
@@ -94,8 +94,8 @@ func newCache(size int, lookup Lookup, placement shortener.Placement, now func()
 	}
 }
 
-// get resolves code. It fails with ErrNotFound, with ErrGone, or with an *UnavailableError if the store is unavailable and
-// the cache does not have the code.
+// get returns the live link of code. It fails with ErrNotFound or ErrGone, or with an *UnavailableError if the store is
+// unavailable and the cache has no link with this code.
 func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	now := c.now()
 	e, known := c.present(code)
@@ -145,9 +145,9 @@ func (c *cache) failure(code string) *failure {
 	return failed.(*failure)
 }
 
-// storeDown reports whether the last look-up failed. If so, the caller does not wait for the store. Once per Freshness,
-// storeDown returns false to one caller, which tries the store for all callers. So a store that hangs delays only about one
-// request per second.
+// storeDown reports whether the caller should not wait for the store, because the last look-up failed. When 0.9 s (Freshness)
+// have passed since the last attempt, storeDown returns false to one caller, which tries the store for all callers. So a
+// store that hangs delays only about one request per second.
 func storeDown(last *failure, now time.Time) bool {
 	failed := last.Load()
 	if failed == nil {
@@ -207,8 +207,9 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil
 }
 
-// finish stores the result of a look-up in the cache and wakes the callers that wait for it. If add or put stored the
-// code during the look-up, finish does not store the result. The older answer must not hide the new link.
+// finish stores the result of a look-up in the cache and wakes the callers that wait for the result. If add or put
+// stored the code during the look-up, finish does not store the result. This result may be older than the stored
+// link, and must not replace it.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {

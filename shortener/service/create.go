@@ -21,13 +21,13 @@ func (s *Service) Create(ctx context.Context, r shortener.Request) (link shorten
 	return s.create(ctx, r, nil)
 }
 
-func (s *Service) create(ctx context.Context, r shortener.Request, once *shortener.Once) (link shortener.Link, existing bool, err error) {
+func (s *Service) create(ctx context.Context, r shortener.Request, key *shortener.IdempotencyKey) (link shortener.Link, existing bool, err error) {
 	asked := s.now()
 	link, err = r.Link(asked, &s.destinations)
 	if err != nil {
 		return shortener.Link{}, false, err
 	}
-	link.Once = once
+	link.IdempotencyKey = key
 	if r.Alias != nil {
 		existing, err = s.createAlias(ctx, &r, &link)
 	} else {
@@ -40,7 +40,7 @@ func (s *Service) create(ctx context.Context, r shortener.Request, once *shorten
 	if err != nil {
 		return shortener.Link{}, false, unavailable(err)
 	}
-	link.Once = nil
+	link.IdempotencyKey = nil
 	if existing {
 		s.cache.put(link, asked)
 	} else {
@@ -58,8 +58,7 @@ func (s *Service) createKey(ctx context.Context, link *shortener.Link) error {
 	return err
 }
 
-// errAliasWithoutRow reports a fault of the store. It must not be reported as a mistake of the
-// user.
+// errAliasWithoutRow reports a fault of the store, which is not a mistake of the user.
 var errAliasWithoutRow = errors.New("the store reports a conflict but has no row for the alias")
 
 // createAlias inserts link, and looks up the existing link of the alias only after a conflict.
@@ -81,7 +80,7 @@ func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *s
 		err = errAliasWithoutRow
 	}
 	if err != nil {
-		return false, fmt.Errorf("look up the owner of an alias: %w", err)
+		return false, fmt.Errorf("look up the link of an alias: %w", err)
 	}
 	if stored.Gone(s.now()) || !r.SatisfiedBy(stored, *link) {
 		return false, shortener.ErrAliasTaken

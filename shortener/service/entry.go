@@ -10,9 +10,10 @@ import (
 
 // entry is the answer of the store for one code, as the cache keeps it. It is immutable.
 //
-// It contains the members that redirects and previews need. It lacks the title, the tags and the first URL, which may
-// need more memory than the rest of the link. Only Find and List return them. An entry without details has 72 bytes and
-// three pointers. A Link and the time of its look-up would have 152 bytes and eight pointers.
+// An entry contains the members that redirects and previews need. It does not contain the title, the tags, the first URL and the
+// time of the last change. The title, the tags and the first URL may need more memory than the rest of the link. Find and List,
+// which read the store, return all members. An entry without details has 72 bytes and three pointers. A Link and the time of its look-up would have 152
+// bytes and eight pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int    // length of the code
@@ -30,8 +31,8 @@ type detailedEntry struct {
 	of shortener.Details
 }
 
-// newEntry returns the entry of a link. The zero Link means that the store had no link. The entry shares no memory with the
-// link, because the code of a link may share memory with a whole batch of keys.
+// newEntry returns the entry of a link. The zero Link means that the store had no link. newEntry copies the code
+// and the URL. The code of a link may share memory with a whole batch of keys, and the cache would keep this memory in use.
 func newEntry(link shortener.Link, asked time.Duration) *entry {
 	if link.Details == nil {
 		e := new(entry)
@@ -53,7 +54,7 @@ func (e *entry) set(l *shortener.Link, asked time.Duration) {
 	}
 }
 
-// resolved returns the details of l that Resolve returns.
+// resolved returns a copy of the details of l with only the members that an entry keeps.
 func resolved(l *shortener.Link) shortener.Details {
 	d := l.Details
 	return shortener.Details{
@@ -65,7 +66,7 @@ func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
 
-// weight is the number of links with an ordinary URL that need as much memory in the cache as the entry.
+// weight returns the number of links for which the entry counts in the size of the cache; see entryUnit.
 func (e *entry) weight() uint32 {
 	n := len(e.text)
 	if e.details != nil {
@@ -77,7 +78,7 @@ func (e *entry) weight() uint32 {
 // olderThan reports whether other is a later state of the same link. The creation times are compared, because the store
 // may lose a link in a failover, and another link may then get the same code. The versions alone do not suffice,
 // because a failover may lose the latest versions. The times of the look-ups alone do not suffice either. A change may
-// begin earlier than a look-up and end after it, so that the look-up reads the state before the change.
+// begin before a look-up and end after the look-up. In this case, the look-up reads the state before the change.
 func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
 }
@@ -97,8 +98,8 @@ func (e *entry) link() shortener.Link {
 	}
 }
 
-// answer returns the link of the entry. If there is no link, or if it is a tombstone at the time now, answer returns
-// the error.
+// answer returns the link of the entry. If there is no link, answer returns ErrNotFound. If the link is a tombstone
+// at the time now, answer returns ErrGone.
 func (e *entry) answer(now time.Time) (shortener.Link, error) {
 	if e.missing() {
 		return shortener.Link{}, shortener.ErrNotFound

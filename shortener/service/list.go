@@ -94,10 +94,10 @@ const (
 	streamWait = 10 * time.Second
 )
 
-// BeginRead waits for a slot for a query of another package that may read many rows, such as a query for visits. List
-// and All wait for their slots themselves. If no slot becomes free within one second, BeginRead fails with an
-// *UnavailableError. The caller calls end after the query. Without slots, the queries of one token could occupy all
-// connections to the database.
+// BeginRead waits for a slot (see [Slots]). A package calls BeginRead before a query that may read many rows, such as a
+// query for visits. List and All wait for their slots themselves. If no slot becomes free within one second, BeginRead
+// fails with an *UnavailableError. The caller calls end after the query. Without slots, the queries of one token could
+// occupy all connections to the database.
 func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
@@ -105,14 +105,14 @@ func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error
 // List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
 // limit links within eight seconds. The parameter limit is at most MaxList. List also returns the position from which
 // the next call continues, or "" at the end of the list. The position stays valid when links are created, changed or
-// deleted. If few links match, List may return fewer links than limit, or none, although others follow. It fails with
-// ErrPosition or with an *UnavailableError.
+// deleted. If few links match, List may return fewer links than limit, or no links, although further links follow.
+// List fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size := limit
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
 		page, next, err := s.page(ctx, a, from, size, readWait)
 		if err != nil && examined > 0 {
-			break // the next call begins here with a shorter page, which may succeed; if it fails, it returns the error
+			break // the next call begins here with a shorter page, which may succeed; if that call fails too, it returns the error
 		}
 		if err != nil {
 			return nil, "", err

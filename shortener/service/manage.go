@@ -21,8 +21,8 @@ type Actor struct {
 func (a Actor) sees(l *shortener.Link) bool { return a.Admin || a.Token != 0 && l.Owner() == a.Token }
 
 // Find returns the link with this code, even if it is a tombstone. It reads the store and not the cache. It fails with
-// ErrNotFound if there is no such link, or if the actor may not see it. It fails with an *UnavailableError if the
-// store does not answer. It takes at most 0.9 s.
+// ErrNotFound if there is no such link, or if the actor may not see the link. It fails with an *UnavailableError if
+// the store does not answer. It takes at most 0.9 s.
 func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Link, error) {
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
@@ -44,7 +44,7 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // Change changes the link with this code and returns the new link. It blocks until the change is durable, for at most
 // five seconds. Every other server uses the new link after Freshness at the latest.
 //
-// If every member already has its new value, the link stays as it is and keeps its version. Change fails with
+// If p changes no value, the link stays as it is and keeps its version. Change fails with
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
 // change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
 // has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
@@ -131,12 +131,12 @@ func isInvalid(err error) bool {
 	return invalid || errors.Is(err, destination.ErrBlocked)
 }
 
-// maxRaces is the maximum number of times that replace reads the link. It reads the link again if another change came
-// first. CreateOnce has the same limit for its attempts.
+// maxRaces is the maximum number of times that replace reads the link. After each change by another request, replace
+// reads the link again. CreateIdempotent has the same limit for its attempts.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change, and writes the result to the store if its version is new. If the
-// link changes between the read and the write, replace begins again.
+// replace reads the link with this code, calls change, and writes the changed link to the store if it has a new
+// version. If the link changes between the read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)

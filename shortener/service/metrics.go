@@ -19,7 +19,7 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	created := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_links_created_total",
-		Help: "Links created, by the kind of their code: key or alias.",
+		Help: "Links created, by the kind of their code: key or alias. A link does not count if its creation was answered with status 503 because the outcome was unknown.",
 	}, []string{"kind"})
 	reg.MustRegister(created)
 	return &Metrics{

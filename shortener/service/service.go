@@ -1,6 +1,6 @@
 // Package service creates, resolves and manages short links. It uses the vocabulary of package shortener and these terms:
 //
-//   - A creation is one call of [Service.Create] or [Service.CreateOnce].
+//   - A creation is one call of [Service.Create] or [Service.CreateIdempotent].
 //   - An attempt is one insert of a link with one key. After a conflict, the creation makes another attempt with another
 //     key.
 //   - A look-up is a read of the store for one code.
@@ -59,7 +59,7 @@ type Config struct {
 }
 
 // Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link whose Insert has returned.
-// But the URL, the expiry, the deletion and the details of the link may be older than those in the store.
+// But the URL, the expiry, the deletion and the details of the link may be older than in the store.
 type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 
 // New starts a service. Close stops it. The store must stay open until Close returns.
@@ -116,8 +116,8 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ctx) }
 
 // Close commits the queued creations and stops the service. If ctx ends before all commits are done, Close interrupts the
-// commits and returns an error. SQLite cannot interrupt a commit that has begun, so Close waits for it. Create must not be
-// called after Close.
+// commits and returns an error. SQLite cannot interrupt a commit that has begun, so Close waits for this commit. Create
+// must not be called after Close.
 func (s *Service) Close(ctx context.Context) error { return s.commits.Close(ctx) }
 
 const (
@@ -161,8 +161,8 @@ func (r *readiness) check(ctx context.Context) error {
 	if at := r.refused.Load(); err == nil && at != nil && r.now().Sub(*at) < refusalMemory {
 		err = unavailable(errRefusing)
 	}
-	// Read the time after the ping. With a time from before a slow ping, every caller that waited for the ping would start
-	// another one.
+	// Read the time after the ping. If the time were read before a slow ping, every caller that waited for the ping would
+	// start another ping.
 	r.at, r.err = r.now(), err
 	return err
 }
@@ -185,8 +185,9 @@ func (r *readiness) created(err error) {
 // retryAfter is the delay that every UnavailableError of this package advises.
 const retryAfter = time.Second
 
-// unavailable wraps err in an UnavailableError, unless err is one. It also returns ErrRefused unchanged, because this
-// error is not temporary. The link passed the checks of this package, but the store rejects it each time.
+// unavailable wraps err in an UnavailableError, unless err already is an UnavailableError. It also returns ErrRefused
+// unchanged, because this error is not temporary. The link passed the checks of this package, but the store rejects
+// it each time.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*shortener.UnavailableError](err); ok || errors.Is(err, shortener.ErrRefused) {
 		return err

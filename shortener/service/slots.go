@@ -10,7 +10,8 @@ import (
 )
 
 // Slots limits how many operations of one kind a server runs at the same time. One token may occupy at most half of the
-// slots, so that other tokens still get one. The methods may be called concurrently.
+// slots, but at least one slot. So if there are two or more slots, other tokens still get a slot. The methods may be
+// called concurrently.
 type Slots struct {
 	all      chan struct{} // holds a value for each running operation
 	perToken int
@@ -25,7 +26,7 @@ type tokenSlots struct {
 	users int           // operations that run or wait
 }
 
-// NewSlots returns slots for n operations. It returns at least one slot, and each token may occupy at least one.
+// NewSlots returns n slots, but at least one slot.
 func NewSlots(n int) *Slots {
 	n = max(1, n)
 	return &Slots{all: make(chan struct{}, n), perToken: max(1, n/2), byToken: make(map[int64]*tokenSlots)}

@@ -20,13 +20,12 @@ const (
 	suggestTimeout = 900 * time.Millisecond
 )
 
-// Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free
-// if the store has no row for it. Another client may take it before the caller does, so Suggest
+// Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free if the
+// store has no row for it. Another client may take the alias before the caller takes it, so Suggest
 // only gives advice. The insert of Create decides whether the alias is still free.
 //
-// Suggest makes at most eight look-ups and blocks for at most 0.9 s. If it finds fewer free
-// aliases within these limits, or if the store does not answer, it returns those that it has
-// found.
+// Suggest makes at most eight look-ups and blocks for at most 0.9 s. If it finds fewer free aliases
+// within these limits, or if the store does not answer, Suggest returns the aliases that it has found.
 func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	ctx, cancel := context.WithTimeout(ctx, suggestTimeout)
 	defer cancel()
@@ -46,9 +45,9 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	return free
 }
 
-// variants returns suggestLookups different aliases that resemble alias. The first variants have
-// small numbers. The other variants have random numbers of growing length, because the variants of
-// a popular alias with small numbers are often taken.
+// variants returns different aliases that resemble alias; their number is suggestLookups. The first
+// variants end with small numbers. The other variants end with random numbers of growing length, because
+// small numbers are often taken for a popular alias.
 func variants(alias string) []string {
 	numbers := []int{2, 3, 4}
 	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {

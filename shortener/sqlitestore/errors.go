@@ -32,9 +32,9 @@ func notWritten(err error) error {
 	return fmt.Errorf("insert links: %w: %w", shortener.ErrNotWritten, err)
 }
 
-// commitFailed wraps the error of a commit. If the disk is full, the lock is not available or the
-// files were moved, SQLite has rolled the transaction back. After any other error, such as a failed
-// sync, the outcome is unknown. The whole transaction may be in the log, and the recovery after a
+// commitFailed wraps the error of a commit. If the disk is full, the lock is not available or the files
+// were moved, SQLite has rolled the transaction back. After any other error, such as a failed sync, the
+// outcome is unknown. The whole transaction may be in the write-ahead log, and the recovery after a
 // crash may apply it.
 func commitFailed(err error) error {
 	switch resultCode(err) & 0xff {

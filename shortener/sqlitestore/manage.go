@@ -41,17 +41,17 @@ func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Ti
 	return err
 }
 
-// Newest implements [shortener.Store]. The links of one owner are found by an index. The links of all owners are found by
-// the table creations, which records the order of their inserts.
+// Newest implements [shortener.Store]. Newest finds the links of one owner with an index. It finds the links of all
+// owners with the table creations, which records the order of the inserts.
 func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
 	if selection.Owner == 0 {
 		links, next, err = s.newestOfAll(ctx, selection)
 	} else {
 		links, next, err = shortener.MergeNewest(s.order, selection,
-			func(p shortener.Before, limit int) ([]shortener.Link, error) {
+			func(p shortener.ListPosition, limit int) ([]shortener.Link, error) {
 				return s.ranked.ofOwner(ctx, s.db.Scan, selection.Owner, p.At, p.Rank, limit)
 			},
-			func(p shortener.Before, limit int) ([]shortener.Link, error) {
+			func(p shortener.ListPosition, limit int) ([]shortener.Link, error) {
 				return s.unranked.ofOwner(ctx, s.db.Scan, selection.Owner, p.At, p.Code, limit)
 			},
 		)
@@ -63,7 +63,7 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 }
 
 // ofOwner reads up to limit links of the owner, from the newest to the oldest. It reads the links that were created
-// before the time at. Of the links that were created at this time, it reads those whose key is lower than the
+// before the time at. Of the links that were created at this time, it reads the links whose key is lower than the
 // parameter key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
@@ -121,8 +121,8 @@ func query(ctx context.Context, db *sql.DB, statement string, values ...any) (li
 	return links, rows.Err()
 }
 
-// Oldest implements [shortener.Store]. SQLite sorts the links. If there are many, SQLite needs a temporary file. Until
-// the sequence ends, the write-ahead log keeps growing.
+// Oldest implements [shortener.Store]. SQLite sorts the links, and needs a temporary file if there are many links.
+// Until the sequence ends, the write-ahead log keeps growing.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		rows, err := s.db.Scan.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)

@@ -126,8 +126,8 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 	var columns [7]any
 	for i := range links {
 		l := &links[i]
-		if l.Once != nil {
-			if outcomes[i], err = s.insertOnce(ctx, tx, l); err != nil {
+		if l.IdempotencyKey != nil {
+			if outcomes[i], err = s.insertKey(ctx, tx, l); err != nil {
 				return nil, err
 			}
 			if outcomes[i] != 0 {
@@ -161,7 +161,7 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 		}
 		outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
 		if outcomes[i] == shortener.Conflict {
-			err = release(ctx, tx, l.Once)
+			err = release(ctx, tx, l.IdempotencyKey)
 		}
 		if err != nil {
 			return nil, err

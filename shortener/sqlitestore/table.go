@@ -99,7 +99,7 @@ type statement struct {
 	stmt  atomic.Pointer[sql.Stmt] // nil before prepare
 }
 
-// prepare prepares the statement on db unless an earlier call did.
+// prepare prepares the statement on db unless an earlier call has prepared it.
 func (s *statement) prepare(ctx context.Context, db *sql.DB) error {
 	if s.stmt.Load() != nil {
 		return nil

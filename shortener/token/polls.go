@@ -14,8 +14,8 @@ import (
 const Freshness = time.Second
 
 // These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then
-// three times add up: the rest of this poll, the time until the next poll begins, and the next poll. Their sum must be less
-// than Freshness.
+// three durations add up: the rest of this poll, the time until the next poll begins, and the next poll. Their sum must be
+// less than Freshness.
 const (
 	// pollInterval is the time between two polls.
 	pollInterval = 400 * time.Millisecond
@@ -30,7 +30,7 @@ const (
 	unknownWait = 2 * time.Second
 )
 
-// errLate reports that changes of tokens reached this server later than Freshness.
+// errLate reports that a change of a token may take longer than Freshness until it reaches this server.
 var errLate = fmt.Errorf("the database answers too slowly: this server may accept a revoked token for longer than %v", Freshness)
 
 // poll is the result of a poll that requests wait for.
@@ -39,7 +39,7 @@ type poll struct {
 	err  error // readable after done is closed
 }
 
-// runPolls polls once per pollInterval. If a request waits for a poll, it polls earlier.
+// runPolls polls once per pollInterval. If a request waits for a poll, runPolls polls earlier.
 func (r *Registry) runPolls(ctx context.Context) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -142,7 +142,8 @@ func (r *Registry) reload(ctx context.Context) error {
 }
 
 // awaitPoll waits for the end of a poll that begins after the call. If the poll runs out of time, awaitPoll waits for the next
-// one, which has more time. After unknownWait, or if a poll fails for another reason, awaitPoll fails with ErrUnavailable.
+// poll, which may have more time. After unknownWait, or if a poll fails for another reason, awaitPoll fails with
+// ErrUnavailable.
 func (r *Registry) awaitPoll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unknownWait)
 	defer cancel()

@@ -36,11 +36,11 @@ type Registry struct {
 	used   chan struct{}             // wakes runRecorder after a use that is not recorded; has room for one value
 
 	mu   sync.Mutex
-	next *poll // the next poll to begin; nil if no request waits for it
+	next *poll // the next poll to begin; nil if no request waits for a poll
 }
 
 // Notes are functions that get the results of background tasks, so that the caller can report outages. One goroutine calls
-// Poll, and another one calls Record. While the tokens in memory are at most Freshness old, Poll gets nil.
+// Poll, and another goroutine calls Record. While the tokens in memory are at most Freshness old, Poll gets nil.
 type Notes struct {
 	Poll   func(error)
 	Record func(error)
@@ -162,6 +162,6 @@ func (r *Registry) Name(owner int64) string {
 	return ""
 }
 
-// Current returns a time such that all changes of tokens before it are in memory. While the database answers in time, Current
-// is at most Freshness ago.
+// Current returns a time. All changes of tokens before this time are in memory. While the database answers in time, the
+// result is at most Freshness ago.
 func (r *Registry) Current() time.Time { return *r.read.Load() }

@@ -43,8 +43,8 @@ func (s Store) nullable(t time.Time) any {
 }
 
 // Create stores a new token. It uses the Name, Scopes, Rate, CreatedAt and ExpiresAt of t. It returns the token
-// and its bearer, which the caller must show now, because it cannot be read again. If the name is not free, Create
-// fails with ErrNameTaken.
+// and its bearer, which the caller must show now, because the store keeps no copy of the bearer. If the name is
+// not free, Create fails with ErrNameTaken.
 func (s Store) Create(ctx context.Context, t Token) (created Token, bearer string, err error) {
 	if err := CheckName(t.Name); err != nil {
 		return Token{}, "", err

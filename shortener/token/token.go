@@ -15,7 +15,7 @@
 //   - The secret of a token is never stored or logged. The database contains its SHA-256 digest. The secret has 130
 //     random bits, so the digest needs no salt.
 //   - The row of a token is never deleted, because a link may refer to the token for ever.
-//   - Only the unique index of the database decides whether a name is free. A look-up never decides it.
+//   - Only the unique index of the database decides whether a name is free. A look-up never decides this.
 package token
 
 import (
@@ -42,7 +42,7 @@ type Token struct {
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	RevokedAt  time.Time
-	LastUsedAt time.Time // truncated to the hour
+	LastUsedAt time.Time // truncated to the hour, so it can be before CreatedAt
 }
 
 const (

@@ -19,7 +19,7 @@ const (
 // uses contains the last hour in which a token was used, as the number of hours since 1970.
 type uses struct {
 	last     atomic.Int64
-	recorded int64 // the last hour in the database; only the recorder uses it after newUses
+	recorded int64 // the last hour in the database; after newUses, only the recorder uses this field
 }
 
 func newUses(last time.Time) *uses {
@@ -33,8 +33,8 @@ func newUses(last time.Time) *uses {
 
 func hourOf(t time.Time) int64 { return t.Unix() / int64(useUnit/time.Second) }
 
-// noteUse notes a use of a token for the recorder. It is cheap: only the first use in an hour needs more
-// than one atomic read.
+// noteUse notes a use of a token for the recorder. noteUse is cheap: only the first use in an hour needs
+// more than one atomic read.
 func (r *Registry) noteUse(e *entry, now time.Time) {
 	hour := hourOf(now)
 	if last := e.uses.last.Load(); last < hour && e.uses.last.CompareAndSwap(last, hour) {

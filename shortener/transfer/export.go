@@ -27,8 +27,8 @@ type Visits interface {
 // Exporter exports all links.
 type Exporter struct {
 	Links AllLinks
-	// Owners returns the names of all tokens. Run calls it once, after it has begun to read the links, so that the tokens
-	// of all links exist.
+	// Owners returns the names of all tokens. Run calls Owners once, after Run has begun to read the links, so that the
+	// tokens of all links exist.
 	Owners   func(context.Context) (*Owners, error)
 	Visits   Visits
 	Progress func(links int64) // gets the number of links written so far, after each part
@@ -72,7 +72,7 @@ func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 			}
 		}
 		if link.Owner() != 0 && owners.name(link.Owner()) == "" {
-			return fmt.Errorf("the link %q has an owner that is no token: %d", link.Code, link.Owner())
+			return fmt.Errorf("the owner of the link %q is not a token: %d", link.Code, link.Owner())
 		}
 		if part = append(part, recordOf(&link, owners)); len(part) < partSize {
 			continue

@@ -9,7 +9,7 @@ import (
 // Format is the format of a file that describes links.
 type Format string
 
-// The formats. CSV and NDJSON are those of this program, and the others are those of other services.
+// The formats. CSV and NDJSON are the formats of this program. The others are formats of other services.
 const (
 	CSV    Format = "csv"
 	NDJSON Format = "ndjson"
@@ -23,7 +23,7 @@ const (
 type Line struct {
 	Number  int // number of the first line of the record in the file, counted from 1
 	Record  Record
-	Refusal error // why the record cannot be read; nil if it can
+	Refusal error // why the record cannot be read; nil if it can be read
 }
 
 // maxRecord is the maximum number of bytes of a record. It limits the memory of a reader. The longest record of an

@@ -17,7 +17,7 @@ import (
 type Importer struct {
 	Links  Links
 	Owners *Owners
-	Visits PastVisits
+	Visits VisitsBeforeImport
 	Rules  shortener.ImportRules
 	DryRun bool // if true, Run only checks the file and imports nothing
 	Pauses bool // if true, Run pauses after each part, so that other processes can write to the database
@@ -31,7 +31,7 @@ type Importer struct {
 // Refusal is the reason why a record was not imported.
 type Refusal struct {
 	Line   int
-	Code   string // "" if it is unknown
+	Code   string // "" if the code is unknown
 	Reason error
 }
 
@@ -42,8 +42,9 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("line %d, %.64q: %v", r.Line, r.Code, r.Reason)
 }
 
-// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. But if several
-// records have the same new code, an import inserts only the first one, and a dry run counts them all as Imported.
+// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. But several
+// records may have the same new code. An import inserts only the first of these records, while a dry run counts all of them
+// as Imported.
 type Summary struct {
 	Imported int64
 	Present  int64 // records whose links were already in the database
@@ -76,10 +77,10 @@ type candidate struct {
 	refusal error
 }
 
-// Run imports a file. If it fails, some of the records may be imported, and Run may be repeated with the same file. It returns
-// soon after ctx ends, except while a read of the file blocks.
+// Run imports a file. If Run fails, some of the records may be imported, and Run may be repeated with the same file. It
+// returns soon after ctx ends, except while a read of the file blocks.
 //
-// Run inserts the parts one after the other. If two records have the same code, Run inserts the first one.
+// Run inserts the parts one after the other. If two records have the same code, Run inserts the first record.
 func (i *Importer) Run(ctx context.Context, f Format, file io.Reader) (Summary, error) {
 	i.Rules.Exported = f.exported()
 	parts := make(chan []candidate, readAhead)

@@ -15,16 +15,15 @@ import (
 // Links is the part of a store of links that an import needs.
 type Links interface {
 	// InsertWith is like the Insert of a [shortener.Store], but executes one more statement in the same transaction.
-	// Before the commit, it calls the function in the parameter more with the outcomes. This function returns the
-	// additional statement, or "" for none. If the function or the statement fails, InsertWith writes nothing. The
-	// links must not have idempotency keys.
-	InsertWith(ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
+	// Before the commit, it calls statementFor(outcomes). This function returns the additional statement, or "" for
+	// none. If the function or the statement fails, InsertWith writes nothing. The links must not have idempotency keys.
+	InsertWith(ctx context.Context, links []shortener.Link, statementFor func([]shortener.Outcome) (statement string, argument any, err error)) ([]shortener.Outcome, error)
 	Lookup(ctx context.Context, code string) (shortener.Link, error)
 }
 
-// PastVisits stores the visits that links had before their import. [visits.Store] implements it.
-type PastVisits interface {
-	PastStatement(links []visits.Past) (statement string, argument any, err error)
+// VisitsBeforeImport stores the visits that links had before their import. [visits.Store] implements it.
+type VisitsBeforeImport interface {
+	BeforeImportStatement(links []visits.BeforeImport) (statement string, argument any, err error)
 }
 
 // insert inserts a part and counts its records.
@@ -82,27 +81,27 @@ func (i *Importer) outcomes(ctx context.Context, part []candidate) ([]shortener.
 }
 
 // pastVisits returns the statement that stores the visits of the inserted links. The k-th outcome belongs to the record
-// part[at[k]]. If a link was already in the database, pastVisits omits its visits, because the database may already include
-// the visits of the file.
+// part[at[k]]. If a link was already in the database, pastVisits omits the visits of this link, because the database may
+// already include the visits of the file.
 func (i *Importer) pastVisits(part []candidate, at []int, outcomes []shortener.Outcome) (statement string, argument any, err error) {
-	var past []visits.Past
+	var past []visits.BeforeImport
 	for k, j := range at {
 		if c := &part[j]; outcomes[k] == shortener.Inserted && c.visits != (Total{}) {
-			past = append(past, visits.Past{Code: c.code, Owner: c.link.Owner(), Count: visits.Count(c.visits)})
+			past = append(past, visits.BeforeImport{Code: c.code, Owner: c.link.Owner(), Count: visits.Count(c.visits)})
 		}
 	}
 	if len(past) == 0 {
 		return "", nil, nil
 	}
-	return i.Visits.PastStatement(past)
+	return i.Visits.BeforeImportStatement(past)
 }
 
 // lookups is the maximum number of links that resolve looks up at the same time.
 const lookups = 16
 
 // resolve compares each record whose outcome is Conflict with the stored link of its code. In spite of the conflict,
-// the stored link may be the link of the record. For example, the stored link has another Source, or the record lacks
-// the creation time.
+// the stored link may be the link that the record describes. For example, the two may differ only in Source, or the
+// record may lack the creation time.
 func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outcomes []shortener.Outcome) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(lookups)
@@ -118,7 +117,7 @@ func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outc
 	return g.Wait()
 }
 
-// compare compares a record with the stored link. If they differ, it refuses the record.
+// compare compares a record with the stored link. If the two differ, compare refuses the record.
 func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shortener.Outcome, error) {
 	stored, err := i.Links.Lookup(ctx, c.code)
 	if errors.Is(err, shortener.ErrNotFound) && i.DryRun {
@@ -140,7 +139,7 @@ func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shorten
 	return shortener.Present, nil
 }
 
-// takenError is the refusal of a record whose code has another link in the database.
+// takenError is the refusal of a record whose code belongs to another link in the database.
 type takenError struct {
 	column  string   // name of the field with the code
 	deleted bool     // whether the link in the database is deleted
@@ -152,5 +151,5 @@ func (e *takenError) Error() string {
 	if e.deleted {
 		kind = "a deleted link"
 	}
-	return fmt.Sprintf("%s must be free or already have the same link, but it belongs to %s, which differs in %s", e.column, kind, strings.Join(e.names, ", "))
+	return fmt.Sprintf("%s must be a code that no other link has, but it belongs to %s in the database, which differs in %s", e.column, kind, strings.Join(e.names, ", "))
 }

@@ -76,7 +76,7 @@ func decodeTime(text []byte, at *time.Time) error {
 	return set(at, t)
 }
 
-// decode decodes a JSON object. If a member is invalid, the error names it.
+// decode decodes a JSON object. If a member is invalid, the error names this member.
 func decode(text []byte, object any, options ...json.Options) error {
 	err := json.Unmarshal(text, object, options...)
 	if err == nil && text[0] != '{' { // the text is null

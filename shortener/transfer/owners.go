@@ -14,8 +14,8 @@ type Owners struct {
 }
 
 // NewOwners returns the owners for all tokens. The tokens must be in the order of their creation. If
-// several tokens have the same name, an import uses the one that is not revoked. If all of them are
-// revoked, it uses the newest one.
+// several tokens have the same name, an import uses the token that is not revoked. If all these tokens
+// are revoked, the import uses the newest token.
 func NewOwners(tokens []token.Token) *Owners {
 	o := &Owners{names: make(map[int64]string), ids: make(map[string]int64)}
 	valid := make(map[string]bool)
@@ -31,7 +31,7 @@ func NewOwners(tokens []token.Token) *Owners {
 
 func (o *Owners) name(id int64) string { return o.names[id] }
 
-// id returns the token with this name, or 0 for the owner "" of an anonymous link.
+// id returns the id of the token with this name. The name "" is the owner of an anonymous link, and its id is 0.
 func (o *Owners) id(name string) (int64, error) {
 	id, ok := o.ids[name]
 	if ok || name == "" {

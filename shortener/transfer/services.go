@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// yourlsTable returns the columns of an export of YOURLS, which are those of its table yourls_url. Times are in UTC. An
-// import ignores the address of the person who created a link (ip).
+// yourlsTable returns the columns of an export of YOURLS, which are the columns of the table yourls_url. Times are in
+// UTC. An import ignores the address of the person who created a link (ip).
 func yourlsTable() *table {
 	return &table{columns: []column{
 		{name: "keyword", member: "code", required: true, set: setExact(code)},

@@ -17,8 +17,8 @@ import (
 // table describes the columns of a CSV file (RFC 4180). The first line of the file contains the names of the columns.
 type table struct {
 	columns []column
-	// strict means that a file with unknown columns is an error. If strict is false, unknown columns are ignored,
-	// because files of other services have columns that this program does not need.
+	// If strict is true, a file with unknown columns is an error. If strict is false, unknown columns are
+	// ignored, because files of other services have columns that this program does not need.
 	strict bool
 }
 
@@ -27,8 +27,8 @@ type column struct {
 	name     string
 	member   string // member of the record whose errors must name this column; "" if the names of the member and the column are equal
 	required bool
-	// set sets a member of the record. If the text is invalid, it returns an error that describes the valid texts. If
-	// set is nil, the column is ignored.
+	// set sets a member of the record. If the text is invalid, set returns an error that describes the valid texts.
+	// If set is nil, the column is ignored.
 	set func(r *Record, text string) error
 }
 

@@ -4,7 +4,7 @@
 //
 //   - A [Format] is the way in which a file describes links.
 //   - A [Record] is one link in a file. It contains the name of the owner. The database contains the id of the owner instead.
-//   - A [Line] is the result of reading one record: the record, or the reason why it cannot be read.
+//   - A [Line] is the result of reading one record: the record, or the reason why the record cannot be read.
 //   - A refusal is the reason why a record is not imported. A refusal concerns one record. An error concerns the whole file
 //     or the database.
 //   - A part is a group of consecutive records. An import inserts a part in one transaction. An export reads the visits of a
@@ -16,8 +16,8 @@
 //   - An import that ended early may be repeated. Afterwards the links and their visits are the same as after one complete
 //     import, because one transaction inserts links and their visits.
 //   - The memory that an import or an export needs does not depend on the number of records or on their length.
-//   - The order of an export depends only on the links. If a database contains only the links of an imported export, its
-//     export equals the imported file.
+//   - The order of an export depends only on the links. If a database contains only the links of an imported export, an
+//     export of this database equals the imported file.
 package transfer
 
 import (

@@ -89,7 +89,7 @@ func parsePlainTime(text string) (time.Time, bool) {
 }
 
 // isNull reports whether a field of another service has no value. CSV has no representation of NULL, so exports of
-// databases write one of these texts for it.
+// databases write one of these texts for NULL.
 func isNull(text string) bool { return text == "" || text == "NULL" || text == `\N` }
 
 // setText returns a function that sets a text. It sets "" if the field has no value.

@@ -21,9 +21,9 @@ const (
 	deviceOther   = "other"
 )
 
-// botWords are words, in lower case, that occur in the user agents of programs and not in those of browsers. Phones
-// of one maker are an exception (see isBrowser). The words http, www., .com, .org and @ find the address that most
-// programs name: "(+https://example.com/bot)".
+// botWords are words, in lower case, that occur in the user agents of programs and not in the user agents of
+// browsers. Phones of one maker are an exception (see isBrowser). The words http, www., .com, .org and @ match the
+// address that the user agents of most programs contain: "(+https://example.com/bot)".
 //
 //nolint:gochecknoglobals // never changed; Go has no slice constants
 var botWords = []string{
@@ -41,8 +41,8 @@ func classify(userAgent string) agent {
 	return agent{bot: !isBrowser(text), device: deviceOf(text)}
 }
 
-// isBrowser reports whether a user agent in lower case is that of a browser. The user agents of browsers begin with
-// Mozilla/ or Opera/.
+// isBrowser reports whether a user agent is the user agent of a browser. The parameter text is in lower case. The
+// user agents of browsers begin with Mozilla/ or Opera/.
 func isBrowser(text string) bool {
 	if !strings.HasPrefix(text, "mozilla/") && !strings.HasPrefix(text, "opera/") || !strings.Contains(text, "(") {
 		return false
@@ -84,8 +84,8 @@ const (
 	maxAgent = 512
 )
 
-// agents caches the results of classify. It is a hash table with one entry per slot, in which a user agent replaces
-// an older one. Its methods may be called concurrently.
+// agents caches the results of classify. It is a hash table with one entry per slot. A user agent replaces the
+// older user agent in its slot. The methods of agents may be called concurrently.
 type agents struct {
 	seed  maphash.Seed
 	slots [agentSlots]atomic.Pointer[knownAgent]

@@ -16,8 +16,8 @@ const (
 	shardCount = 64
 	// DefaultMaxRows is the default of Config.MaxRows.
 	DefaultMaxRows = 1 << 18
-	// facetBytes is the maximum memory for the counts of facets, in bytes for each row of
-	// Config.MaxRows.
+	// facetBytes limits the memory for the counts of facets: all of them together use at most facetBytes times Config.MaxRows
+	// bytes.
 	facetBytes = 64
 	// facetOverhead is the memory of one count of a facet without the texts of its key, in bytes.
 	facetOverhead = 96
@@ -28,7 +28,7 @@ type Config struct {
 	Store   Applier
 	Detail  bool             // whether visits are counted by facet
 	Flush   time.Duration    // time between two flushes, one second if 0
-	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold as many again
+	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold the same number of rows in addition
 	Metrics *Metrics         // if nil, the metrics are not exported
 	Note    func(error)      // gets the result of each flush; may be nil
 	Now     func() time.Time // if nil, time.Now
@@ -77,7 +77,7 @@ type shard struct {
 	facets map[facetKey]*Count
 	bytes  int // memory of facets
 
-	_ [64]byte // keeps two locks out of one cache line
+	_ [64]byte // keeps the locks of two shards in different cache lines
 }
 
 type rowKey struct {
@@ -113,9 +113,9 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 	return rows, facets
 }
 
-// Count counts one visit. It never waits for the database. If the counts do not fit in memory, it
-// drops the visit. Count allocates memory only in three cases: for the first visit of a link since
-// the last flush, for a new value of a facet, and for a user agent that it does not remember.
+// Count counts one visit. It never waits for the database. If the counts do not fit in memory, it drops
+// the visit. Count allocates memory only for the first visit of a link since the last flush, for a new
+// value of a facet, and for a user agent that is not in memory.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}
@@ -144,15 +144,15 @@ func (c *Counter) Count(v Visit) {
 	}
 }
 
-// count adds the parameter one to the row with this key. It returns false if the shard has no room for a
-// new row.
+// count adds a visit to the row with this key. The parameter one counts this visit as human or as bot. It returns false if the
+// shard has no room for a new row.
 func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	t := s.rows[key]
 	if t == nil {
 		if len(s.rows) >= limit {
 			return false
 		}
-		key.code = strings.Clone(key.code) // it shares memory with the URL of the link
+		key.code = strings.Clone(key.code) // the code shares memory with the URL of the link
 		t = &tally{owner: owner}
 		s.rows[key] = t
 	}
@@ -160,8 +160,8 @@ func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	return true
 }
 
-// countFacet adds the parameter one to the count of the facet with this key. It returns false if the shard
-// has no room for a new key.
+// countFacet adds a visit to the count of the facet with this key. The parameter one counts this visit as human or as bot. It
+// returns false if the shard has no room for a new key.
 func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 	n := s.facets[key]
 	if n == nil {
@@ -170,7 +170,7 @@ func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 			return false
 		}
 		s.bytes += size
-		key.code, key.value = strings.Clone(key.code), strings.Clone(key.value) // they share memory with a request
+		key.code, key.value = strings.Clone(key.code), strings.Clone(key.value) // the texts share memory with a request
 		n = new(Count)
 		s.facets[key] = n
 	}
@@ -197,7 +197,7 @@ func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 	return rows, facets
 }
 
-// size returns the number of rows in the shards, without those of a flush in progress.
+// size returns the number of rows in the shards, without the rows of a flush in progress.
 func (c *Counter) size() (n int) {
 	for i := range c.shards {
 		s := &c.shards[i]

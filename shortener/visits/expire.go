@@ -16,13 +16,13 @@ const (
 	expirePart     = 1000 // maximum number of rows that one transaction removes
 	expireTimeout  = 5 * time.Second
 	// writerMemory is the time for which the row of an idle writer is stored. If the writer sends a part after
-	// this time, it gets ErrForgotten.
+	// this time, the writer gets ErrForgotten.
 	writerMemory = 24 * time.Hour
 )
 
 // Expire removes the counts by hour and by facet that are older than keep, at once and then every ten minutes, until
-// ctx ends. The totals of the links do not change. Several processes may do this at the same time. Expire passes the
-// result of each removal to note, and tries again after a failure.
+// ctx ends. The totals of the links do not change. Several processes may call Expire at the same time. Expire passes
+// the result of each removal to note, and tries again after a failure.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
 	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expire(ctx, time.Now(), keep) }, note)
 }
@@ -61,8 +61,8 @@ func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)
 	})
 }
 
-// foldHours removes up to expirePart rows of hours before the given hour, and adds their counts to the rows with the
-// hour past.
+// foldHours removes up to expirePart rows of hours before the given hour, and adds their counts to the rows whose
+// hour is the constant past.
 func (s Store) foldHours(ctx context.Context, tx *sql.Tx, before int64) (n int, err error) {
 	folded := make(map[string]Row)
 	var r Row

@@ -28,8 +28,8 @@ func facetColumns(r *FacetRow) []any {
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets. It calls exclude, so that only one transaction at a time adds them. Two
-// concurrent transactions could store more than MaxValues values of a group.
+// addFacets adds the counts of facets. It calls exclude, so that only one transaction at a time adds facets.
+// Two concurrent transactions could store more than MaxValues values of a group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
 		return err
@@ -96,10 +96,10 @@ func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes ma
 	return sizes, err
 }
 
-// limited returns rows with as many new values as each group has room for. It replaces the other values of a group
-// by one row with the value overflow.
+// limited returns the rows whose values still have room in their groups. It replaces all other rows of a group by
+// one row with the value overflow.
 func limited(rows []FacetRow, sizes map[group]int) (kept []FacetRow) {
-	rest := make(map[group]int) // index in kept of the row with the value overflow
+	rest := make(map[group]int) // for each group, the index in kept of its row with the value overflow
 	for i := range rows {
 		r := rows[i]
 		g := r.group()

@@ -29,7 +29,7 @@ type Applier interface {
 	Register(ctx context.Context, writer string) error
 	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1, and
 	// each further part has the next number. If the store has already applied a part with the same writer and number,
-	// Apply does nothing. If the store has neither this part nor the one before, Apply changes nothing and fails with
+	// Apply does nothing. If the store has neither this part nor the previous part, Apply changes nothing and fails with
 	// ErrForgotten. After any other error, the part may be stored, and Apply may be repeated with the same part.
 	Apply(ctx context.Context, p Part) error
 }
@@ -84,9 +84,8 @@ func (c *Counter) start() {
 	c.Metrics.stored.Set(float64(now.Unix()))
 }
 
-// AsOf returns a time such that all visits that this server counted before this time are in the database or were
-// dropped. The time is the start of the last flush that succeeded, even if that flush had nothing to store. AsOf does
-// not block.
+// AsOf returns a time. All visits that this server counted before this time are in the database or were dropped. The
+// time is the start of the last flush that succeeded, even if that flush had nothing to store. AsOf does not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
 // Run flushes the counts at intervals until ctx ends. Then it flushes until all counts are stored, and fails if this
@@ -200,7 +199,7 @@ func (c *Counter) applyFirst(ctx context.Context) error {
 func (c *Counter) renameWriter() { c.writer, c.registered, c.sequence = rand.Text(), false, 0 }
 
 // register registers the writer before its first part. Without a registration, the store could not distinguish a new
-// writer from a writer that it has forgotten.
+// writer from a writer that the store has forgotten.
 func (c *Counter) register(ctx context.Context) error {
 	if c.registered {
 		return nil

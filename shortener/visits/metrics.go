@@ -32,7 +32,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		stored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_stored_timestamp_seconds",
-			Help: "Time until which all visits that this server counted are in the database.",
+			Help: "All visits that this server counted before this time are in the database or were dropped.",
 		}),
 	}
 	reg.MustRegister(m.dropped, m.droppedDetails, m.failures, m.pending, m.stored)

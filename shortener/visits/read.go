@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// readTimeout is the time limit of one query whose result a person waits for.
+// readTimeout is the time limit of one query whose result a person waits for. Tests may set another limit.
 const readTimeout = 2 * time.Second
 
-// query is forEach with the time limit readTimeout.
+// query is forEach with the time limit of s.
 func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	return forEach(ctx, s.read, query, args, columns, do)
 }
 
-// Range is the time from From to To. If From is zero, the range has no beginning. If To is zero, it has no end.
+// Range is the time from From to To. If From is zero, the range has no beginning. If To is zero, the range has no end.
 type Range struct{ From, To time.Time }
 
 // hours returns the hours [first, end) that the range touches.
@@ -101,7 +101,7 @@ type Value struct {
 }
 
 // Facet returns up to limit values of a facet of a link, with their numbers of visits on the days that a range touches. It does
-// not include visits without a value, such as those without a referrer.
+// not include visits without a value, such as visits without a referrer.
 func (s Store) Facet(ctx context.Context, code string, f Facet, r Range, limit int) (values Values, err error) {
 	first, end := r.days()
 	var v Value

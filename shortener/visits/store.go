@@ -14,12 +14,13 @@ import (
 type Store struct {
 	read, write *sql.DB
 	engine      engine
+	limit       time.Duration // time limit of one query whose result a person waits for
 }
 
 // engine holds the SQL and the properties that differ between database engines.
 type engine struct {
 	elements string // SQL expression for the elements of the JSON array $1, as rows with one column: value
-	lock     string // statement that waits until no other transaction that executed it is in progress; "" if the engine has one writer
+	lock     string // statement that waits until no other transaction that executed this statement is in progress; "" if the engine has one writer
 	counts   bool   // whether the engine itself chooses between an index and a scan of the table by the size of a range
 }
 
@@ -27,13 +28,13 @@ var _ Applier = Store{}
 
 // SQLite returns a store in a database that has separate connections for reading and for writing.
 func SQLite(read, write *sql.DB) Store {
-	return Store{read, write, engine{elements: `json_each($1)`}}
+	return Store{read, write, engine{elements: `json_each($1)`}, readTimeout}
 }
 
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
 	// The number of the advisory lock is an arbitrary constant.
-	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}}
+	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}, readTimeout}
 }
 
 // exclude waits until no other transaction that has called exclude is in progress. So only one
@@ -87,8 +88,8 @@ func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// claim stores the number of a part. If the part was applied before, first is false. If the
-// transaction of an earlier attempt is still in progress, claim waits for its end.
+// claim stores the number of a part. If the part was applied before, first is false. If the transaction
+// of an earlier attempt is still in progress, claim waits until that transaction ends.
 func claim(ctx context.Context, tx *sql.Tx, writer string, sequence int64) (first bool, err error) {
 	result, err := tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`,
 		writer, sequence, time.Now().Unix())

@@ -19,7 +19,7 @@
 //   - The database contains no address and no user agent of a visitor, and no path of a referrer.
 //
 // [Counter.Count] counts a visit in memory. [Counter.Run] flushes the counts with [Store.Apply]. Other methods
-// of [Store] read them.
+// of [Store] read the counts.
 package visits
 
 import "time"
@@ -41,7 +41,7 @@ type Visit struct {
 	Code     string
 	Owner    int64  // owner of the link, 0 for an anonymous link
 	Agent    string // User-Agent header
-	Prefetch bool   // whether a browser loads the URL before a person asks for it
+	Prefetch bool   // whether a browser loads the URL before a person opens it
 	Referrer string // Referer header
 	Country  string // two letters, from a trusted proxy; "" if it is unknown
 }
@@ -64,8 +64,8 @@ const MaxValues = 100
 const (
 	secondsPerHour = 3600
 	hoursPerDay    = 24
-	// past is the Hour of the row with the visits of a link that belong to no hour. These are the visits
-	// before the import of the link, and the visits that are older than the retention time.
+	// past is the hour in the row that counts the visits without an hour. These are the visits before the
+	// import of a link, and the visits that are older than the retention time.
 	past = 0
 )
 

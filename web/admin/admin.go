@@ -8,8 +8,8 @@
 // Invariants:
 //
 //   - a status or a sample never contains a stale value: an unknown member is null or absent;
-//   - the sampler reads only the memory of the process, so a dashboard adds no load to the
-//     databases. The check of the readiness, once a second, does not depend on open dashboards;
+//   - the sampler reads only the memory of the process, so a dashboard adds no load to the databases.
+//     The program checks its readiness once a second, whether or not a dashboard is open;
 //   - a slow dashboard delays neither the program nor another dashboard.
 package admin
 
@@ -45,11 +45,12 @@ type Config struct {
 	Gatherer prometheus.Gatherer
 	Counters Counters
 	Ready    func(context.Context) error // an error means that the program cannot do its work; nil means that it always can
-	Degraded func() bool                 // reports whether the program works without one of its parts; nil means never
+	Degraded func() bool                 // reports whether the program works without one of its parts, such as the pool; nil means never
 	Status   func() Status
 	Instance string // name of this process for people
 
-	// Links answers requests for /links and the paths below. It is nil in a program without links.
+	// Links answers requests for /links and for the paths below /links. It is nil in a program
+	// without links.
 	Links http.Handler
 
 	RestartBelow, PageBelow int64 // levels of the dead man's switch, in keys; 0 without a pool
@@ -99,7 +100,7 @@ func scripts() []string {
 	return []string{"assets/format.js", "assets/chart.js", "assets/strip.js", "assets/dashboard.js"}
 }
 
-// Run takes a sample for the dashboard and checks the readiness, once a second until ctx ends. Then it ends every
+// Run takes a sample for the dashboard and checks the readiness once a second, until ctx ends. Then it ends every
 // stream, so that a later shutdown of the server does not wait for streams. Run must be called at most once. Run
 // returns nil after the last call of Ready has returned.
 func (h *Handler) Run(ctx context.Context) error {
@@ -164,8 +165,8 @@ func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
 	h.report(reply.Unavailable().Write(w))
 }
 
-// noteReadiness logs a change of the readiness. Repeated results are logged at level DEBUG at
-// most, because a supervisor requests /readyz every few seconds.
+// noteReadiness logs a change of the readiness. It logs a repeated error only at level DEBUG,
+// because a supervisor requests /readyz every few seconds.
 func (h *Handler) noteReadiness(ctx context.Context, err error) {
 	was := h.unready.Swap(err != nil)
 	switch {
@@ -195,7 +196,7 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 	view := struct {
 		*shell.Shell
 		Status
-		Low      string // fill level below which the state is restart, in percent
+		Low      string // RestartBelow as a fill level, in percent; "" without a pool
 		Instance string
 		Links    bool
 	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance, h.cfg.Links != nil}

@@ -15,12 +15,12 @@ const (
 	streamRetry   = 2                // Retry-After of a refused stream, in seconds
 	sendTimeout   = 10 * time.Second // time limit of one write; a slower client is disconnected
 	sendBytes     = 16 << 10         // maximum size of one write
-	keepAlive     = 15 * time.Second // time without an event after which a stream sends a comment
+	keepAlive     = 15 * time.Second // after this time without an event, a stream sends a comment
 	reconnectTime = "retry: 1000\n"  // milliseconds until a browser reconnects
 )
 
-// about is the data of the "about" event, the first of each stream. It does not change
-// while the program runs.
+// about is the data of the "about" event, which is the first event of each stream. The data does
+// not change while the program runs.
 type about struct {
 	Page           string   `json:"page"` // version of the page; a page with another version reloads itself
 	Instance       string   `json:"instance"`
@@ -39,11 +39,11 @@ func (h *Handler) about() about {
 	}
 }
 
-// events sends the samples as server-sent events. The first event is "about". The next
-// events are the samples after Last-Event-ID, or the whole history if that header is
-// absent. After that, events sends one "sample" per second. A "facts" event follows the
-// newest sample. events returns when the client disconnects or is too slow, and when the
-// samples end.
+// events sends the samples as server-sent events. The first event is "about". The next events are
+// the samples after Last-Event-ID, or the whole history if this header is absent or malformed.
+// After that, the stream gets one "sample" event per second. A "facts" event follows the newest
+// sample. The stream ends when the client disconnects, when the client is too slow, or when the
+// history ends.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stateFailing is the state that the dashboard shows while the program cannot do its work. It replaces the state of
-// the pool. /status has no such state.
+// stateFailing is the state that the dashboard shows while the program cannot do its work. The dashboard then does
+// not show the state of the pool. /status never has this state.
 const stateFailing = "failing"
 
 // readyInterval is the time between two checks of the readiness.
@@ -15,7 +15,7 @@ const readyInterval = time.Second
 
 // failing records whether the program cannot do its work. It is safe for concurrent use.
 type failing struct {
-	since atomic.Pointer[time.Time] // time of the check that failed first; nil while the program is ready
+	since atomic.Pointer[time.Time] // time of the first check that failed; nil while the program is ready
 }
 
 // watch calls ready once a second until ctx ends.

@@ -8,10 +8,12 @@ import (
 )
 
 // isForeign reports whether a page of another site sent the request. The listener has no login. Without this check,
-// such a page could start profiles and searches through the browser of an operator, although it could not read the
-// answers. A person may still follow a link from another site to a page of the listener.
+// such a page could start profiles and searches for links through the browser of an operator, although the page
+// could not read the answers. isForeign returns false if a person follows a link from another site to a page of the
+// listener.
 //
-// Browsers send the headers Sec-Fetch only to HTTPS and to the loopback interface. Other clients do not send them.
+// Browsers send the Sec-Fetch headers only over HTTPS and to loopback addresses. Other clients do not send these
+// headers.
 func isForeign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
@@ -20,8 +22,9 @@ func isForeign(r *http.Request) bool {
 	return false
 }
 
-// isVisit reports whether a browser loads a page into a tab. For a frame, the mode is also navigate, but
-// Sec-Fetch-Dest is not document. A path below /debug/ is no visit, because a profile is not a page.
+// isVisit reports whether a browser loads a page into a tab. When a browser loads a page into a frame,
+// Sec-Fetch-Mode is also navigate, but Sec-Fetch-Dest is not document. isVisit returns false for a path
+// below /debug/, because a profile is not a page.
 func isVisit(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		!strings.HasPrefix(r.URL.Path, "/debug/")

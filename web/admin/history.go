@@ -64,8 +64,9 @@ type news struct {
 	over   bool            // the history has ended
 }
 
-// after returns the events with an id above last. If last is above every id, it comes from another
-// process or from a time before the clock was set back. In that case, the result is all events.
+// after returns the events with an id above last. If last is above every id, last comes from
+// another process, or from a time before the clock was set back. In this case, after returns all
+// events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()

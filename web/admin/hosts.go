@@ -13,9 +13,9 @@ import (
 // OnlyHosts returns a handler that passes a request to h if its Host header names an IP address, localhost or one of names. It
 // answers other requests with 421. The names must be in lower case.
 //
-// The admin listener has no login. Without this check, a page of another site could read the answers of this listener
-// through the browser of an operator. The host name of that site would first lead to the site, and then to this
-// listener (DNS rebinding).
+// The admin listener has no login. Without this check, a page of another site could read the answers of this listener through
+// the browser of an operator. The DNS name of that site would first resolve to the address of the site, and then to the
+// address of this listener (DNS rebinding).
 func OnlyHosts(h http.Handler, names []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if acceptsHost(r.Host, names) {

@@ -58,8 +58,8 @@ func (l latencies) since(old latencies) latencies {
 	return fresh
 }
 
-// quantile returns the duration in seconds that a fraction q of the observations did not
-// exceed. It returns nil if there are no observations. Its error is at most half a bucket.
+// quantile returns the duration in seconds that a fraction q of the observations did not exceed. It
+// returns nil if there are no observations. The error of the result is at most half a bucket.
 func (l latencies) quantile(q float64) *float64 {
 	all := int64(0)
 	for _, n := range l.counts {

@@ -81,7 +81,7 @@ func (s *sampler) note(ctx context.Context, err error) {
 	case err != nil && !s.failing:
 		s.cfg.Logger.ErrorContext(ctx, "cannot encode a sample for the dashboard", "error", err)
 	case err == nil && s.failing:
-		s.cfg.Logger.InfoContext(ctx, "samples for the dashboard are complete again")
+		s.cfg.Logger.InfoContext(ctx, "samples for the dashboard can be encoded again")
 	}
 	s.failing = err != nil
 }
@@ -121,8 +121,8 @@ type Sample struct {
 	RefilledPerSecond  *float64           `json:"refilled_per_second,omitempty"`  // keys that the program's worker pushed to the pool
 
 	// Medians and 99th percentiles of the durations, in seconds, of the requests that ended in the last
-	// latencyWindow. Each value differs from the exact quantile by at most 5 %. It is absent if no such
-	// request ended in the window.
+	// latencyWindow. Each value differs from the exact quantile by at most 5 %. A value is absent if no
+	// such request ended in the window.
 	CreateP50   *float64 `json:"create_p50,omitempty"` // creations with status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
 	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // redirects

@@ -22,7 +22,7 @@ type Status struct {
 	PoolKeys          *int64   `json:"pool_keys"`
 	CapacityKeys      *int64   `json:"capacity_keys"`
 	LocalKeys         *int64   `json:"local_keys"`
-	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate of all servers; nil while they take no keys
+	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate of all servers; nil while servers take no keys
 	TakenPerSecond    *float64 `json:"taken_per_second"`    // keys that this server's creations took from the local batch, over the last five seconds
 	RefilledPerSecond *float64 `json:"refilled_per_second"` // keys that this program's worker adds to the pool
 	Epoch             *int64   `json:"epoch"`
@@ -30,9 +30,10 @@ type Status struct {
 
 	SpaceLength              *int     `json:"space_length"`
 	SpaceUsedRatio           *float64 `json:"space_used_ratio"`
-	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which servers take keys; nil while they take none
+	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which servers take keys; nil while servers take no keys
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
+	CountsSpace  bool   `json:"-"` // whether the keys of this program are numbers of the ledger, which counts them
 	KeysReserved *int64 `json:"-"` // numbers that all processes have reserved in the ledger; not in /status, only a metric
 
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
@@ -117,12 +118,12 @@ func (s Status) poolRows() []Row {
 }
 
 func (s Status) spaceRows() []Row {
-	if !s.hasPool() && s.LocalKeys == nil { // this program has neither a pool nor a local batch
+	if !s.CountsSpace {
 		return nil
 	}
 	return []Row{
 		{Label: "Code length", Value: show(s.SpaceLength, strconv.Itoa)},
-		{Label: "Space used", Value: show(s.SpaceUsedRatio, func(v float64) string { return decimals(6)(100*v) + " %" })},
+		{Label: "Space used", Value: show(s.SpaceUsedRatio, percent)},
 		{
 			Label: "Space runway", Value: runway(s.SpaceRunwaySeconds, s.spaceIdle()),
 			Bad: s.SpaceRunwaySeconds != nil && *s.SpaceRunwaySeconds < shortRunway,
@@ -203,6 +204,15 @@ func show[T any](v *T, format func(T) string) string {
 		return "unknown"
 	}
 	return format(*v)
+}
+
+// percent formats a ratio. A ratio that is not 0 is never shown as 0.
+func percent(ratio float64) string {
+	const least = 0.000001
+	if ratio > 0 && 100*ratio < least {
+		return "< " + decimals(6)(least) + " %"
+	}
+	return decimals(6)(100*ratio) + " %"
 }
 
 func decimals(n int) func(float64) string {

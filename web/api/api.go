@@ -1,5 +1,5 @@
-// Package api answers the HTTP requests of programs: POST /shorten, and the paths below /api/. Package web registers its
-// routes on the public listener.
+// Package api answers the HTTP requests of programs: POST /shorten, and the paths below /api/. Package web registers the
+// routes of this package on the public listener.
 //
 // Invariants:
 //
@@ -41,7 +41,7 @@ type Config struct {
 	Tokens   client.Tokens
 	Limits   *client.Limiters
 	Counter  *visits.Counter // nil if visits are not counted
-	Visits   visits.Store    // the counts; unused if visits are not counted
+	Visits   visits.Store    // the counts of visits; unused if visits are not counted
 	Problems *problem.Writer
 	// Created answers a browser with a page that shows the new link.
 	Created func(c echo.Context, status int, l *Link) error

@@ -21,12 +21,12 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes,
-// and each of them takes up to three bytes in a form and up to six bytes in JSON.
+// maxBody is the maximum size of a request body, in bytes. A URL has at most 2,048 bytes, and each
+// byte takes up to three bytes in a form and up to six bytes in JSON.
 const maxBody = 16 << 10
 
-// readFields reads the body of a request and checks its syntax. It sets each field that the client
-// sent, and the service validates the values. Package problem has a problem for each error of readFields.
+// readFields reads the body of a request and checks its syntax. It sets each field that the client sent.
+// The service validates the values later. Package problem maps each error of readFields to a problem.
 func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
 	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *buffers) put(buf *bytes.Buffer) { b.pool.Put(buf) }
 
 // adviseEncoding explains the most frequent cause of an unknown field: a URL with parameters in the
 // option -d of curl.
-const adviseEncoding = ` If it is a part of the URL, percent-encode the URL, because "&" separates the fields of a form. ` +
+const adviseEncoding = ` If this name is a part of the URL, percent-encode the URL, because "&" separates the fields of a form. ` +
 	`curl does this with --data-urlencode 'url=https://example.com/?a=1&b=2'.`
 
 // parseForm parses a form. The values may have any character encoding because the service
@@ -144,7 +144,7 @@ func parseForm(body []byte) (shortener.Request, error) {
 	return r, err
 }
 
-// setOthers sets the fields of a form that are not strings.
+// setOthers sets the fields of a request whose values are not strings.
 func setOthers(r *shortener.Request, editable, redirect *string) error {
 	if editable != nil {
 		may, err := strconv.ParseBool(*editable)
@@ -194,10 +194,9 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 }
 
 // parseJSON decodes one object. It refuses text that two parsers could understand differently:
-// repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired
-// surrogates. The decoder is the experimental package from which encoding/json/v2 was made. It is
-// strict by default, and about as fast as a parser that is written by hand (see
-// BenchmarkParseJSON).
+// repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired surrogates.
+// The decoder is in the experimental package that became encoding/json/v2. It is strict by default,
+// and about as fast as a hand-written parser (see BenchmarkParseJSON).
 func parseJSON(body []byte) (shortener.Request, error) {
 	var c *creation // nil if the JSON text is null
 	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {
@@ -218,8 +217,8 @@ func (c *creation) request() shortener.Request {
 
 func errNoObject() error { return problem.Malformed("The body is not a JSON object.") }
 
-// objectError translates err, the error from decoding body. If body is not well-formed
-// JSON, objectError reports this fault, even if an earlier member is invalid.
+// objectError translates err, the error from decoding body. If body is not well-formed JSON,
+// objectError reports the syntax error, even if an earlier member is invalid.
 func objectError(body []byte, err error) error {
 	var text jsontext.Value
 	if fault := json.Unmarshal(body, &text, jsontext.AllowDuplicateNames(true)); fault != nil {
@@ -237,7 +236,7 @@ func objectError(body []byte, err error) error {
 		return problem.Malformed("There is no member " + problem.Quote(semantic.JSONPointer.LastToken()) + ".")
 	}
 	field := semantic.JSONPointer.LastToken()
-	// The first token is the member, even if the error is in one of its elements.
+	// The first token is the name of the member, even if the error is in an element of the member.
 	for first := range semantic.JSONPointer.Tokens() {
 		field = first
 		break

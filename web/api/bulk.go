@@ -108,7 +108,7 @@ type rawLine struct {
 	text   []byte // nil if the line has more than maxBody bytes
 }
 
-// readBulk reads the lines of the body that are not blank. It refuses the body if the whole body is too large.
+// readBulk reads the lines of the body that are not blank. It fails if the body has too many bytes or lines.
 func readBulk(c echo.Context) (lines []rawLine, err error) {
 	connection := http.NewResponseController(c.Response())
 	next := func() error {
@@ -140,8 +140,8 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 	}
 }
 
-// readLine reads a line without white space around it. The text is nil if the line is longer than the buffer of r, and
-// empty but not nil for a blank line.
+// readLine reads a line, and removes white space from both ends. The text is nil if the line is longer than the buffer
+// of r, and empty but not nil for a blank line.
 func readLine(r *bufio.Reader) (text []byte, err error) {
 	line, more, err := r.ReadLine()
 	if err != nil || !more {
@@ -213,8 +213,9 @@ func parseBulkLine(line []byte) (bulkLine, error) {
 	return *l, nil
 }
 
-// independent returns how many of the first lines can be created at the same time. No two of them have the same ref
-// or the same alias, because the earlier of two such lines must be created first.
+// independent returns how many lines, counted from the first, can be created at the same time. No two of these
+// lines have the same ref or the same alias. If two lines have the same ref or alias, the earlier line must be
+// created first.
 func independent(lines []parsedLine) int {
 	refs, aliases := make(map[string]bool), make(map[string]bool)
 	for i := range lines {
@@ -233,7 +234,7 @@ func independent(lines []parsedLine) int {
 }
 
 // sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client leaves or
-// the time is up, it handles no further lines and fails.
+// the time is up, sendBulk handles no further lines and fails.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
 	defer cancel()
@@ -304,7 +305,7 @@ func (a *API) tryLine(c echo.Context, tok token.Token, self destination.Origin, 
 	}
 	r := line.request()
 	r.Self, r.Owner = self, tok.ID
-	link, existing, replayed, err := a.createOnce(c, r, key)
+	link, existing, replayed, err := a.createIdempotent(c, r, key)
 	if existing || replayed {
 		return link, http.StatusOK, err
 	}

@@ -14,7 +14,7 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// sentKey names the value in the echo.Context that holds the shortener.Request of a failed creation.
+// sentKey is the name under which the echo.Context holds the shortener.Request of a failed creation.
 const sentKey = "sent"
 
 // Sent returns the fields that the client of a failed creation sent, so that an error page can show them again. Fields
@@ -40,7 +40,7 @@ func (a *API) create(c echo.Context) error {
 		c.Set(sentKey, r)
 		return err
 	}
-	link, existing, replayed, err := a.createOnce(c, r, key)
+	link, existing, replayed, err := a.createIdempotent(c, r, key)
 	if err != nil {
 		c.Set(sentKey, r)
 		return a.suggest(c, r, err)
@@ -86,8 +86,8 @@ func (a *API) admitCreation(c echo.Context) (tok token.Token, owned bool, err er
 }
 
 // readCreation reads the body and the idempotency key of a creation. If owned is false, it refuses an idempotency key
-// and each field that only a client with a token may send. If readCreation fails, r contains the fields that it has
-// read.
+// and each field that only a client with a token may send. If readCreation fails, r contains the fields that were
+// read before the failure.
 func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key string, err error) {
 	// After a body that is too long, MaxBytesReader closes the connection. It can do so only through the ResponseWriter
 	// of net/http, and not through the echo.Response.
@@ -108,10 +108,10 @@ func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key
 	return r, "", nil
 }
 
-// createOnce creates a link. If key is not empty, repetitions with the same key create no further link. An alias that
+// createIdempotent creates a link. If key is not empty, repetitions with the same key create no further link. An alias that
 // belongs to another link counts as a miss, because a client could otherwise use creations to find out which codes
 // exist.
-func (a *API) createOnce(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
+func (a *API) createIdempotent(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	address := netip.Prefix{}
 	if r.Alias != nil {
 		address = client.PrefixOf(c.RealIP())
@@ -123,7 +123,7 @@ func (a *API) createOnce(c echo.Context, r shortener.Request, key string) (link 
 	if key == "" {
 		link, existing, err = a.service.Create(ctx, r)
 	} else {
-		link, existing, replayed, err = a.service.CreateOnce(ctx, r, key)
+		link, existing, replayed, err = a.service.CreateIdempotent(ctx, r, key)
 	}
 	if errors.Is(err, shortener.ErrAliasTaken) {
 		a.limits.Misses.Count(address)

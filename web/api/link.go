@@ -12,7 +12,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// Link is the JSON representation of a link for a client without a token. It lacks what only the owner may read.
+// Link is the JSON representation of a link for a client without a token. It lacks the members that only the
+// owner may read.
 type Link struct {
 	Code      string            `json:"code"`
 	ShortURL  string            `json:"short_url"`
@@ -25,7 +26,7 @@ type Link struct {
 	Forward   shortener.Forward `json:"forward"`
 }
 
-// NewLink returns the representation of l on the server with the origin self.
+// NewLink returns the representation of l. The parameter self is the origin of the short URL.
 func NewLink(l shortener.Link, self destination.Origin) *Link {
 	return &Link{
 		Code:      l.Code,
@@ -43,14 +44,14 @@ func NewLink(l shortener.Link, self destination.Origin) *Link {
 // Prefix returns the short URL without its code.
 func (l *Link) Prefix() string { return strings.TrimSuffix(l.ShortURL, l.Code) }
 
-// appendJSON appends the link as encoding/json would encode it, with a line break and without
-// the escapes for HTML. Unlike encoding/json, it uses no reflection, which takes time.
+// appendJSON appends the link as encoding/json would encode it, with a line break and without the
+// escapes for HTML. It is faster than encoding/json, because it uses no reflection.
 func (l *Link) appendJSON(b []byte) ([]byte, error) {
 	b, err := l.appendMembers(b)
 	return append(b, "}\n"...), err
 }
 
-// appendMembers appends the link without the end of the object.
+// appendMembers appends the link without the closing brace of the object.
 func (l *Link) appendMembers(b []byte) ([]byte, error) {
 	b = reply.AppendString(append(b, `{"code":`...), l.Code)
 	b = reply.AppendString(append(b, `,"short_url":`...), l.ShortURL)

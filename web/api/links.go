@@ -19,8 +19,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// manager returns the sender of a request that manages links. It fails if the token of the request has none of the
-// scopes.
+// manager returns the sender of a request that manages links. It fails if the request has no token, or if the
+// token has none of the scopes.
 func (a *API) manager(c echo.Context, scopes ...token.Scopes) (service.Actor, error) {
 	tok, ok, err := client.Identify(c, a.tokens)
 	if err != nil {
@@ -73,7 +73,8 @@ func (a *API) findLink(c echo.Context) error {
 	return a.sendLink(c, http.StatusOK, link, self)
 }
 
-// sendLink sends a link with all members, including those that only its owner and an admin may see.
+// sendLink sends a link with all members, including those that only the owner of the link and an
+// admin may see.
 func (a *API) sendLink(c echo.Context, status int, link shortener.Link, self destination.Origin) error {
 	h := c.Response().Header()
 	h.Set("ETag", etag(&link))
@@ -168,8 +169,8 @@ func cutTag(list string) (version int64, rest string, ok bool) {
 	return version, rest, true
 }
 
-// listLinks answers GET of /api/links. The client chooses by the Accept header between a page of links as JSON and
-// all links as a stream.
+// listLinks answers GET of /api/links. With the Accept header, the client chooses either a page of links as JSON
+// or all links as a stream.
 func (a *API) listLinks(c echo.Context) error {
 	actor, err := a.manager(c, token.ScopeEdit, token.ScopeRead)
 	if err != nil {
@@ -190,7 +191,7 @@ func (a *API) listLinks(c echo.Context) error {
 	}
 	links, next, err := a.service.List(c.Request().Context(), actor, query.filter, query.cursor, query.limit)
 	if errors.Is(err, shortener.ErrPosition) {
-		return problem.Malformed("The parameter cursor is not one that this service returned.")
+		return problem.Malformed("The parameter cursor is not a cursor that this service returned.")
 	}
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// defaultList is the number of links in a page, if the client does not choose one.
+// defaultList is the number of links in a page if the client does not send the parameter limit.
 const defaultList = 100
 
 // listQuery holds the parameters of a request for a list of links.

@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// After each link, a stream decides whether it sends the lines that it has written. It sends them if they have streamPart
-	// bytes, or if it has sent nothing for streamInterval. The interval keeps proxies from breaking a connection on which
-	// nothing arrives.
+	// A stream sends the written lines when they have streamPart bytes, or when nothing was sent for streamInterval. Without
+	// this interval, a proxy could close a connection on which no data arrives.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )
@@ -31,11 +30,11 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, it breaks the
-// connection, so that the client knows that the list is incomplete.
+// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, streamLinks
+// fails. The failure breaks the connection, so that the client knows that the list is incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
-		return problem.Malformed("A stream contains all links. Send limit and cursor only with Accept: " + media.JSON + ".")
+		return problem.Malformed("A stream contains all links. Send the parameters limit and cursor only with Accept: " + media.JSON + ".")
 	}
 	out := newParts(c, mediaType)
 	if c.Request().Method == http.MethodHead {

@@ -15,8 +15,8 @@ import (
 const partTimeout = 20 * time.Second
 
 // parts sends an answer in parts. A writer fills the buffer with the next part. The time limit of a part begins when
-// the part is complete. So a client must read at a minimum speed, but the server may take any time to find the next
-// part. If a handler fails after its first part, package problem breaks the connection.
+// the part is complete. So a client must read at a minimum speed, but the server may take any time to produce the
+// next part. If a handler fails after its first part, package problem breaks the connection.
 type parts struct {
 	bytes.Buffer
 	w          http.ResponseWriter

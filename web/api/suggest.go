@@ -9,7 +9,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// suggest returns err, the error of a creation. If the alias is taken, it adds aliases that are free.
+// suggest returns err, the error of a creation. If the alias is taken, suggest adds aliases that are
+// free.
 func (a *API) suggest(c echo.Context, r shortener.Request, err error) error {
 	if r.Alias == nil || !errors.Is(err, shortener.ErrAliasTaken) {
 		return err

@@ -96,7 +96,8 @@ func (a *API) facet(c echo.Context, f visits.Facet) error {
 	return a.sendVisits(c, newFacetAnswer(values))
 }
 
-// topSpan is the length of the period in which topVisits counts visits, if the client does not choose its beginning.
+// topSpan is the length of the period in which topVisits counts visits, if the client does not choose the beginning
+// of the period.
 const topSpan = 7 * 24 * time.Hour
 
 // topVisits answers GET and HEAD of /api/visits/top.

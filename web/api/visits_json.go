@@ -25,7 +25,7 @@ type counts struct {
 	Bot   int64 `json:"bot"`
 }
 
-// line returns a line of CSV about n visits.
+// line returns a line of CSV with a name and the number of visits of each class.
 func (n counts) line(name string) []string {
 	return []string{name, strconv.FormatInt(n.Human, 10), strconv.FormatInt(n.Bot, 10)}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	maxTop     = 1000 // the maximum of the parameter limit
+	maxTop     = 1000 // the greatest value of the parameter "limit"
 	defaultTop = 100
 )
 
@@ -52,7 +52,8 @@ func (q *seriesQuery) set(name, value string) error {
 	return nil
 }
 
-// selected returns the visits of the class that the client asked for. The number of the other class is 0.
+// selected returns the visits of the class that the client asked for. If the client asked for one class,
+// the number of the other class is 0.
 func (q *seriesQuery) selected(n visits.Count) visits.Count {
 	switch q.class {
 	case "human":
@@ -63,13 +64,14 @@ func (q *seriesQuery) selected(n visits.Count) visits.Count {
 	return n
 }
 
-// topQuery holds the parameters of a request for the values or the links with the most visits.
+// topQuery holds the parameters of a request for the values of a facet, or for the links with the
+// most visits.
 type topQuery struct {
 	span  visits.Range
 	limit int
 }
 
-// readTopQuery reads the parameters from, to and limit.
+// readTopQuery reads the parameters "from", "to" and "limit".
 func readTopQuery(r *http.Request) (q topQuery, err error) {
 	q = topQuery{limit: defaultTop}
 	err = parameters.Read(r.URL.RawQuery, q.set)
@@ -104,7 +106,7 @@ func setSpan(span *visits.Range, name, value string) error {
 
 func checkSpan(span visits.Range) error {
 	if !span.From.IsZero() && !span.To.IsZero() && !span.From.Before(span.To) {
-		return problem.Malformed("The time from must be before the time to.")
+		return problem.Malformed("The parameter from must be before the parameter to.")
 	}
 	return nil
 }

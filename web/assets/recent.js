@@ -1,4 +1,4 @@
-// The list of recent links. It is in the storage of the browser and never leaves the browser. If
+// The list of recent links is in the storage of the browser and never leaves the browser. If
 // the browser has no storage, the list stays hidden.
 "use strict";
 const recentKey = "keypool.recent";

@@ -1,4 +1,5 @@
-// Package client determines who sends a request, and how much a client may do: its address, its token and its limits.
+// Package client determines the client that sends a request, by the address and the token, and limits how much each client
+// may do.
 //
 // Vocabulary:
 //
@@ -8,6 +9,6 @@
 //
 // Invariants:
 //
-//   - forwarding headers are ignored unless the peer is a trusted proxy;
+//   - forwarding headers are used only if the peer is a trusted proxy;
 //   - the memory for the limits does not grow with the number of clients.
 package client

@@ -27,7 +27,7 @@ const (
 // DefaultAnonymousRate is the rate of anonymous creations for all addresses except loopback addresses.
 const DefaultAnonymousRate quota.Rate = 10
 
-// Limits configures the limits of clients. Each server counts for itself. The zero value has the default limits.
+// Limits configures the limits of clients. Each server counts separately. The zero value has the default limits.
 type Limits struct {
 	MissRate, MissBurst int           // misses of an address per second and in a burst; 50 and 200 if 0
 	AnonymousRate       *quota.Rate   // rate of creations of an address without a token; if nil, 10/s except for loopback addresses
@@ -68,7 +68,7 @@ func (l *limiter[Client]) of(client Client, a allowance) *rate.Limiter {
 }
 
 // spend counts one request of the client against its allowance. It returns how many requests are left, or
-// a *problem.LimitedError if none was left.
+// a *problem.LimitedError if no request was left.
 func (l *limiter[Client]) spend(client Client, a allowance) (left int, err error) {
 	r := l.of(client, a)
 	if !r.Allow() {
@@ -82,14 +82,15 @@ func (l *limiter[Client]) refusal(r *rate.Limiter) error {
 	return &problem.LimitedError{Limit: problem.ErrLimited, RetrySeconds: secondsUntilNext(r)}
 }
 
-// secondsUntilNext returns the seconds after which a client may send its next request. It is at least 1.
+// secondsUntilNext returns the seconds after which a client may send its next request. The result is at
+// least 1.
 func secondsUntilNext(r *rate.Limiter) int {
 	return max(1, int(math.Ceil((1-r.Tokens())/float64(r.Limit()))))
 }
 
-// Misses refuses clients with too many misses. Only misses count, so a client that follows existing
-// links is never refused. A request of a client without misses costs one look-up in memory. Misses
-// is safe for concurrent use.
+// Misses refuses clients with too many misses. Only misses count, so a client that only follows
+// existing links is never refused. A request of a client without misses costs one look-up in
+// memory. Misses is safe for concurrent use.
 type Misses struct {
 	*limiter[netip.Prefix]
 	allowance
@@ -107,8 +108,8 @@ func (m *Misses) Admit(client netip.Prefix) error {
 
 // Count records one miss of the client.
 func (m *Misses) Count(client netip.Prefix) {
-	// Reserve counts the miss even if none is left. Several concurrent requests may be admitted for
-	// one remaining miss, and each of their misses must count.
+	// Reserve counts the miss even if the client has no misses left. Several concurrent requests
+	// may be admitted for one remaining miss, and each of their misses must count.
 	m.of(client, m.allowance).Reserve()
 }
 

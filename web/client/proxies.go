@@ -34,8 +34,8 @@ type reached struct {
 	origin       destination.Origin
 }
 
-// NewProxies returns the Proxies of a service. base is the base URL of the service, or "". The caller must have checked
-// base: NewProxies panics if base is not an origin.
+// NewProxies returns the Proxies of a service. base is the base URL of the service, or "" if no base URL is configured.
+// The caller must have checked base: NewProxies panics if base is not an origin.
 func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies {
 	p := &Proxies{trusted: trusted, log: log, ignored: &rate.Sometimes{Interval: time.Minute}}
 	if base == "" {

@@ -18,7 +18,7 @@ type Tokens interface {
 	// Authenticate returns the token of a bearer. It fails with token.ErrUnknown, token.ErrRevoked,
 	// token.ErrExpired or token.ErrUnavailable.
 	Authenticate(ctx context.Context, bearer string) (token.Token, error)
-	// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if there is no such token.
+	// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if no token has this id.
 	Name(owner int64) string
 }
 
@@ -43,8 +43,8 @@ const (
 )
 
 // Identify returns the token of a request. ok is false if the request has no credentials for this service.
-// Credentials of the scheme Basic do not count, because a proxy in front of this service may use
-// them and pass them on.
+// Credentials of the scheme Basic do not count. A proxy in front of this service may use such credentials
+// and pass them on.
 func Identify(c echo.Context, tokens Tokens) (tok token.Token, ok bool, err error) {
 	given := c.Request().Header[echo.HeaderAuthorization]
 	if len(given) == 0 {
@@ -67,7 +67,8 @@ func Identify(c echo.Context, tokens Tokens) (tok token.Token, ok bool, err erro
 	return tok, true, nil
 }
 
-// refusal translates an error of Tokens.Authenticate to an error that has a problem for the client.
+// refusal translates an error of Tokens.Authenticate into an error that package problem maps to an
+// answer.
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, token.ErrRevoked):

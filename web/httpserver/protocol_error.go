@@ -10,9 +10,9 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// net/http itself answers a request that it cannot read, before any handler runs. It writes such an answer to the connection in one
-// piece: the status line, these headers and a line of text. No other answer has exactly these headers, because all other answers have a
-// Date.
+// protocolErrorHeaders are the headers of an answer that net/http itself gives to a request that it cannot read. No handler sees such a
+// request. net/http writes the answer to the connection in one piece: the status line, these headers and a line of text. No other
+// answer has exactly these headers, because all other answers have a Date.
 const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.

@@ -75,7 +75,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 	if request.Owner, err = u.ownerOf(x.person, f, &request); err != nil {
 		return link, false, err
 	}
-	if request.Owner == 0 { // an anonymous link has no details, and the values of the form are the defaults
+	if request.Owner == 0 { // an anonymous link has no details; ownerOf accepts only the defaults of these two fields
 		request.Redirect, request.Forward = nil, nil
 	}
 	if request.Alias != nil { // only a creation with an alias reveals whether a code exists
@@ -146,7 +146,7 @@ func (u *UI) ownerOf(p person, f *form, r *shortener.Request) (int64, error) {
 	return 0, nil
 }
 
-// detailName returns what a member of a request is called on the page.
+// detailName returns the words with which the page names a member of a request.
 func detailName(member string) string {
 	return map[string]string{
 		"title": "a title", "tags": "tags", "editable": "a destination that may change", "redirect": "another status than 302",

@@ -23,7 +23,7 @@ var (
 	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
 )
 
-// lacks is the error of a person whose token does not have a scope.
+// lacks returns the error for a person whose token does not have a scope.
 func lacks(p person, scope token.Scopes) error {
 	return &pageError{http.StatusForbidden, "Your token does not permit this",
 		"The token " + p.token.Name + " does not have the scope " + scope.String() + ". The operator of this service can create another token."}

@@ -97,9 +97,9 @@ func (v values) patch(seen values) shortener.Patch {
 	return p
 }
 
-// merge returns the values of a form whose link has changed since the person saw it. shown has the typed values of
-// the fields that the person changed, and the stored values of the other fields. The person and another request may
-// have changed a field to different values. others has the stored value of each such field.
+// merge returns the values of a form whose link has changed since the server sent the form. shown has the typed
+// values of the fields that the person changed, and the stored values of the other fields. The person and another
+// request may have changed a field to different values. others has the stored value of each such field.
 func merge(typed, seen, stored values) (shown, others values) {
 	shown, others = maps.Clone(stored), values{}
 	for name, value := range typed {
@@ -122,7 +122,7 @@ type form struct {
 	Values    values
 	Seen      values         // of a change: the seen values
 	Others    values         // of a change: see merge
-	Version   int64          // of a change: the version that the person saw
+	Version   int64          // of a change: the version of the link to which the seen values belong
 	Fixed     bool           // of a change: whether the URL cannot change
 	Problem   *reply.Problem // why the form was refused
 	Completed bool           // the page added the scheme of the URL, and the person has not confirmed it yet

@@ -69,7 +69,7 @@ func (u *UI) change(x *exchange) error {
 	return u.showRefused(x, typed, seen, version, err)
 }
 
-// showRefused shows the form of a change that was refused with cause.
+// showRefused shows the form of a change that was refused. cause is the error.
 func (u *UI) showRefused(x *exchange, typed, seen values, version int64, cause error) error {
 	if errors.Is(cause, shortener.ErrNotFound) || errors.Is(cause, shortener.ErrGone) {
 		return cause

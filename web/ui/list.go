@@ -21,7 +21,7 @@ type list struct {
 	Next  string // cursor of the older links, or "" if there are none
 }
 
-// filter holds the parameters of the list. They are in the address of the page.
+// filter holds the parameters of the list. The parameters are in the address of the page.
 type filter struct {
 	Text, Tag, Host string
 	State           service.State
@@ -80,11 +80,11 @@ func (f filter) Tagged(tag string) string {
 	return filter{Tag: tag, State: f.State, base: f.base}.At("")
 }
 
-// errState is the error of a list of links in a state that does not exist.
+// errState is the answer to a request whose parameter state is not one of service.States.
 var errState = &pageError{http.StatusBadRequest, "There is no such list",
-	"The address has a state of links that does not exist. The states are active, expired, deleted and all."}
+	"The parameter state in the address is unknown. It must be active, expired, deleted or all. The states are active, expired, deleted and all."}
 
-// list answers GET of the base. A person who may only create links gets the form for a new link.
+// list answers GET requests for the list of links, whose path is u.Base + "/". A person who may only create links gets the form for a new link.
 func (u *UI) list(x *exchange) error {
 	if err := x.person.maySee(); err != nil {
 		if x.person.MayCreate() {

@@ -14,7 +14,7 @@ import (
 	"keypool/shortener/token"
 )
 
-// person is who sends a request.
+// person is the sender of a request.
 type person struct {
 	token    token.Token
 	operator bool // whether the person uses the admin listener, and has no token
@@ -53,7 +53,7 @@ func (p person) actor() service.Actor {
 
 // Entrance determines the person who sends a request.
 type Entrance interface {
-	// enter returns the person. It fails with errNoSession if the request has no valid session and the person can sign in.
+	// enter returns the person. The method of a [Session] fails with errNoSession if the request has no valid session.
 	enter(r *http.Request) (person, error)
 }
 
@@ -78,7 +78,7 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	names := r.Header.Values(p.Header)
 	if len(names) != 1 || names[0] == "" {
 		return person{}, &pageError{http.StatusForbidden, "You are not signed in",
-			fmt.Sprintf("The proxy did not send your name in one header %s.", p.Header)}
+			fmt.Sprintf("The proxy must send exactly one header %s, and this header must contain your name.", p.Header)}
 	}
 	t, err := p.Named(r.Context(), names[0])
 	if err != nil && !unknown(err) {
@@ -115,7 +115,7 @@ func (s Session) enter(r *http.Request) (person, error) {
 	return person{token: t, signedIn: true}, unavailable(err)
 }
 
-// cookieName returns the name of the cookie. Browsers accept the prefix __Host- only from HTTPS. A subdomain, or a site on
+// cookieName returns the name of the cookie. Browsers accept the prefix __Host- only over HTTPS. A subdomain, or a site on
 // HTTP, cannot set a cookie with this prefix.
 func (s Session) cookieName(r *http.Request) string {
 	if s.Secure(r) {

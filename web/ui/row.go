@@ -17,7 +17,7 @@ type row struct {
 	Short      string // short URL
 	Host, Rest string // URL of the link: its host, and what follows
 	OwnerName  string
-	Path       string // of the page of the link
+	Path       string // path of the page of the link
 }
 
 func (u *UI) row(l *shortener.Link, self destination.Origin) row {
@@ -57,7 +57,7 @@ func (r *row) Tags() []string {
 	return r.Details.Tags
 }
 
-// ChangedAt returns the time of the last change, or the zero time.
+// ChangedAt returns the time of the last change, or the zero time if there was no change.
 func (r *row) ChangedAt() time.Time {
 	if r.Details == nil {
 		return time.Time{}

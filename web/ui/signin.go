@@ -8,7 +8,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// session returns the entrance if people sign in here.
+// session returns the Session of the listener. It fails if people do not sign in on this listener.
 func (u *UI) session() (Session, error) {
 	s, ok := u.Entrance.(Session)
 	if !ok {
@@ -30,7 +30,7 @@ func (u *UI) askSignIn(x *exchange) error {
 	return nil
 }
 
-// sendSignIn answers with the page for signing in. After the sign-in, the browser goes to the page target.
+// sendSignIn answers with the page for signing in. After the sign-in, the browser loads the page at the path target.
 func (u *UI) sendSignIn(x *exchange, status int, target string, p *reply.Problem) {
 	u.send(x, status, u.pages.signIn, &view{Title: "Sign in", To: local(target, u.Base), Problem: p})
 }

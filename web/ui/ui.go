@@ -1,10 +1,10 @@
-// Package ui serves pages on which people manage links: they list, search, create, change and delete links.
+// Package ui serves pages on which people manage links: people list, search, create, change and delete links.
 //
 // Vocabulary:
 //
 //   - A person sends a request: the operator on the admin listener, or the user of a token on the public listener.
 //   - An entrance authenticates a request: it finds the person who sent it.
-//   - The base is the path of the pages: /links on the admin listener, and /admin on the public one.
+//   - The base is the path of the pages: /links on the admin listener, and /admin on the public listener.
 //   - The stored values of a link are those in the database. The seen values are those that the server put into the form. The typed
 //     values are those that the person sends.
 //
@@ -14,7 +14,7 @@
 //     [service.Actor] to the service;
 //   - a request that could change something is accepted only if the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
-//   - a refused form keeps what was typed.
+//   - a refused form keeps the typed values.
 package ui
 
 import (
@@ -39,7 +39,8 @@ var assets embed.FS
 
 // Tokens knows the API tokens. [*token.Registry] implements it.
 type Tokens interface {
-	// Name returns the name of the token with the id owner, even if the token is revoked. It returns "" if there is no such token.
+	// Name returns the name of the token whose id is the parameter owner, even if the token is revoked. It returns "" if no
+	// token has this id.
 	Name(owner int64) string
 	// Valid returns the tokens that are neither revoked nor expired, in the order of their names.
 	Valid() []token.Token

@@ -51,12 +51,12 @@ const (
 )
 
 // bar is the drawing of the visits of one day. X and the fields that end in Y are positions from the
-// upper left corner of the chart. The fields that end in Top are heights.
+// upper left corner of the chart. The fields that end in Height are heights.
 type bar struct {
-	X, Width         int
-	HumanY, HumanTop int
-	BotY, BotTop     int
-	Day              Day
+	X, Width            int
+	HumanY, HumanHeight int
+	BotY, BotHeight     int
+	Day                 Day
 }
 
 // Width returns the width of the chart.
@@ -106,10 +106,10 @@ func draw(s Series) *chart {
 	}
 	for i, d := range s.Days {
 		b := bar{X: i * (barWidth + barGap), Width: barWidth, Day: d}
-		b.HumanTop = c.height(d.Human)
-		b.BotTop = c.height(d.Human+d.Bot) - b.HumanTop
-		b.HumanY = chartHeight - b.HumanTop
-		b.BotY = b.HumanY - b.BotTop
+		b.HumanHeight = c.height(d.Human)
+		b.BotHeight = c.height(d.Human+d.Bot) - b.HumanHeight
+		b.HumanY = chartHeight - b.HumanHeight
+		b.BotY = b.HumanY - b.BotHeight
 		c.Bars = append(c.Bars, b)
 	}
 	return c

@@ -1,7 +1,7 @@
 // Package alert delivers the alarms of a key pool to a webhook.
 //
-// An event is a change of the state of the pool. An alert is a JSON document that describes an
-// event which begins or ends an alarm. Alerts are sent to the webhook with POST.
+// An event is a change of the state of the pool. An alarm is a state that needs attention, such as the state "page". An alert is
+// a JSON document about an event that begins or ends an alarm. Alerts are sent to the webhook with POST.
 //
 // Invariants:
 //
@@ -23,7 +23,7 @@ import (
 
 const (
 	attemptTimeout = 10 * time.Second
-	firstGap       = time.Second // time between the first two attempts; it doubles after each attempt
+	firstGap       = time.Second // time between the first two attempts; the time doubles after each attempt
 	maxGap         = time.Minute
 	maxWaiting     = 100             // alerts in the queue
 	lastTimeout    = 2 * time.Second // time limit of all attempts after the stop
@@ -49,7 +49,7 @@ type Event struct {
 // alert is the JSON document that is POSTed.
 type alert struct {
 	State         State     `json:"state"`
-	Previous      State     `json:"previous"` // the last earlier state other than Filling; Filling if there was none
+	Previous      State     `json:"previous"` // the state before State, leaving out Filling; Filling if there was no other state
 	PoolKeys      *int64    `json:"pool_keys"`
 	CapacityKeys  int64     `json:"capacity_keys"`
 	RunwaySeconds *float64  `json:"runway_seconds"`
@@ -79,7 +79,7 @@ type Alerter struct {
 	queue    []*alert
 }
 
-// New returns an Alerter for a pool in the state Filling. It delivers nothing before Run.
+// New returns an Alerter for a pool in the state Filling. The Alerter delivers nothing before Run.
 func New(cfg Config) *Alerter {
 	a := &Alerter{
 		cfg: cfg,
@@ -101,8 +101,8 @@ func New(cfg Config) *Alerter {
 
 // Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state
 // Filling neither begins nor ends an alarm. If the state is Filling after an alarm, Changed adds the
-// alert about the end of the alarm when the state becomes OK. If a pool fills after a start, there is
-// no alert.
+// alert about the end of the alarm later, when the state becomes OK. There is no alert if a pool is
+// filled for the first time after a start.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,7 +136,7 @@ func (a *Alerter) enqueue(next *alert) {
 	}
 }
 
-// front returns the alert to deliver next, or nil if none waits.
+// front returns the alert to deliver next, or nil if no alert waits.
 func (a *Alerter) front() *alert {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // Run delivers alerts until ctx ends. Then it attempts to deliver the waiting alerts once more, in
-// order, until an attempt fails or 2 s have passed. It returns nil.
+// order, until an attempt fails or 2 s have passed. Run returns nil.
 func (a *Alerter) Run(ctx context.Context) error {
 	defer a.client.CloseIdleConnections()
 	gap := firstGap
@@ -81,7 +81,7 @@ func (a *Alerter) deliver(ctx context.Context, next *alert, first bool) bool {
 	a.outcomes.WithLabelValues("taken").Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.queue) > 0 && a.queue[0] == next { // otherwise enqueue has dropped it
+	if len(a.queue) > 0 && a.queue[0] == next { // false if enqueue dropped this alert during the attempt
 		a.queue = a.queue[1:]
 	}
 	return true

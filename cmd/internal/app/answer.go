@@ -19,6 +19,9 @@ const (
 // errNoAnswer reports that the database accepts connections but does not answer.
 var errNoAnswer = fmt.Errorf("the database did not answer for %v", maxSilence)
 
+// errNoWorkerAnswer reports that the coordinator of a Citus cluster answers, but one of its workers does not.
+var errNoWorkerAnswer = fmt.Errorf("a worker of the Citus cluster did not answer for %v", maxSilence)
+
 // WhileAnswering calls the function do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the
 // context of do, at most 14 s later. A statement that reads many rows has no time limit, so do itself cannot
 // distinguish a slow statement from a database that hangs.
@@ -35,14 +38,14 @@ func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) erro
 	err := do(ctx)
 	cancel(nil)
 	<-ended
-	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errNoAnswer) {
+	if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errNoAnswer) || errors.Is(cause, errNoWorkerAnswer)) {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return err
 }
 
-// probe connects to the database again and again. It returns errNoAnswer if the database has not answered for maxSilence, or
-// nil when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
+// probe asks the database for an answer again and again. It returns the error of [ask] if the database has not answered for
+// maxSilence, or nil when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
 func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ticks := time.NewTicker(probeInterval)
 	defer ticks.Stop()
@@ -53,22 +56,42 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 			return nil
 		case <-ticks.C:
 		}
-		if answers(ctx, cfg) {
+		err := ask(ctx, cfg)
+		if err == nil {
 			answered = time.Now()
 		} else if time.Since(answered) >= maxSilence {
-			return errNoAnswer
+			return err
 		}
 	}
 }
 
-// answers reports whether the database answers a new connection in time. An error counts as an answer, unless it is a
-// timeout.
-func answers(ctx context.Context, cfg *pgx.ConnConfig) bool {
+// ask opens a connection to the database. If the database is on the coordinator of a Citus cluster, the coordinator also
+// connects to each worker. ask returns errNoAnswer or errNoWorkerAnswer if this is not complete within probeTimeout. Any other
+// error counts as an answer.
+func ask(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	late := func(err error) bool { return err != nil && (ctx.Err() != nil || pgconn.Timeout(err)) }
 	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err == nil {
-		err = conn.Close(ctx)
+	if late(err) {
+		return errNoAnswer
 	}
-	return err == nil || ctx.Err() == nil && !pgconn.Timeout(err)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close(ctx) }() // the connection was only a question
+	if late(askWorkers(ctx, conn)) {
+		return errNoWorkerAnswer
+	}
+	return nil
+}
+
+// askWorkers lets the coordinator of a Citus cluster execute a statement on each worker. It does nothing if the database has no Citus.
+func askWorkers(ctx context.Context, conn *pgx.Conn) error {
+	var citus bool
+	if err := conn.QueryRow(ctx, `SELECT to_regclass('pg_catalog.pg_dist_node') IS NOT NULL`).Scan(&citus); err != nil || !citus {
+		return err
+	}
+	_, err := conn.Exec(ctx, `SELECT run_command_on_workers('SELECT 1')`)
+	return err
 }

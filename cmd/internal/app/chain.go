@@ -44,9 +44,9 @@ func (ch *Chain) Keys() kgs.Generator { return ch.keys }
 // keySource is one value of KEY_SOURCE. A new key source needs an entry in keySources, and in no other list.
 type keySource struct {
 	name  string
-	needs config.Need // "" if it needs no setting
+	needs config.Need // "" if the key source needs no setting
 	open  func(*Chain, context.Context) error
-	plain bool // whether its codes are consecutive numbers in base 62
+	plain bool // whether the codes are consecutive numbers in base 62
 }
 
 func keySources() []keySource {
@@ -65,8 +65,8 @@ func keySources() []keySource {
 	}
 }
 
-// drawn returns the open function of a key source that makes each key on demand and has nothing to open or
-// close.
+// drawn returns the value of keySource.open for a key source that makes each key on demand. Such a key source
+// has nothing to open or close.
 func drawn(generator func(*Chain) kgs.Generator) func(*Chain, context.Context) error {
 	return func(ch *Chain, _ context.Context) error {
 		ch.openKeys(generator(ch))
@@ -89,8 +89,8 @@ func PlainCodes(name string) bool {
 	return slices.ContainsFunc(keySources(), func(s keySource) bool { return s.name == name && s.plain })
 }
 
-// OpenChain opens the key source of s, with its worker, its dead man's switch and its metrics. If a background
-// part fails, OpenChain passes its error to fail.
+// OpenChain opens the key source that s selects, with its worker, its dead man's switch and its metrics. If a
+// background task fails later, the task calls the function fail with the error.
 func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
 	ch := &Chain{Core: c, settings: s, fail: fail, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
 	ch.serving = &servingWatch{from: ch.servingFrom, probe: ch.probe, taken: ch.taken, rate: kgs.NewWindow(takenWindow)}
@@ -105,7 +105,7 @@ func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) 
 			return ch, nil
 		}
 	}
-	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses it
+	panic("app: unknown KEY_SOURCE " + s.KeySource) // config.Server.Complete refuses an unknown key source
 }
 
 // openRedisPool opens the key source redis-pool: workers, a pool in Redis with its breakers, and a local batch.
@@ -126,13 +126,14 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	look := func(context.Context) (kgs.PoolStatus, error) { return pool.Status(), nil }
 	filler := mempool.Filler{Ledger: ch.ledger, Pool: pool, Holder: ch.holder, Length: ch.CodeLength}
 	build := func() refill.Runner { return ch.worker(filler) }
-	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(look)), build: ch.workerIfWanted(build)})
+	ch.watch = ch.watchPool(ch.fail, watched{look: ch.byCreations(observe(look)), eachKey: true, build: ch.workerIfWanted(build)})
 	ch.openLocal(pool)
 	return nil
 }
 
-// byCreations wraps look, so that the field Taken of an observation counts only the keys that creations used. It
-// subtracts the keys that are still in the local batch. Without the subtraction, a server that has just filled its
+// byCreations returns a function that calls look and corrects the observation: Taken then counts only the keys
+// that creations used. The function subtracts from Taken the keys that are still in the local batch.
+// Without the subtraction, a server that has just filled its
 // batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
@@ -166,8 +167,8 @@ func (ch *Chain) openLocal(supply kgs.Supply) {
 	ch.openKeys(ch.local)
 }
 
-// openKeys makes primary the generator of the keys. It also opens the fallback, which generates keys while
-// primary has none.
+// openKeys opens the fallback and makes the generator of the keys. This generator takes keys from primary, and from
+// the fallback while primary has none.
 func (ch *Chain) openKeys(primary kgs.Generator) {
 	var fallback kgs.Generator
 	switch ch.settings.Fallback {

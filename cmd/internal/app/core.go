@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +53,7 @@ type Core struct {
 	poolers   poolers
 	poolAlarm redispool.Alarm
 
+	held      bool // the ledger has this process as a holder
 	anySecret bool // migrate the database even if its ledger was created with another secret
 }
 
@@ -94,7 +96,7 @@ func (c *Core) open(ctx context.Context) (*Core, error) {
 		return nil, err
 	}
 	c.ledger.OnSkipAhead(func(left int64) {
-		c.Log.Error("database rolled back to an older state: acknowledged links may be lost; the ledger skips ahead",
+		c.Log.Error("the ledger skips ahead: its database was rolled back and may lack acknowledged links, or another database uses the same pool",
 			slog.Int64("numbers_skipped", left))
 		c.metrics.CountSkipAhead(left)
 	})
@@ -107,7 +109,7 @@ func (c *Core) open(ctx context.Context) (*Core, error) {
 func (c *Core) OpenLedger(ctx context.Context) error {
 	space, err := c.ledger.Open(ctx, c.ledgerConfig())
 	if err != nil {
-		return fmt.Errorf("open the key ledger: %w", err)
+		return nameReadOnly(fmt.Errorf("open the key ledger: %w", err))
 	}
 	c.Space = space
 	return nil
@@ -134,7 +136,7 @@ func (c *Core) openSQLite(ctx context.Context) error {
 		return err
 	}
 	c.ledger, c.SQLite = ledger.NewSQLite(db), db
-	c.ledger.KeepWitness(db.Path(), c.Log)
+	c.ledger.KeepWitness(db.Path(), c.Log, c.metrics.CountWitnessFailure)
 	return nil
 }
 
@@ -155,7 +157,7 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(ledgerDB)
 	err = c.migrate(ctx, db, migrations.PostgreSQL)
 	if err := errors.Join(err, db.Close()); err != nil {
-		return err
+		return nameReadOnly(err)
 	}
 	c.ledger, c.ledgerDB = ledger.NewPostgres(ledgerDB), ledgerDB
 	return nil
@@ -189,11 +191,15 @@ func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool
 // get a connection that the database has closed. Therefore releaseHolder tries again on a new connection.
 func (c *Core) releaseHolder(ctx context.Context) error {
 	err := c.ledger.Release(ctx, c.holder)
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ledger.ErrReplaced) {
+		c.renewConnections()
+		err = c.ledger.Release(ctx, c.holder)
 	}
-	c.renewConnections()
-	return c.ledger.Release(ctx, c.holder)
+	if errors.Is(err, ledger.ErrReplaced) { // the new ledger does not have this holder
+		err = nil
+	}
+	c.held = err != nil
+	return err
 }
 
 // renewConnections makes the ledger open new connections because the present connections may be
@@ -236,6 +242,7 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	if err := c.ledger.Renew(ctx, c.holder); err != nil {
 		return err
 	}
+	c.held = true
 	c.life.OnStop("ledger holder", c.releaseHolder)
 	if err := open(); err != nil {
 		return err
@@ -248,10 +255,11 @@ func (c *Core) asHolder(ctx context.Context, fail func(error), open func() error
 	return nil
 }
 
-// For a SQLite database, announce takes over the ranges of killed processes that used the same file. It also
-// announces this process, so that the next process can take over the ranges of this process in the same way.
-// Otherwise a server that is killed every few seconds would reserve a whole pool at each start. If announce fails,
-// the ranges are taken over later, when the heartbeats of their holders have been missing for half a minute.
+// announce takes over the ranges of killed processes that used the same SQLite file. It also announces this
+// process, so that the next process can take over the ranges of this process in the same way. Without announce, a
+// server that is killed every few seconds would reserve a whole pool at each start. If announce fails, another
+// process takes over the ranges later, when the heartbeats of their holders have been missing for half a minute.
+// With PostgreSQL, announce does nothing.
 func (c *Core) announce(ctx context.Context) {
 	if c.SQLite == nil {
 		return
@@ -262,15 +270,31 @@ func (c *Core) announce(ctx context.Context) {
 	}
 	presence, announceErr := ledger.Announce(c.SQLite.Path(), c.holder)
 	if announceErr == nil {
-		c.life.OnStop("presence", func(context.Context) error { return presence.Close() })
+		c.life.OnStop("presence", func(context.Context) error {
+			c.withdraw(presence)
+			return nil
+		})
 	}
 	if err := errors.Join(err, announceErr); err != nil {
 		c.Log.Warn("cannot use the lock files of the SQLite database", slog.Any("error", err))
 	}
 }
 
+// withdraw removes the lock file of this process. If the holder could not be released, for example because the disk is full, the
+// file stays, and the next process takes over the ranges of this process. If the holder is released, a file that cannot
+// be removed, for example because its folder became read-only, loses nothing and does not make the stop fail.
+func (c *Core) withdraw(presence *ledger.Presence) {
+	if c.held {
+		return // the end of the process ends the lock
+	}
+	if err := presence.Close(); err != nil {
+		c.Log.Warn("could not remove the lock file of this process; the next start removes it", slog.Any("error", err))
+	}
+}
+
 // Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. While a holder is
-// registered, the command reindex refuses to change the order of the links. If a heartbeat cannot be sent, fail gets the error.
+// registered, the command reindex refuses to change the order of the links. If the janitor fails, fail gets the error. A
+// heartbeat that cannot be sent is only logged.
 func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 	return c.asHolder(ctx, fail, func() error { return nil })
 }
@@ -280,7 +304,7 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 // database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
-		return migrations.Check(ctx, db, engine)
+		return RefuseWorker(migrations.Check(ctx, db, engine))
 	}
 	version, err := migrations.Version(ctx, db, engine)
 	if err == nil && version > 0 && !c.anySecret {
@@ -289,7 +313,26 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	if err != nil {
 		return err
 	}
-	return migrations.Up(ctx, db, engine)
+	return RefuseWorker(migrations.Up(ctx, db, engine))
+}
+
+// RefuseWorker returns an error that names DATABASE_URL if err is [migrations.ErrCitusWorker].
+func RefuseWorker(err error) error {
+	if errors.Is(err, migrations.ErrCitusWorker) {
+		return &config.Error{Name: "DATABASE_URL", Got: "a worker of a Citus cluster", Takes: "the coordinator of this cluster"}
+	}
+	return err
+}
+
+// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. This is not a
+// [config.Error], because a standby accepts writes after its promotion, so a supervisor must start the program again.
+func nameReadOnly(err error) error {
+	const stateReadOnly = "25006" // read_only_sql_transaction
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) && reply.Code == stateReadOnly {
+		return fmt.Errorf("DATABASE_URL leads to a PostgreSQL that accepts no writes, such as a standby: %w", err)
+	}
+	return err
 }
 
 // instanceName returns a name of this process for people: the host and the process id.

@@ -9,8 +9,8 @@ import (
 	"keypool/kgs/pgpool"
 )
 
-// Explain explains a code. link is the link that has the code, or nil if there is none. Explain changes nothing. The caller gets
-// the Core from OpenOffline and calls Identify first.
+// Explain explains a code. link is the link that has the code, or nil if no link has the code. Explain changes nothing. The
+// caller gets the Core from OpenOffline and calls Identify first.
 func (c *Core) Explain(ctx context.Context, code string, link *explain.Link) (explain.Explanation, error) {
 	snapshot, err := c.ledger.Snapshot(ctx)
 	if err != nil {

@@ -40,8 +40,9 @@ func kgsCommandLine(out, errors io.Writer) config.Program {
 	}
 }
 
-// KGS runs the program kgs until ctx ends, and returns its exit status.
-func KGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+// KGS runs the program kgs until ctx ends, and returns its exit status. The function describe adds the reflection service
+// to the key service.
+func KGS(ctx context.Context, args []string, stdout, stderr io.Writer, describe keyserver.Reflection) int {
 	var f kgsFlags
 	c := Console{"kgs", stdout, stderr}
 	command, err := kgsCommandLine(stdout, stderr).Parse(&f, args)
@@ -58,7 +59,7 @@ func KGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err := f.Complete(); err != nil {
 		return c.Exit(err)
 	}
-	return c.Run(ctx, f.Common, func(log *slog.Logger) (*program.Program, error) { return StartKGS(ctx, f.KGS, log) })
+	return c.Run(ctx, f.Common, func(log *slog.Logger) (*program.Program, error) { return StartKGS(ctx, f.KGS, log, describe) })
 }
 
 var (
@@ -68,8 +69,8 @@ var (
 
 // StartKGS starts the program kgs: the refill worker of the Redis pool, the key service, or both,
 // with an admin listener. The caller must have called s.Complete. If StartKGS fails, it closes
-// everything that it opened.
-func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Program, error) {
+// everything that it opened. If describe is nil, the key service has no reflection service.
+func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger, describe keyserver.Reflection) (*program.Program, error) {
 	var public *program.Address
 	if len(s.Clients) > 0 {
 		public = &program.Address{Setting: "KGS_LISTEN_ADDR", Addr: s.ListenAddr}
@@ -87,7 +88,7 @@ func StartKGS(ctx context.Context, s config.KGS, log *slog.Logger) (*program.Pro
 				slog.String("database", c.Engine()), slog.Int64("pool_capacity_keys", s.PoolCapacity))
 		}
 		if k.serves {
-			k.serveKeys(p, s.KeyService)
+			k.serveKeys(p, s.KeyService, describe)
 			log.Info("serving keys", slog.String("url", p.URL()), slog.String("admin", p.AdminURL()), slog.String("version", version.Number()),
 				slog.String("database", c.Engine()), slog.Int("clients", len(s.Clients)))
 		}
@@ -143,10 +144,10 @@ func (k *kgsProgram) ready(context.Context) error {
 func (k *kgsProgram) ledgerKnown() bool { return k.counters.Fresh() != nil }
 
 // serveKeys serves keys to other programs on the public listener.
-func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService) {
+func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService, describe keyserver.Reflection) {
 	srv := httpserver.New(keyserver.New(keyserver.Config{
 		Ledger: k.ledger, Space: k.Space, Length: k.CodeLength, Clients: s.Clients, Rate: s.ClientRate,
-		Ready: k.ledgerKnown, Logger: k.Log, Metrics: k.metrics, Registerer: k.Registry,
+		Ready: k.ledgerKnown, Logger: k.Log, Metrics: k.metrics, Registerer: k.Registry, Reflection: describe,
 	}), k.Log)
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)

@@ -27,7 +27,7 @@ type lines struct {
 	stopped chan struct{}
 }
 
-// startLines starts a goroutine that writes lines to out. close stops it.
+// startLines starts a goroutine that writes lines to out. The method close stops the goroutine.
 func startLines(out io.Writer) *lines {
 	l := &lines{
 		out: out, queue: make(chan []byte, maxLines), stop: make(chan struct{}), stopped: make(chan struct{}),

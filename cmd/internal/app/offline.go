@@ -62,8 +62,8 @@ func (c *Core) Identify(ctx context.Context) (err error) {
 	return err
 }
 
-// CheckUnused returns ledger.ErrInUse if another program uses the database. The method Lock of the result repeats the check in a
-// transaction.
+// CheckUnused returns ledger.ErrInUse if another program uses the database. Otherwise it returns a ledger.Unused, whose method Lock
+// repeats the check in a transaction.
 func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 	return c.ledger.CheckUnused(ctx)
 }
@@ -78,11 +78,11 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 }
 
 // auditPatience is how long an audit waits for a new epoch after Redis lost the pool. A worker needs about two seconds
-// to begin it.
+// to begin the epoch.
 const auditPatience = 5 * time.Second
 
-// CloseAccounts audits all keys: it compares the ledger and the pool with the links. links yields the rows of a store with the given
-// order. The caller gets the Core from OpenOffline and calls Identify first.
+// CloseAccounts audits all keys: it compares the ledger and the pool with the links. The function links yields the rows of a store
+// with the given order. The caller gets the Core from OpenOffline and calls Identify first.
 func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
 	evidence := audit.Evidence{Space: c.Space, Order: order, Snapshot: c.ledger.Snapshot, Links: links}
 	if c.RedisURL != "" {

@@ -12,16 +12,16 @@ import (
 
 // poolers finds out which databases are behind a connection pooler such as PgBouncer. A pooler in transaction mode may run
 // each transaction of a client on another connection to the server. A statement that the client prepared on one connection
-// does not exist on the next one.
+// does not exist on another connection.
 type poolers struct {
 	mu    sync.Mutex
 	known map[string]bool // whether there is a pooler, by the address of the database
 }
 
 // adapt changes cfg so that a connection that leads to a pooler prepares no statements. It changes nothing if the URL sets
-// default_query_exec_mode. Before the first connection to a database, poolers opens one more connection to find out whether
-// there is a pooler. It checks each later connection again, because a failover may put a pooler in front of the database. If
-// the check finds a new pooler, the connection fails, and the next one prepares no statements.
+// default_query_exec_mode. Before the first connection to a database, p opens a separate connection to find out whether there
+// is a pooler. Each new connection that would prepare statements is checked too, because a failover may put a pooler in front of the database. If
+// the check finds a new pooler, the connection fails, and later connections prepare no statements.
 func (p *poolers) adapt(cfg *pgxpool.Config) {
 	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return

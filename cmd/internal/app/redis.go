@@ -42,8 +42,11 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 	if c.pool, err = c.redisPool(ctx, client); err != nil {
 		return err
 	}
+	if err := c.checkRedis(ctx, client); err != nil {
+		return err
+	}
 	c.life.OnStop("redis holder", c.returnKeys(c.pool.Release))
-	return c.checkRedis(ctx, client)
+	return nil
 }
 
 // checkRedis returns an error if Redis is not suitable for the pool, for example because Redis may evict keys.
@@ -60,7 +63,7 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 		return err
 	}
 	if !status.Evicts() {
-		return c.refuseReplica(ctx, client)
+		return c.refuseRole(ctx, client)
 	}
 	return &config.Error{
 		Name: "REDIS_URL", Got: "a Redis with maxmemory-policy " + status.Policy,
@@ -68,24 +71,43 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 	}
 }
 
-// refuseReplica returns an error if Redis is a replica that accepts no writes. It waits for Redis for at most a
-// second. If Redis has not answered after that, refuseReplica returns nil. It does not check a Cluster or a
-// Sentinel, because these direct their clients to the master.
-func (c *Core) refuseReplica(ctx context.Context, client redis.UniversalClient) error {
-	single, ok := client.(*redis.Client)
-	if !ok || strings.Contains(string(c.RedisURL), "master_name=") {
-		return nil
-	}
+// refuseRole returns an error if Redis is a replica that accepts no writes, or if the form of REDIS_URL does not say that Redis is
+// a Sentinel or a node of a Cluster, or says so wrongly. It waits for Redis for at most a second. If Redis has not answered after that,
+// refuseRole returns nil. It does not check the role of servers that a Cluster or a Sentinel names.
+func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	replication, err := single.Info(ctx, "replication").Result()
+	single, ok := client.(*redis.Client)
+	if !ok {
+		return refuseNoCluster(client.ClusterSlots(ctx).Err()) // the user in docs/configuration.md may call this command
+	}
+	if strings.Contains(string(c.RedisURL), "master_name=") {
+		return nil
+	}
+	info, err := single.Info(ctx).Result()
 	if err != nil {
 		return refusal(err) // the breaker reports that Redis is unreachable
 	}
-	if !strings.Contains(replication, "slave_read_only:1") { // only a replica has this line
-		return nil
+	switch {
+	case strings.Contains(info, "redis_mode:sentinel"):
+		return &config.Error{Name: "REDIS_URL", Got: "a Redis Sentinel", Takes: "redis://host1,host2/0?master_name=NAME for the addresses of Sentinels"}
+	case strings.Contains(info, "redis_mode:cluster"):
+		return &config.Error{Name: "REDIS_URL", Got: "a node of a Redis Cluster", Takes: "redis://host:port?cluster=true for a Cluster"}
+	case strings.Contains(info, "slave_read_only:1"): // only a replica has this line
+		return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
 	}
-	return &config.Error{Name: "REDIS_URL", Got: "a Redis that is a read-only replica", Takes: "the Redis that this replica follows"}
+	return nil
+}
+
+// refuseNoCluster returns an error if err, the error of CLUSTER SLOTS, shows that the servers are single servers or Sentinels.
+func refuseNoCluster(err error) error {
+	if redis.HasErrorPrefix(err, "This instance has cluster support disabled") || redis.HasErrorPrefix(err, "unknown command") {
+		return &config.Error{
+			Name: "REDIS_URL", Got: "servers that are not a Redis Cluster",
+			Takes: "the URL of one Redis, or redis://host1,host2/0?master_name=NAME with the addresses of Sentinels",
+		}
+	}
+	return refusal(err)
 }
 
 // refusal returns a config.Error if err shows that Redis refuses access with REDIS_URL. It returns nil for other errors,
@@ -114,11 +136,11 @@ func refusal(err error) error {
 
 // returnKeys returns a function that calls release during the shutdown. The function logs an error of
 // release and does not return it. The ledger has a record of the keys that were not returned, and
-// writes them off.
+// abandons these keys later.
 func (c *Core) returnKeys(release func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := release(ctx); err != nil {
-			c.Log.Warn("could not return unused keys; the ledger will write them off", slog.Any("error", err))
+			c.Log.Warn("could not return unused keys; the ledger abandons them later", slog.Any("error", err))
 		}
 		return nil
 	}

@@ -17,9 +17,9 @@ import (
 	"keypool/kgs/refill"
 )
 
-// openPostgresPool opens the key source postgres-pool: a worker, a pool in tables of the links'
-// database, and a local batch. It has no breaker: without this database, the server cannot store links
-// either.
+// openPostgresPool opens the key source postgres-pool: a worker, a pool in tables of the database of
+// the links, and a local batch. This key source has no breaker, because without the database the
+// server cannot store links either.
 func (ch *Chain) openPostgresPool(context.Context) error {
 	pool := pgpool.New(ch.ledgerDB, pgpool.Config{Holder: ch.holder, Reserve: ch.settings.KGSTake == "reserve"})
 	build := func() refill.Runner { return ch.worker(ch.drawingFiller(pool)) }
@@ -36,7 +36,7 @@ func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
 	filler.Crowded = func() {
 		if length < codespace.MaxLength {
 			length++
-			c.Log.Info("most codes of this length are used: the pool gets longer codes", slog.Int("length", length))
+			c.Log.Info("most codes of the previous length are used: the pool gets longer codes", slog.Int("length", length))
 		}
 	}
 	return filler
@@ -49,7 +49,7 @@ func (ch *Chain) openRemote(context.Context) error {
 		return &config.Error{Name: "KGS_URL", Got: config.Redacted(string(ch.settings.KGSURL)), Takes: config.TakesKGSURL}
 	}
 	ch.life.OnStop("key service", ch.returnKeys(supply.Close))
-	breaker := kgs.NewBreaker(supply, ch.Log)
+	breaker := kgs.NewBreaker(supply, "key service", ch.Log)
 	ch.breaker = breaker
 	ch.openLocal(breaker)
 	return nil
@@ -62,7 +62,7 @@ func (ch *Chain) openRedisIncr(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := ch.refuseReplica(ctx, client); err != nil {
+	if err := ch.refuseRole(ctx, client); err != nil {
 		return err
 	}
 	incr := keysource.NewRedisIncr(client, string(ch.Prefix), ch.ledger.Name(), ch.CodeLength, ch.Log)
@@ -71,8 +71,8 @@ func (ch *Chain) openRedisIncr(ctx context.Context) error {
 	return nil
 }
 
-// openSnowflake opens the key source snowflake. It makes codes from the time and a machine id,
-// which the database reserves for this process.
+// openSnowflake opens the key source snowflake. This key source makes codes from the time and a
+// machine id, which the database reserves for this process.
 func (ch *Chain) openSnowflake(ctx context.Context) error {
 	machines := ch.machineIDs()
 	ch.life.OnStop("machine ids", func(ctx context.Context) error { return program.WaitFor(ctx, machines.Close) })

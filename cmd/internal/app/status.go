@@ -66,8 +66,8 @@ func (ch *Chain) Status() admin.Status {
 	return s
 }
 
-// servingFrom returns where the next key would come from: batch, fallback or none. If the key
-// source has no local batch, servingFrom returns batch while the key source yields keys.
+// servingFrom returns where the next key would come from: "batch", "fallback" or "none". If the key
+// source has no local batch, servingFrom returns "batch" while the key source yields keys.
 func (ch *Chain) servingFrom() string {
 	switch {
 	case ch.local != nil && (ch.local.Local() > 0 || ch.local.Failing() == nil):
@@ -88,7 +88,8 @@ func (ch *Chain) taken() int64 {
 	return ch.local.Taken()
 }
 
-// probe checks once whether a key source without a local batch has keys again. A local batch checks this by itself.
+// probe checks once whether a key source without a local batch has keys again. A local batch needs no probe,
+// because it takes keys in the background.
 func (ch *Chain) probe(ctx context.Context) {
 	if ch.local != nil {
 		return
@@ -98,7 +99,8 @@ func (ch *Chain) probe(ctx context.Context) {
 	ch.keys.Probe(ctx)
 }
 
-// Degraded reports whether the breaker is not closed, or the next key would not come from the key source.
+// Degraded reports whether the chain is degraded. The chain is degraded if the breaker is not closed. It is also degraded if the
+// next key would come from the fallback, or if there is no next key.
 func (ch *Chain) Degraded() bool {
 	if ch.breaker != nil {
 		if ch.breaker.State() != gobreaker.StateClosed {
@@ -117,10 +119,7 @@ func (w *poolWatch) describe(s *admin.Status) {
 		if j.Pool.Epoch > 0 {
 			s.Epoch = &j.Pool.Epoch
 		}
-		if j.Pool.Policy != "" {
-			evicts := j.Pool.Unsafe != ""
-			s.MayEvict = &evicts
-		}
+		s.MayEvict = j.Pool.MayEvict
 	}
 	if runway, known := j.Runway(); known {
 		s.RunwaySeconds = &runway
@@ -139,15 +138,18 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 	}
 }
 
-// describeSpace adds the used ratio of the space and its runway. It also adds the expected number
+// describeSpace adds two values of the space: the ratio of used numbers, and the runway. It also adds the expected number
 // of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are taken. A key in a pool is not
-// taken: a random code conflicts only with the code of a link.
+// taken: a random code conflicts only with the code of a link. Aliases and random codes do not count, because the ledger
+// does not record them.
 //
 // The runway follows from the rate at which servers take keys from the pool. The rate of reservations would be wrong,
 // because a worker that fills the pool reserves numbers that are not used yet. The runway is unknown while the pool
-// cannot be read. Without a pool, the runway follows from the rate at which all processes settle and lease keys. Here
-// too, the rate of reservations would be wrong, because a server has not used a batch that it has just reserved.
+// cannot be read. Without a pool, the runway follows from the rate at which keys are settled or leased. This rate covers
+// all processes, and is an average over at most a day. Here too, the rate of reservations would be wrong, because a server has not used the keys
+// of a batch that it has just reserved.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
+	s.CountsSpace = true
 	seen := counters.Fresh()
 	if seen == nil {
 		return
@@ -198,7 +200,7 @@ const (
 	sourceTimeout = time.Second
 )
 
-// servingWatch records when the current source of keys took over, and the rate at which creations take keys from the local batch.
+// servingWatch records since when keys come from the batch, from the fallback or from nowhere, and the rate at which creations take keys from the local batch.
 type servingWatch struct {
 	from  func() string         // "batch", "fallback" or "none"
 	probe func(context.Context) // checks whether the key source has keys again

@@ -123,7 +123,7 @@ func rejection(err error) string {
 	if !errors.As(err, &connect) || !errors.As(err, &answer) {
 		return ""
 	}
-	// The SQLSTATE codes of PostgreSQL, appendix A of its manual.
+	// The SQLSTATE codes are listed in appendix A of the PostgreSQL manual.
 	const invalidAuthorization, noSuchDatabase, noPrivilege = "28", "3D000", "42501"
 	if strings.HasPrefix(answer.Code, invalidAuthorization) || answer.Code == noSuchDatabase || answer.Code == noPrivilege {
 		return answer.Message

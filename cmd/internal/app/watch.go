@@ -11,15 +11,16 @@ import (
 
 // poolWatch is the dead man's switch of a pool and the worker that it restarts.
 type poolWatch struct {
-	*refill.DeadMan
+	*refill.DeadMansSwitch
 	worker *refill.Supervisor // nil if another process refills the pool
 }
 
 // watched describes a pool for its dead man's switch.
 type watched struct {
-	look   func(context.Context) (refill.Observation, error)
-	build  func() refill.Runner // nil if another process refills the pool
-	giveUp func(error)          // ends the program; nil in a server, which also works without its worker
+	look    func(context.Context) (refill.Observation, error)
+	eachKey bool                 // whether Taken in an observation grows with each creation
+	build   func() refill.Runner // nil if another process refills the pool
+	giveUp  func(error)          // ends the program; nil in a server, which also works without its worker
 }
 
 // observe returns a function that observes the status of a pool that cannot evict keys.
@@ -30,20 +31,24 @@ func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.
 	}
 }
 
-// observeRedis returns a function that observes the status of a Redis pool. The observation includes
-// the eviction policy, because Redis may evict keys of the pool.
+// observeRedis returns a function that observes the status of a Redis pool. The observation also says
+// whether Redis may evict keys of the pool.
 func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
-		return refill.Observation{PoolStatus: s.PoolStatus, Policy: s.Policy, Unsafe: s.Unsafe()}, err
+		seen := refill.Observation{PoolStatus: s.PoolStatus, Unsafe: s.Unsafe()}
+		if s.Policy != "" {
+			seen.MayEvict = new(s.Evicts())
+		}
+		return seen, err
 	}
 }
 
 // watchPool starts the dead man's switch, the worker and the delivery of alerts.
 func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
-	cfg := refill.DeadManConfig{
+	cfg := refill.DeadMansSwitchConfig{
 		Capacity: c.PoolCapacity, RestartBelow: c.RestartBelow.Keys(c.PoolCapacity), PageBelow: c.PageBelow.Keys(c.PoolCapacity),
-		Look: what.look, GiveUp: what.giveUp, Logger: c.Log, Metrics: c.metrics,
+		Look: what.look, EachKey: what.eachKey, GiveUp: what.giveUp, Logger: c.Log, Metrics: c.metrics,
 	}
 	c.showLevels(cfg.RestartBelow, cfg.PageBelow)
 	w := &poolWatch{}
@@ -62,7 +67,7 @@ func (c *Core) watchPool(fail func(error), what watched) *poolWatch {
 		c.life.Background("alerts", fail, alerts.Run)
 		cfg.Changed = func(j refill.Judgement) { alerts.Changed(alertEvent(j)) }
 	}
-	w.DeadMan = refill.NewDeadMan(cfg)
+	w.DeadMansSwitch = refill.NewDeadMansSwitch(cfg)
 	c.life.Background("dead man's switch", fail, w.Run)
 	return w
 }

@@ -1,7 +1,7 @@
 // Package blockfile reads the block list of a server from a file, and reads the file again when it changes.
 //
-// The file has one host per line. A host covers its subdomains, so *.example.com and .example.com
-// have the same meaning as example.com. A comment begins with # and ends with the line.
+// The file has one host per line. A host covers its subdomains, so *.example.com and .example.com have the
+// same meaning as example.com. A comment begins with # and ends at the end of the line.
 //
 // Invariant: a list is used only if the whole file was read and each of its lines is valid. Otherwise the last
 // list stays in use.
@@ -41,10 +41,10 @@ type File struct {
 	list *destination.Hosts                            // the list in use
 
 	used    os.FileInfo // the version of the file whose list is in use
-	next    os.FileInfo // the last version that a poll found and that is not in use yet; nil before there is one
-	invalid os.FileInfo // the last version that has an invalid line; nil before there is one
+	next    os.FileInfo // the last new version that a poll found; nil if there was none
+	invalid os.FileInfo // the last version that had an invalid line; nil if there was none
 	reason  error       // what is wrong with the invalid version
-	failed  string      // text of the error of the last poll, "" if this poll succeeded
+	failed  string      // error text of the last poll, or "" if the last poll succeeded
 }
 
 // Open reads the file at path.
@@ -82,10 +82,10 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	}
 }
 
-// poll reads a new version of the file when it finds the version for the second time. When it finds the version for
-// the first time, another program may still write the file. If the read fails, the next poll reads the version again.
-// If the version has an invalid line, poll does not read it again, because a large list would keep a processor busy.
-// poll reports whether there is a new list.
+// poll reads a new version of the file when it finds the version for the second time. At the first time, another
+// program may still be writing the file. If the read fails, the next poll reads the version again. If the version has
+// an invalid line, poll does not read the version again, because the repeated reading of a large list would keep a
+// processor busy. poll reports whether there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
@@ -113,7 +113,7 @@ func (f *File) report(err error) {
 	}
 	if text := err.Error(); text != f.failed {
 		f.failed = text
-		f.log.Error("read the block list; the last list stays in use", "file", f.path, "error", err)
+		f.log.Error("cannot read the block list; the last list stays in use", "file", f.path, "error", err)
 	}
 }
 
@@ -127,7 +127,7 @@ func (f *File) stat() (os.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	case !version.Mode().IsRegular():
-		return nil, errNotRegular // to open a named pipe would block
+		return nil, errNotRegular // opening a named pipe would block
 	case version.Size() > maxSize:
 		return nil, errTooLarge
 	}

@@ -21,7 +21,7 @@ type Rules struct {
 	URL func(text string) (ascii string, ok bool)
 }
 
-// KeySource is a key source that a server can be started with.
+// KeySource is a key source that a server can use.
 type KeySource struct {
 	Name  string
 	Needs Need

@@ -2,12 +2,14 @@
 //
 // Each setting is a typed field of [Common], [Serve] or [KeyService]. The tags of the field state the
 // environment variable, the default, the bounds and the group in --help. A flag takes precedence over
-// the environment variable of the same name, and the variable over the default. An empty variable
-// counts as set: a setting without a default then has its zero value.
+// the environment variable of the same name, and the variable takes precedence over the default. An
+// empty variable counts as set, so the default does not apply. If the setting has no default, an empty
+// variable gives it the zero value.
 //
-// Invariant: an invalid value yields an [*Error]. Its text is one line that contains no secret and names
-// the setting, the value and the valid values. [Program.Parse] checks each value by itself. The Complete
-// methods check values against each other and fill in the defaults that depend on other settings.
+// Invariant: an invalid value yields an [*Error]. The text of the error is one line that contains no
+// secret and names the setting, the value and the valid values. [Program.Parse] checks each value by
+// itself. The Complete methods check values against each other and fill in the defaults that depend on
+// other settings.
 package config
 
 import (
@@ -51,7 +53,7 @@ type Serve struct {
 
 	OwnHosts    OwnHosts `env:"OWN_HOSTS" group:"destinations" placeholder:"HOST,..." help:"Further host names of this service, without ports, separated by commas. A link must not lead to them, on any port. Subdomains are not included."`
 	BlockHosts  string   `name:"block-hosts-file" env:"BLOCK_HOSTS_FILE" group:"destinations" placeholder:"PATH" help:"Block list: a file with one host per line. Links must not lead to these hosts and their subdomains. The server reads the file again when it changes."`
-	ReportURL   PageURL  `name:"report-url" env:"REPORT_URL" group:"destinations" placeholder:"URL" help:"Where people report a link. The preview page links to this URL: it adds the parameter code to http(s)://..., and the short URL as the body to mailto:..."`
+	ReportURL   PageURL  `name:"report-url" env:"REPORT_URL" group:"destinations" placeholder:"URL" help:"Where people report a link. The preview page links to this URL. An http or https URL gets the parameter code. A mailto URL gets the short URL as its body."`
 	HomeURL     PageURL  `name:"home-url" env:"HOME_URL" group:"destinations" placeholder:"URL" help:"Page to which / redirects a browser. Default: / is the page to create links."`
 	NotFoundURL PageURL  `name:"not-found-url" env:"NOT_FOUND_URL" group:"destinations" placeholder:"URL" help:"Page to which an unknown code redirects a browser. Default: a page with status 404."`
 
@@ -66,7 +68,7 @@ type Serve struct {
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
-	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. reserve only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`
+	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. With reserve, the server only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`
 	Tickets       DatabasePair `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" group:"keys" placeholder:"ODD,EVEN" help:"Two databases of KEY_SOURCE=ticket, separated by a comma: the first issues odd numbers, the second even ones. Default: DATABASE_URL for both."`
 	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: an id that the database reserves while the server runs."`
 	HashAlgorithm string       `env:"HASH_ALGORITHM" default:"sha256" oneof:"sha256,md5" group:"keys" help:"Hash of KEY_SOURCE=hash: sha256 or md5."`
@@ -80,7 +82,7 @@ type Serve struct {
 	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry expires after this time. Default: no maximum."`
 	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have per second before it gets status 429. A miss is a request for an unknown code, a creation with a taken alias or a failed sign-in."`
 	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have at once."`
-	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, or fewer if a quarter of the memory limit or half of the permitted open files is not enough for them."`
+	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, but at most half of the files that the process may open, and at most as many as fit into a quarter of the memory limit."`
 	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. The limit does not apply to trusted proxies. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
 
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`

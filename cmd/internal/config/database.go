@@ -4,9 +4,11 @@ import (
 	"encoding"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -93,7 +95,7 @@ type DatabasePair [2]Database
 func (p *DatabasePair) UnmarshalText(text []byte) error {
 	urls := splitDatabases(string(text))
 	if len(urls) != len(p) {
-		return &Error{Got: fmt.Sprintf("%d commas before a URL of a database", len(urls)-1), Takes: "two databases, separated by a comma; each is sqlite:PATH or postgres://..."}
+		return &Error{Got: fmt.Sprintf("a list of length %d", len(urls)), Takes: "two databases, separated by a comma; each is sqlite:PATH or postgres://..."}
 	}
 	for i, url := range urls {
 		if err := p[i].UnmarshalText([]byte(url)); err != nil {
@@ -106,18 +108,28 @@ func (p *DatabasePair) UnmarshalText(text []byte) error {
 // Replicas are read-only copies of a PostgreSQL database.
 type Replicas []Database
 
-const takesReplicas = "postgres://... URLs of replicas of DATABASE_URL, separated by commas"
+const takesReplicas = "postgres://... URLs of replicas of DATABASE_URL, separated by commas, each with one host"
 
 // UnmarshalText takes PostgreSQL URLs, separated by commas.
 func (r *Replicas) UnmarshalText(text []byte) error {
 	for _, url := range splitDatabases(string(text)) {
 		var d Database
-		if err := d.UnmarshalText([]byte(url)); err != nil || d.Postgres == nil {
+		if err := d.UnmarshalText([]byte(url)); err != nil || d.Postgres == nil || OtherHost(d.Postgres) >= 0 {
 			return &Error{Got: Redacted(url), Takes: takesReplicas}
 		}
 		*r = append(*r, d)
 	}
 	return nil
+}
+
+// OtherHost returns the index of the first entry of cfg.ConnConfig.Fallbacks that has another host than the first host of the
+// URL. It returns -1 if the URL names one host. The other entries are second attempts at the first host, with or without TLS. A
+// replica must have
+// one host: pgx would connect to any of several hosts, but the lag of each replica must be known.
+func OtherHost(cfg *pgxpool.Config) int {
+	return slices.IndexFunc(cfg.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool {
+		return f.Host != cfg.ConnConfig.Host || f.Port != cfg.ConnConfig.Port
+	})
 }
 
 // nextDatabase matches a comma between two database URLs, but not a comma between the hosts of

@@ -19,7 +19,8 @@ type OwnHosts []string
 
 const takesOwnHosts = "host names or IP addresses without scheme, port or path, separated by commas, such as go.example,www.go.example"
 
-// UnmarshalText takes hosts separated by commas. White space around them is ignored. Complete checks the hosts.
+// UnmarshalText takes hosts separated by commas. White space around a host is ignored. Complete checks the
+// hosts.
 func (h *OwnHosts) UnmarshalText(text []byte) error {
 	*h = nil
 	for field := range strings.SplitSeq(string(text), ",") {
@@ -44,7 +45,8 @@ func (p *PageURL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// normalize checks a URL and converts it to ASCII. With orMail, the URL may also be a mail address.
+// normalize checks a URL and converts it to ASCII. If orMail is true, the URL may also be a mailto
+// URL.
 func (p *PageURL) normalize(name string, page func(text string) (string, bool), orMail bool) error {
 	if *p == "" {
 		return nil
@@ -73,8 +75,8 @@ func (p *PageURL) shown() string {
 	return Redacted(string(*p))
 }
 
-// mailURL returns a mailto URL (RFC 6068) with one or more recipients. ok is false if the URL has a body, because the
-// server adds one.
+// mailURL returns a mailto URL (RFC 6068) with one or more recipients. ok is false if text is not such a URL. ok is
+// also false if the URL has a body, because the server adds a body.
 func mailURL(text string) (normal string, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "mailto" || u.Fragment != "" {

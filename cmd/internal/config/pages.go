@@ -20,7 +20,8 @@ const (
 // HostNames are host names in lower case.
 type HostNames []string
 
-// UnmarshalText takes host names in ASCII that are separated by commas. White space around them is ignored.
+// UnmarshalText takes host names in ASCII that are separated by commas. White space around a host name is
+// ignored.
 func (h *HostNames) UnmarshalText(text []byte) error {
 	*h = nil
 	for field := range strings.SplitSeq(string(text), ",") {

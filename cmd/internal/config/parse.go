@@ -27,8 +27,8 @@ type Program struct {
 
 // Parse reads args and the environment into flags. flags points to a struct that embeds settings
 // and has a field for each command. Parse returns the command, or "" if --help or --version has
-// printed its text. The caller must then call the method Complete of the settings, which checks
-// them against each other.
+// printed its text. The caller must then call the method Complete of the settings, which checks the
+// settings against each other.
 func (p Program) Parse(flags any, args []string) (command string, err error) {
 	done := false
 	parser, err := kong.New(flags, kong.Name(p.Name), kong.Description(p.Description+p.examples()),
@@ -67,16 +67,16 @@ func (p Program) Parse(flags any, args []string) (command string, err error) {
 }
 
 // takeOverEnvironment prevents kong from reading the environment, because fromEnvironment reads it.
-// Kong would refuse an invalid variable even if a flag overrides it, and would quote its value,
-// which may be secret.
+// Kong would refuse an invalid variable even if a flag overrides it, and would quote the value of
+// the variable, which may be secret.
 func takeOverEnvironment(flags []*kong.Flag) {
 	for _, flag := range flags {
 		flag.Tag.Envs = nil // flag.Envs still names the variable
 	}
 }
 
-// fromEnvironment returns the value of a flag that the command line does not set. If it returns
-// nil, the flag keeps its default.
+// fromEnvironment returns the value of a flag that the command line does not set. If
+// fromEnvironment returns nil, the flag keeps its default.
 func fromEnvironment(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if len(flag.Envs) == 0 {
 		return nil, nil
@@ -128,22 +128,23 @@ func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	})
 }
 
-// decode passes the text of a setting to assign. It adds the name of the setting to an error of assign.
-// If the text is empty and the setting has no default, decode sets the zero value instead.
+// decode passes the text of a setting or of a flag to assign. It adds the name of the setting or of the flag to an error of
+// assign. An empty text leaves a setting that has no default unset. A flag that is no setting has no such form.
 func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text string) error) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("string", &text); err != nil {
 		return err
 	}
-	if text == "" && !ctx.Value.HasDefault {
+	isSetting := ctx.Value.Flag != nil && len(ctx.Value.Flag.Envs) > 0
+	if text == "" && isSetting && !ctx.Value.HasDefault {
 		target.SetZero()
 		return nil
 	}
 	err := assign(text)
 	if refused := (*Error)(nil); errors.As(err, &refused) && ctx.Value.Flag != nil {
 		refused.Name = "--" + ctx.Value.Name
-		if envs := ctx.Value.Flag.Envs; len(envs) > 0 {
-			refused.Name = envs[0]
+		if isSetting {
+			refused.Name = ctx.Value.Flag.Envs[0]
 		}
 	}
 	return err

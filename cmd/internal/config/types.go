@@ -15,7 +15,8 @@ import (
 )
 
 // Each of these types holds the value of one setting. Its method UnmarshalText parses the text of
-// the setting. For an invalid text it returns an [*Error] without a Name, which decode adds.
+// the setting. For an invalid text, the method returns an [*Error] without a Name. The function decode
+// sets the Name.
 var (
 	_ encoding.TextUnmarshaler = (*Address)(nil)
 	_ encoding.TextUnmarshaler = (*Switch)(nil)
@@ -41,9 +42,9 @@ func (a *Address) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Switch is a setting that is true or false. It is not a bool, because kong would then accept
-// --migrate without a value. An environment variable always has a value, and a flag has the same
-// form as the variable.
+// Switch is a setting that is true or false. Switch is not a bool, because kong accepts a bool flag
+// without a value, such as --migrate. A flag must have the same form as its environment variable,
+// which always has a value.
 type Switch struct{ On bool }
 
 // UnmarshalText takes true or false.
@@ -97,7 +98,8 @@ func (l Level) String() string { return l.text }
 // Networks are IP networks with cleared host bits.
 type Networks []netip.Prefix
 
-// UnmarshalText takes CIDRs separated by commas. White space around them is ignored. An empty text means no networks.
+// UnmarshalText takes CIDRs separated by commas. White space around a CIDR is ignored. An empty text means no
+// networks.
 func (n *Networks) UnmarshalText(text []byte) error {
 	*n = nil
 	if len(text) == 0 {

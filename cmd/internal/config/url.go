@@ -24,7 +24,7 @@ type BaseURL string
 
 const takesBaseURL = "http://host[:port] or https://host[:port], without a path"
 
-// UnmarshalText takes an http or https URL without a path. Complete checks the host.
+// UnmarshalText takes an http or https URL without a path. The methods named Complete check the host.
 func (b *BaseURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	if err != nil || !isHTTP(u) || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -59,7 +59,7 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 		return &Error{Got: file.Param + "=" + file.Path, Takes: "a PEM file that can be read: " + file.Err.Error()}
 	case err != nil: // the error may quote a part of the password
 		return &Error{Got: Redacted(string(text)),
-			Takes: "redis://[:password@]host:port[/db] or rediss://..., several hosts separated by commas"}
+			Takes: "redis://[:password@]host:port[/db], or rediss://... for TLS (tls_ca, tls_cert and tls_key need rediss), several hosts separated by commas"}
 	}
 	*r = RedisURL(text)
 	return nil

@@ -56,11 +56,18 @@ func (r *Retention) UnmarshalText(text []byte) error {
 // Header is the name of a header, in the canonical form of net/http.
 type Header string
 
-// UnmarshalText takes the name of a header.
+// UnmarshalText takes the name of a header. It refuses headers that have another meaning for the server.
 func (h *Header) UnmarshalText(text []byte) error {
+	name := http.CanonicalHeaderKey(string(text))
+	switch name {
+	case "Accept", "Authorization", "Connection", "Content-Length", "Content-Type", "Cookie", "Forwarded", "Host", "Idempotency-Key",
+		"Origin", "Referer", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Transfer-Encoding", "User-Agent",
+		"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto":
+		return &Error{Got: string(text), Takes: "a request header without another meaning for the server, such as Remote-User or CF-IPCountry"}
+	}
 	if !httpguts.ValidHeaderFieldName(string(text)) {
 		return &Error{Got: string(text), Takes: "the name of a request header, such as Remote-User or CF-IPCountry"}
 	}
-	*h = Header(http.CanonicalHeaderKey(string(text)))
+	*h = Header(name)
 	return nil
 }

@@ -37,8 +37,8 @@ type column struct {
 	of          func(audit.EpochAccounts) int64
 }
 
-// columns returns a column for the reserved keys, one for each place that has keys of any epoch, and one for missing keys if
-// there are any.
+// columns returns a column for the reserved keys and a column for each place that contains keys. If keys are missing,
+// columns also returns a column for the missing keys.
 func columns(epochs []audit.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {
@@ -105,7 +105,7 @@ func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d of them were used already and will be removed), %d reserved, %d used (%d linked, %d without a link), %d linked but not settled.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d of them are recorded as used and will be removed), %d reserved, %d used (%d linked, %d without a link), %d linked without a record of their use.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 

@@ -31,12 +31,12 @@ func (l *Lifecycle) OnStop(name string, stop func(ctx context.Context) error) {
 	l.steps = append(l.steps, teardown{name, stop})
 }
 
-// Returned records that a step of the stop returned unused keys. The step calls it.
+// Returned records that a step of the stop returned unused keys. The step itself calls Returned.
 func (l *Lifecycle) Returned(keys int64) { l.returned += keys }
 
 // Background runs f in a goroutine. The stop cancels the context of f and waits until f returns. If
-// f fails before the stop, Background passes its error to failed, and the stop does not return this
-// error again.
+// f fails before the stop, Background passes the error of f to the callback failed, and the stop
+// does not return this error again.
 func (l *Lifecycle) Background(name string, failed func(error), f func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var g errgroup.Group

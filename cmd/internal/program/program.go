@@ -2,8 +2,8 @@
 //
 // [Start] opens the listeners, calls a function that opens the other parts, and returns the running
 // [Program]. Stop closes all parts in the reverse of the order in which they were opened. Invariant:
-// each part registers how it is closed as soon as it is open, so that a failed start cleans up like an
-// orderly stop.
+// as soon as a part is open, the step that closes the part is registered, so that a failed start
+// cleans up like an orderly stop.
 package program
 
 import (
@@ -32,8 +32,8 @@ const (
 	adminGrace  = time.Second      // time that running requests on the admin listener have to finish
 )
 
-// Program is a running server or kgs. Its Lifecycle also closes the parts that the caller of
-// Start opens.
+// Program is a running server or kgs. The Lifecycle also closes the parts that the caller of Start
+// opens.
 type Program struct {
 	Lifecycle
 
@@ -49,7 +49,7 @@ type Address struct {
 	Addr    config.Address
 }
 
-// Start opens the public listener unless public is nil, and then the admin listener. Then it
+// Start opens the public listener if public is not nil, and then the admin listener. Then Start
 // calls open, which opens the other parts. If Start fails, it closes everything that it opened.
 func Start(
 	ctx context.Context, admin config.Address, public *Address, log *slog.Logger, open func(context.Context, *Program) error,
@@ -100,14 +100,14 @@ func (p *Program) Wait(ctx context.Context) error {
 	}
 }
 
-// Stop refuses new requests, answers running requests, commits links, returns unused keys and
-// closes every part. It takes at most 15 s. If a part failed and Wait did not return its error, Stop
-// returns this error too. A second call returns the errors of the first shutdown.
+// Stop refuses new requests, answers running requests, commits links, returns unused keys and closes
+// every part. It takes at most 15 s. If a part of the program failed and Wait did not return the
+// error, Stop returns this error too. A second call returns the errors of the first shutdown.
 func (p *Program) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	begun := time.Now()
-	if p.started { // the error of a start that failed is its only log line
+	if p.started { // a start that failed logs only its error
 		p.log.Info("stopping")
 	}
 	err := p.Shutdown(ctx)
@@ -138,8 +138,9 @@ func (p *Program) Fail(err error) {
 	}
 }
 
-// listen opens a listener. Start calls it before all slow steps, so that an address in use is
-// reported at once. Clients that connect before serve is called wait in the backlog.
+// listen opens a listener. Start calls listen before all slow steps, so that an address in use is
+// reported at once. A client that connects before the call of serve waits in the backlog of the
+// listener.
 func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.Addr))
 	if err != nil {
@@ -149,7 +150,7 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		return nil // serve has closed it
+		return nil // serve has closed the listener
 	})
 	return l, nil
 }
@@ -211,8 +212,8 @@ func (n *silentConns) close() {
 	}
 }
 
-// LimitPublic replaces the public listener by the listener that limit returns for it. It must be called before
-// ServePublic.
+// LimitPublic replaces the public listener by the listener that limit returns for it. LimitPublic must be
+// called before ServePublic.
 func (p *Program) LimitPublic(limit func(net.Listener) net.Listener) { p.public = limit(p.public) }
 
 // ServePublic answers requests on the public listener until the stop.

@@ -21,12 +21,12 @@ type shortenerFlags struct {
 
 	ServeLinks    struct{}      `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
 	MigrateSchema migrateFlags  `cmd:"" name:"migrate" help:"Migrate the database schema, and move links that are in the tables of an older schema."`
-	Reindex       reindexFlags  `cmd:"" help:"Store the links in the order of the present settings. Use it after KGS_SECRET was lost, or after KEY_SOURCE changed to or from redis-incr or ticket. Stop all programs first. If it is killed, the same command continues."`
+	Reindex       reindexFlags  `cmd:"" help:"Change the order in which the database stores the links to the order of the codes of the present KEY_SOURCE. Use it with --replace-secret after KGS_SECRET was lost. Also use it after KEY_SOURCE changed from redis-incr or ticket to another key source, or from another key source to one of these two. Stop all programs first. If the command is killed, run it again; it then continues."`
 	Audit         auditFlags    `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
-	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 for every code, 2 if the argument cannot be a code."`
+	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 even if no link has the code, 1 if the database failed, 2 if the argument cannot be a code."`
 	Delete        deleteFlags   `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
-	Import        importFlags   `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused; standard error then has the line number of each and the reason. The command may be repeated, also after it was killed."`
-	Export        exportFlags   `cmd:"" help:"Export all links with their owners, details and deletions. Servers may be running."`
+	Import        importFlags   `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused. Standard error has the line number of each refused link and the reason. The command may be repeated, even after it was killed."`
+	Export        exportFlags   `cmd:"" help:"Export all links, also deleted ones, with their owners, details and times of deletion. Servers may be running."`
 	Token         tokenCommands `cmd:"" help:"Manage API tokens. Servers may be running."`
 	Healthcheck   struct{}      `cmd:"" help:"Check that the server at ADMIN_ADDR is ready. This also works in a container without a shell. Exit status: 0 if the server is ready, otherwise 1."`
 }

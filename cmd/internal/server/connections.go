@@ -18,7 +18,7 @@ const (
 	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the
 	// client does not read.
 	connectionMemory = 40 << 10
-	// connectionShare is the part of the memory limit that connections may need.
+	// connectionShare is the part of the memory limit that connections may use.
 	connectionShare = 0.25
 )
 
@@ -56,8 +56,8 @@ func openFiles() int {
 }
 
 // connectionClient returns the client to which a connection from addr belongs. limited is false for a trusted proxy,
-// because its connections belong to many clients. It is also false for an address of this machine, which may be such a
-// proxy, unless the operator has set MAX_CONNECTIONS_PER_ADDRESS.
+// because its connections belong to many clients. An address of this machine may also be a proxy. For such an address,
+// limited is true only if the operator has set MAX_CONNECTIONS_PER_ADDRESS.
 func connectionClient(s config.Serve, addr netip.Addr) (_ netip.Prefix, limited bool) {
 	addr = addr.Unmap().WithZone("")
 	limited = !client.Contains(s.TrustedProxies, addr) && (s.MaxPerAddress > 0 || !addr.IsLoopback())

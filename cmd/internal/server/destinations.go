@@ -12,7 +12,8 @@ import (
 	"keypool/shortener/service"
 )
 
-// ownHosts returns the set of the hosts in OWN_HOSTS, which Complete has checked. It is nil if there are none.
+// ownHosts returns the set of the hosts in OWN_HOSTS, which Complete has checked. The result is nil if
+// OWN_HOSTS is empty.
 func ownHosts(names config.OwnHosts) *destination.Hosts {
 	if len(names) == 0 {
 		return nil
@@ -39,7 +40,8 @@ func openBlockFile(path string, log *slog.Logger) (*blockfile.File, error) {
 	return file, nil
 }
 
-// watchBlockFile makes service use the block list in file, and each change of it, until p stops.
+// watchBlockFile makes service use the block list in file. Until p stops, service uses the new list after each change of the
+// file.
 func watchBlockFile(p *program.Program, file *blockfile.File, service *service.Service) {
 	if file == nil {
 		return

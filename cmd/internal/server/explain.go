@@ -26,7 +26,7 @@ type explainedCode string
 
 var _ encoding.TextUnmarshaler = (*explainedCode)(nil)
 
-// UnmarshalText refuses what no link can have as its code.
+// UnmarshalText refuses a text that cannot be the code of a link.
 func (c *explainedCode) UnmarshalText(text []byte) error {
 	if !shortener.IsCode(string(text)) {
 		return fmt.Errorf("%q cannot be a code: a code has 1 to 64 characters, which are letters A-Z and a-z, digits, _ and -", text)
@@ -51,7 +51,7 @@ func explainCode(ctx context.Context, s config.Server, f explainFlags, out io.Wr
 	})
 }
 
-// explainedLink returns the link of a code, or nil if there is none.
+// explainedLink returns the link of a code, or nil if no link has the code.
 func explainedLink(ctx context.Context, store shortener.Store, code string) (*explain.Link, error) {
 	l, err := store.Lookup(ctx, code)
 	if errors.Is(err, shortener.ErrNotFound) {

@@ -20,8 +20,8 @@ func limits(s config.Serve) client.Limits {
 	}
 }
 
-// readers returns the number of lists and queries for visits that a server reads at the same time. In PostgreSQL, half of
-// the connections stay free for redirects and creations, unless there is only one connection.
+// readers returns the maximum number of lists of links and queries for visits that a server runs at the same time. With PostgreSQL,
+// half of the connections stay free for redirects and creations if there are at least two connections.
 func readers(c *app.Core, connections *pgxpool.Pool) int {
 	if c.SQLite != nil {
 		return c.SQLite.Scan.Stats().MaxOpenConnections

@@ -12,21 +12,22 @@ import (
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default the
-// collector runs when the heap has doubled. With the small heap of the server, it would run all the time.
+// collector runs when the heap has doubled. With the small heap of the server, the collector would then
+// run all the time.
 const headroom = 16 << 20
 
-// minimumHeap is the size of the heap below which the collector does not run if the percentage is 100. The runtime
-// scales this size by the percentage.
+// minimumHeap is the size of the heap below which the collector does not run if GOGC is 100 (percent). For another
+// percentage, the runtime scales this size.
 const minimumHeap = 4 << 20
 
-// cacheShare is the part of GOMEMLIMIT that cached links may need. If the objects that stay in use filled the limit, the
-// collector would run all the time.
+// cacheShare is the part of GOMEMLIMIT that cached links may need. If objects in use filled the memory up to GOMEMLIMIT,
+// the collector would run all the time.
 const cacheShare = 0.25
 
 const (
 	// rowMemory is the number of bytes that one count of visits takes in memory.
 	rowMemory = 128
-	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress needs as much again.
+	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress may need the same amount in addition.
 	rowShare = 0.05
 )
 
@@ -36,8 +37,8 @@ func cachedLinks() int { return fitting(cacheShare, service.LinkMemory, service.
 // countedRows returns how many counts of visits a server keeps in memory.
 func countedRows() int { return fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
 
-// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and
-// never more than most.
+// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and at
+// most the parameter most.
 func fitting(share, size float64, most int) int {
 	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
 	return int(min(max(share*float64(limit)/size, 1), float64(most)))
@@ -67,7 +68,7 @@ func keepHeadroom() (stop func()) {
 }
 
 // adjust computes the percentage from the size of the objects that the last collection kept, and sets it.
-// The runtime calls it again after the next collection, which frees the object that adjust allocates.
+// adjust also allocates an object. When the next collection frees this object, the runtime calls adjust again.
 func (k *headroomKeeper) adjust() {
 	if k.stopped.Load() {
 		return

@@ -48,7 +48,7 @@ func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (account
 	return accounts, err
 }
 
-// offline calls the function do with the store of the links, for a command that may run while servers run.
+// offline opens the database and calls do, for a command that may run while servers run.
 func offline(ctx context.Context, s config.Server, log io.Writer, do func(context.Context, opened) error) (err error) {
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, do)
 }
@@ -61,7 +61,7 @@ type opened struct {
 	order       shortener.Order
 }
 
-// onDatabase calls the function do with the open database. The function openLedger opens the code space.
+// onDatabase opens the database and calls do. It calls openLedger to open the code space.
 func onDatabase(
 	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, order orderOf,
 	do func(context.Context, opened) error,

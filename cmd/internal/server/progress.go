@@ -10,8 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a command is: as a bar on a terminal, and elsewhere as one line every progressInterval. It
-// ignores errors of the writer, apart from those of print. Its methods must not be called concurrently.
+// progress shows how much of the work of a command is done. On a terminal it is a bar, and elsewhere it is one line
+// every progressInterval. Only the method print returns errors of the writer. The methods of progress must not be
+// called concurrently.
 type progress struct {
 	out   io.Writer
 	total int64
@@ -19,7 +20,8 @@ type progress struct {
 	last  time.Time                // time of the last line
 }
 
-// newProgress returns the progress of a command that needs total steps, or an unknown number of them if total is 0.
+// newProgress returns the progress of a command. The parameter total is the number of steps, or 0 if this number is
+// unknown.
 func newProgress(out io.Writer, total int64) *progress {
 	p := &progress{out: out, total: total, last: time.Now()}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {

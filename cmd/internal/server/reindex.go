@@ -16,8 +16,8 @@ import (
 
 // reindexFlags are the flags of the command reindex.
 type reindexFlags struct {
-	ReplaceSecret bool `name:"replace-secret" help:"Replace the key ledger if KGS_SECRET and KGS_PERMUTE give another permutation than the ledger has. Use it if the secret is lost. Codes that were prepared under the old secret are not used any more."`
-	ForgetLeases  bool `name:"forget-leases" help:"With --replace-secret, replace the ledger although clients of the key service have keys of it. The new ledger may lease the same keys again."`
+	ReplaceSecret bool `name:"replace-secret" help:"Replace the key ledger if KGS_SECRET and KGS_PERMUTE give another permutation than the ledger has. Use this flag if the secret is lost. Keys that were prepared with the old secret are not used any more."`
+	ForgetLeases  bool `name:"forget-leases" help:"With --replace-secret, replace the ledger even if clients of the key service have leased keys. The new ledger may lease the same keys again."`
 }
 
 // reindex moves the links into the order that the present settings determine. If the process is killed, the same

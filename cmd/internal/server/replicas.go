@@ -17,12 +17,16 @@ import (
 	"keypool/shortener/service"
 )
 
-// openReplicas returns the look-up of redirects. It reads from the replicas in the settings, or from the store if there are none.
-// openReplicas fails if the settings name replicas and the links are on a Citus cluster.
+// openReplicas returns the function with which redirects look up links. The function reads from the replicas in the settings.
+// Without replicas, it is the method Lookup of the store. openReplicas fails if the settings name replicas and the links are on
+// a Citus cluster.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, error) {
 	primary, ok := store.(*pgstore.Store)
 	if _, distributed := store.(*citusstore.Store); distributed && len(s.Replicas) > 0 {
-		return nil, errNoReadURLs
+		return nil, &config.Error{
+			Name: "DATABASE_READ_URLS", Got: "replicas, although the links are distributed over a Citus cluster",
+			Takes: "no replicas, because the nodes of the cluster answer the look-ups",
+		}
 	}
 	if !ok || len(s.Replicas) == 0 {
 		return store.Lookup, nil

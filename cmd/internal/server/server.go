@@ -40,7 +40,7 @@ func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Pro
 	return startServer(ctx, s, log)
 }
 
-// forgetKeys removes old idempotency keys until the stop.
+// forgetKeys removes old idempotency keys until p stops.
 func forgetKeys(p *program.Program, c *app.Core, store shortener.Store) {
 	removals := kgs.NewFailureLog(c.Log, "remove old idempotency keys")
 	p.Background("idempotency keys", p.Fail, func(ctx context.Context) error { return service.ForgetKeys(ctx, store, removals.Note) })
@@ -119,7 +119,7 @@ func counters(links *service.Metrics, requests *web.Metrics) admin.Counters {
 	}
 }
 
-// openPolled opens what the server reads about every second: the order of the links, which must not change, and the tokens.
+// openPolled starts two tasks that read the database about every second. One task ends the program if the order of the links has changed. The other task keeps the tokens up to date.
 func openPolled(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) (*token.Registry, error) {
 	polls, err := openPolls(ctx, c)
 	if err != nil {
@@ -129,7 +129,7 @@ func openPolled(ctx context.Context, p *program.Program, c *app.Core, connection
 	return openTokens(ctx, p, c, polls, connections)
 }
 
-// openLinks starts the service of the links, which runs until the stop.
+// openLinks starts the service of the links, which runs until the program stops.
 func openLinks(c *app.Core, cfg service.Config) *service.Service {
 	links := service.New(cfg)
 	c.OnStop("links", func(ctx context.Context) error {

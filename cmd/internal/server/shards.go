@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,15 +22,8 @@ import (
 
 // migrateFlags are the flags of the command migrate.
 type migrateFlags struct {
-	Shards int `name:"shards" placeholder:"N" min:"1" max:"1024" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. The command may be repeated."`
+	Shards int `name:"shards" placeholder:"N" min:"1" max:"64000" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. The command may be repeated."`
 }
-
-// errNoReadURLs reports that DATABASE_READ_URLS is set although the links are on a Citus cluster.
-var errNoReadURLs = errors.New("DATABASE_READ_URLS: the links are distributed over a Citus cluster, whose nodes answer the look-ups; remove this setting")
-
-// errSocket reports that DATABASE_URL leads to a Unix socket although the links are on a Citus cluster. sslmode has no effect on a
-// socket, so the settings would not say whether the connections to the nodes use TLS.
-var errSocket = errors.New("DATABASE_URL: the first host is a Unix socket, but the links are distributed over a Citus cluster, whose nodes the server reaches over TCP; name the coordinator by its host name or address, and set sslmode")
 
 // checkShards returns an error if the tables cannot be distributed as the flags say. It changes nothing.
 func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
@@ -49,7 +41,7 @@ func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 	}
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
-	return errors.Join(migrations.CheckCitus(ctx, db), db.Close())
+	return errors.Join(app.RefuseWorker(migrations.CheckCitus(ctx, db)), db.Close())
 }
 
 // distribute distributes the tables of links over the nodes of the cluster.
@@ -59,9 +51,12 @@ func distribute(ctx context.Context, c *app.Core, shards int) error {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(connections)
-	var n int
+	var n, workers int
 	err = migrations.Exclusive(ctx, db, migrations.PostgreSQL, func() error {
 		n, err = migrations.Distribute(ctx, db, shards)
+		if err == nil {
+			workers, err = migrations.Workers(ctx, db)
+		}
 		return err
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
@@ -71,6 +66,9 @@ func distribute(ctx context.Context, c *app.Core, shards int) error {
 		c.Log.Info("the tables of links are distributed already, and their number of shards stays as it is")
 	} else {
 		c.Log.Info("distributed the tables of links", slog.Int("tables", n), slog.Int("shards", shards))
+	}
+	if workers == 0 {
+		c.Log.Warn("the Citus cluster has no workers, so all links are on the coordinator; add workers with citus_add_node, then move shards to them with citus_rebalance_start")
 	}
 	return nil
 }
@@ -84,9 +82,9 @@ func openNodes(ctx context.Context, p *program.Program, c *app.Core, store linkS
 	return store, placement, err
 }
 
-// connectNodes returns a store that knows on which node of a Citus cluster each link is, and the placement of the links for the
-// service. If the tables of links are not distributed, it returns store and nil. The stop closes the connections to the nodes after
-// the service of the links.
+// connectNodes returns a store and a placement. Both know on which node of a Citus cluster each link is. If the tables of links are
+// not distributed, connectNodes returns store and nil. When p stops, p first closes the service of the links, and then the
+// connections to the nodes.
 func connectNodes(ctx context.Context, p *program.Program, c *app.Core, store linkStore, order shortener.Order, connections *pgxpool.Pool) (linkStore, shortener.Placement, error) {
 	if connections == nil {
 		return store, nil, nil
@@ -109,12 +107,16 @@ func connectNodes(ctx context.Context, p *program.Program, c *app.Core, store li
 	return nodes, nodes, nil
 }
 
-// checkHost returns errSocket if the first host of DATABASE_URL is a Unix socket.
+// checkHost returns an error if the first host of DATABASE_URL is a Unix socket. sslmode has no effect on a socket, so the settings
+// would not say whether the connections to the nodes use TLS.
 func checkHost(database *pgxpool.Config) error {
-	if network, _ := pgconn.NetworkAddress(database.ConnConfig.Host, database.ConnConfig.Port); network == "unix" {
-		return errSocket
+	if network, _ := pgconn.NetworkAddress(database.ConnConfig.Host, database.ConnConfig.Port); network != "unix" {
+		return nil
 	}
-	return nil
+	return &config.Error{
+		Name: "DATABASE_URL", Got: "a Unix socket, although the links are distributed over a Citus cluster",
+		Takes: "the host name or the address of the coordinator, with sslmode, because the server reaches the nodes over TCP",
+	}
 }
 
 // nodeOpener returns a function that opens connections to a node of the cluster, with the user, the database and all other settings
@@ -127,13 +129,13 @@ func nodeOpener(c *app.Core) citusstore.Opener {
 
 // nodeConfig returns the settings of DATABASE_URL with the host and the port of a node.
 //
-// The fallbacks of pgx are the other hosts of DATABASE_URL, and the second attempt at each host with sslmode prefer or allow: one
-// attempt uses TLS, and the other does not. A node needs both attempts, but no other host.
+// pgx has two kinds of fallbacks. The first kind is the other hosts of DATABASE_URL. The second kind exists if sslmode is prefer or
+// allow: it is a second attempt at the same host. One of the two attempts uses TLS, and the other does not. nodeConfig keeps both
+// attempts, and removes the other hosts.
 func nodeConfig(database *pgxpool.Config, host string, port uint16) *pgxpool.Config {
 	cfg := database.Copy()
 	conn := cfg.ConnConfig
-	others := slices.IndexFunc(conn.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.Host != conn.Host || f.Port != conn.Port })
-	if others >= 0 {
+	if others := config.OtherHost(cfg); others >= 0 {
 		conn.Fallbacks = conn.Fallbacks[:others]
 	}
 	conn.Host, conn.Port = host, port
@@ -146,14 +148,14 @@ func nodeConfig(database *pgxpool.Config, host string, port uint16) *pgxpool.Con
 }
 
 // setServerName replaces the server name that TLS sends and verifies. If DATABASE_URL disables the server name with sslsni=0, TLS
-// continues to send none. A nil settings stands for a connection without TLS.
+// continues to send none. If settings is nil, the connection does not use TLS.
 func setServerName(settings *tls.Config, host string) {
 	if settings != nil && settings.ServerName != "" {
 		settings.ServerName = host
 	}
 }
 
-// reportNodes registers a metric of the nodes with links that do not answer. Every server has this metric, so that an alert can use it.
+// reportNodes registers a metric: the number of nodes that have links and do not answer. Every server has this metric, so that an alert can use it.
 func reportNodes(registry prometheus.Registerer, placement shortener.Placement) {
 	down := func() float64 { return 0 }
 	if nodes, ok := placement.(*citusstore.Store); ok {

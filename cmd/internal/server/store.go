@@ -27,12 +27,12 @@ import (
 // errLinksNotMoved reports that links have not been moved to the tables of this program.
 var errLinksNotMoved = errors.New("the links have not been moved to their tables, because an older version created them or a reindex was interrupted: run `shortener migrate`")
 
-// orderOf returns the order of the links. It is openOrder for a program that creates links, and readOrder for a command that
-// creates none.
+// orderOf is a function that returns the order of the links. A program that creates links uses openOrder. A command that
+// creates no links uses readOrder.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
-// openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger and the polls have
-// their own connections. openConnections returns nil if the database is SQLite.
+// openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger has its
+// own connections, and so have the reads that a server repeats about every second. openConnections returns nil if the database is SQLite.
 func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {
 		return nil, nil
@@ -49,7 +49,8 @@ func openPolls(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	return c.OpenPool(ctx, c.Database.PollPool())
 }
 
-// linksDatabase returns the tables of the links in the database of c. The caller calls done after it has used them.
+// linksDatabase returns the tables of the links in the database of c. The caller calls done after the last use of
+// the tables.
 func linksDatabase(c *app.Core, connections *pgxpool.Pool) (links reorder.Database, done func() error) {
 	if c.SQLite != nil {
 		return reorder.SQLite(c.SQLite.Write), func() error { return nil }
@@ -64,8 +65,8 @@ type linkStore interface {
 	transfer.Links
 }
 
-// openStore opens the store of the links in the database of c, whose code space must be open. It also returns their
-// order. connections is the result of openConnections.
+// openStore opens the store of the links in the database of c, and also returns the order of the links. The code
+// space of c must be open. connections is the result of openConnections.
 func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (linkStore, shortener.Order, error) {
 	links, done := linksDatabase(c, connections)
 	order, err := orderOf(ctx, c, links, keySource)
@@ -84,7 +85,8 @@ const (
 )
 
 // watchOrder stops the program when the links get another order. The command reindex requires that no program uses the
-// links, but it cannot detect a process that was suspended before the command and resumes after it.
+// links, but it cannot detect a process that was suspended before the command began and resumes after the command
+// ended.
 func watchOrder(p *program.Program, c *app.Core, polls *pgxpool.Pool, order shortener.Order) {
 	links, done := linksDatabase(c, polls)
 	if c.SQLite != nil {
@@ -104,7 +106,7 @@ func watchOrder(p *program.Program, c *app.Core, polls *pgxpool.Pool, order shor
 			recorded, err := recordedWithin(ctx, links, orderTimeout)
 			failures.Note(err)
 			if err == nil && recorded != order.Fingerprint() {
-				return fmt.Errorf("%w: `shortener reindex` ran while this process was suspended; start it again", shortener.ErrOtherOrder)
+				return fmt.Errorf("%w: `shortener reindex` ran while this process was suspended; start this process again", shortener.ErrOtherOrder)
 			}
 		}
 	})
@@ -124,8 +126,9 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	}
 	exists, err := db.Exists(ctx)
 	if err == nil && exists && c.Migrate.On {
-		// The table links_earlier exists but is empty, because a migration creates it even if there are no
-		// links to move. Move drops it. onLinks ensures that no other process fills the table meanwhile.
+		// The table links_earlier exists but is empty, because a migration creates the table even if there
+		// are no links to move. Move drops the table. onLinks ensures that no other process fills the
+		// table meanwhile.
 		err = onLinks(ctx, c, func(links reorder.Database) error { return links.Move(ctx, nil, logProgress(c.Log)) })
 	}
 	if err != nil {
@@ -228,14 +231,14 @@ func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) err
 	return migrateThen(ctx, s, log, func(*app.Core) error { return nil })
 }
 
-// migrateThen does the work of migrateDatabase, and then calls the function more.
-func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, more func(*app.Core) error) error {
+// migrateThen does the work of migrateDatabase, and then calls next.
+func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, next func(*app.Core) error) error {
 	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
 		err := onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
 		if err != nil {
 			return err
 		}
-		return more(c)
+		return next(c)
 	})
 }
 
@@ -256,7 +259,7 @@ func moveLinks(ctx context.Context, c *app.Core, links reorder.Database, keySour
 	return links.Move(ctx, order, logProgress(c.Log))
 }
 
-// progressInterval is the interval between two log lines about a migration.
+// progressInterval is the time between two lines about the progress of a command or of a migration.
 const progressInterval = 5 * time.Second
 
 // logProgress returns a function that logs the progress of a migration.

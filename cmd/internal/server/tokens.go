@@ -22,7 +22,7 @@ import (
 	"keypool/shortener/token"
 )
 
-// openTokens opens the registry of the tokens, and keeps it up to date until the stop.
+// openTokens opens the registry of the tokens, and keeps it up to date until p stops.
 func openTokens(ctx context.Context, p *program.Program, c *app.Core, reading, writing *pgxpool.Pool) (*token.Registry, error) {
 	polls, records := kgs.NewFailureLog(c.Log, "read the tokens"), kgs.NewFailureLog(c.Log, "record the uses of tokens")
 	registry, err := token.NewRegistry(ctx, tokenStore(c, reading, writing), token.Notes{Poll: polls.Note, Record: records.Note}, nil)
@@ -31,7 +31,7 @@ func openTokens(ctx context.Context, p *program.Program, c *app.Core, reading, w
 	}
 	c.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "shortener_tokens_read_timestamp_seconds",
-		Help: "Unix time up to which this server knows each revocation of a token.",
+		Help: "Unix time; this server knows every revocation of a token that happened before this time.",
 	}, func() float64 { return float64(registry.Current().UnixMilli()) / 1000 }))
 	p.Background("tokens", p.Fail, registry.Run)
 	return registry, nil
@@ -71,9 +71,9 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 
 // tokenCommands are the commands that manage tokens.
 type tokenCommands struct {
-	Create tokenCreation   `cmd:"" help:"Create a token and print it. It cannot be shown again."`
-	List   tokenListing    `cmd:"" help:"List all tokens without their secrets."`
-	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command waits until each server refuses the token. A server that cannot read the tokens may accept it for longer, and logs this."`
+	Create tokenCreation   `cmd:"" help:"Create a token and print it. The token cannot be shown again."`
+	List   tokenListing    `cmd:"" help:"List all tokens without their secrets. LAST USED is the beginning of the hour of the last use, so it can be before CREATED."`
+	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command waits until each server refuses the token. A server that cannot read the tokens logs this, and may accept the token for longer."`
 }
 
 // tokenCreation are the flags of the command token create.
@@ -100,7 +100,7 @@ func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
 	return token.CheckName(string(*n))
 }
 
-// createToken creates a token and prints its bearer.
+// createToken creates a token and prints its bearer, which is the text that a client sends.
 func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.Writer) error {
 	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		wanted := token.Token{Name: string(f.Name), Scopes: f.Scope, Rate: f.Rate.Rate, CreatedAt: time.Now()}
@@ -186,7 +186,7 @@ func moment(t time.Time) string {
 
 // tokenRevocation are the arguments of the command token revoke.
 type tokenRevocation struct {
-	ID tokenID `arg:"" name:"id" help:"Id of the token, as token list shows it."`
+	ID tokenID `arg:"" name:"id" help:"Id of the token, as the command token list shows it."`
 }
 
 // tokenID is the id of a token.

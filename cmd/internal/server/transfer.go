@@ -104,7 +104,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sizeOf returns the length of a file in bytes, or 0 if it is unknown.
+// sizeOf returns the length of a file in bytes, or 0 if the length is unknown.
 func sizeOf(file *os.File) int64 {
 	info, err := file.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -116,7 +116,7 @@ func sizeOf(file *os.File) int64 {
 // exportFlags are the flags of the command export.
 type exportFlags struct {
 	To   string `required:"" oneof:"csv,ndjson" placeholder:"FORMAT" help:"Format of the file: csv or ndjson."`
-	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. Default and -: standard output."`
+	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. By default, and if FILE is -, the export goes to standard output."`
 }
 
 // exportLinks exports all links. Until the export ends, it occupies one PostgreSQL connection of the connection pool

@@ -13,11 +13,11 @@ import (
 	"keypool/web"
 )
 
-// adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address of the public
-// listener for clients on this machine.
+// adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address at which clients
+// on this machine reach the public listener.
 func adminUI(p *program.Program, s config.Serve, service *service.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
-	if _, ok := destination.ParseOrigin(base); !ok { // an address with a zone, which a link cannot have
+	if _, ok := destination.ParseOrigin(base); !ok { // the host is an IPv6 address with a zone, which a URL of a link cannot contain
 		base = "http://localhost"
 	}
 	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Visits: visits, Logger: log})

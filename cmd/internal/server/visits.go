@@ -16,14 +16,14 @@ import (
 	"keypool/web"
 )
 
-// openVisits counts visits until the stop, or returns nil if visits are not counted. The caller must call ServePublic after
-// openVisits, so that the stop ends the requests before the last flush.
+// openVisits counts visits until p stops, or returns nil if visits are not counted. The caller must call ServePublic after
+// openVisits, so that the requests end before the last flush when p stops.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	if s.Visits == "off" {
 		return nil
 	}
 	if s.CountryHeader != "" && len(s.TrustedProxies) == 0 {
-		c.Log.Warn("countries are not counted, because only trusted proxies may send their header; set TRUSTED_PROXIES to their addresses",
+		c.Log.Warn("countries are not counted, because only trusted proxies may send the header with the country; set TRUSTED_PROXIES",
 			slog.String("header", string(s.CountryHeader)))
 	}
 	c.ShowSetting("shortener_visits_flush_seconds", "Seconds between two flushes of the counts of visits: VISITS_FLUSH.", time.Duration(s.VisitsFlush).Seconds())

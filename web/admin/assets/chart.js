@@ -45,8 +45,8 @@ function logarithmic(marks, low, high) {
   return { ticks, at: (v) => Math.min(1, Math.max(0, (Math.log(v) - a) / (b - a))) };
 }
 
-// timeTicks returns round times between from and to, with the shortest step that gives at most most
-// times.
+// timeTicks returns round times between from and to. The step between the times is the shortest that
+// gives no more times than the parameter most.
 function timeTicks(from, to, most) {
   const step = [5, 10, 30, 60, 120, 300, 600].map((s) => 1000 * s).find((s) => (to - from) / s <= most) ?? 600000;
   const ticks = [];
@@ -136,7 +136,7 @@ class Chart {
     this.drawLevels(area, y);
   }
 
-  // drawNow writes the newest value of each series. These texts are also the legend.
+  // drawNow writes the newest value of each series. The written texts are also the legend.
   drawNow(series, newest) {
     const [first, ...others] = series;
     const write = (s) => newest && s.of(newest) !== undefined ? this.spec.format(s.of(newest)) : undefined;

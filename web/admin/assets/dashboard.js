@@ -74,7 +74,7 @@ let heard = Date.now(); // time of the last sample, by the clock of the viewer
 let stale = false;
 
 // build creates the charts and strips that the server has named in about.parts. It runs after each
-// connection, because another program may listen at the address since then.
+// new connection, because another program may listen at the address by then.
 function build(is) {
   if (about && about.page !== is.page) location.reload(); // the program has another version of this page
   about = is;
@@ -121,8 +121,8 @@ function show(text, look) {
 
 let planned = false;
 
-// plan calls draw once before the next frame, however often it is called. A hidden page has no
-// frames, so it draws nothing.
+// plan makes the browser call draw once before the next frame, however often plan is called. A hidden
+// page has no frames, so plan draws nothing on such a page.
 function plan() {
   if (planned) return;
   planned = true;
@@ -161,8 +161,8 @@ function connect() {
   source.addEventListener("facts", (e) => present(JSON.parse(e.data)));
 }
 
-// watch reports missing samples and reconnects. A browser reconnects by itself, but not after the
-// server has refused the connection, and not if it does not notice that the connection is broken.
+// watch reports missing samples and reconnects. A browser reconnects by itself, except in two cases: the
+// server has refused the connection, or the browser does not notice that the connection is broken.
 function watch() {
   const silent = Math.floor((Date.now() - heard) / 1000);
   stale = silent > 3;

@@ -1,6 +1,6 @@
 // This file shows states over time as strips and as a list of changes.
 
-// looks says how good or bad each state is, for its colour. Other states, such as epochs, are neither
+// looks maps each state to a word for how good or bad the state is. The word determines the colour. Other states, such as epochs, are neither
 // good nor bad.
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",

@@ -94,7 +94,7 @@ func (p *rawPath) operations() ordered[rawOperation] {
 	return all
 }
 
-// access returns the first scheme among the alternatives.
+// access returns the first scheme among the alternatives. It also returns whether a request may be anonymous.
 func (o *rawOperation) access() (a Access) {
 	for _, alternative := range o.Security {
 		if len(alternative) == 0 {

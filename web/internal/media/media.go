@@ -20,10 +20,10 @@ const (
 	Problem    = "application/problem+json"     // RFC 9457
 )
 
-// Negotiate selects one of offers by the Accept header of a request.
-// It returns the first of the offers with the highest q-value. If the client accepts none
-// of the offers, Negotiate returns the first one, because an answer is more useful than a
-// 406.
+// Negotiate selects one of offers by the Accept header of a request. It returns the offer with the
+// highest q-value. If several offers have this q-value, Negotiate returns the first of these
+// offers. If the client accepts none of the offers, Negotiate returns the first offer, because any
+// answer is more useful than a 406.
 func Negotiate(r *http.Request, offers ...string) string {
 	accept := r.Header["Accept"]
 	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {

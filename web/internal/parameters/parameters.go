@@ -17,8 +17,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// Read passes each parameter of a query to set, in the order of their names. It fails if the query is malformed or
-// a parameter is repeated.
+// Read passes each parameter of a query to set, in the order of the names. It fails if the query is malformed or a
+// parameter is repeated.
 func Read(query string, set func(name, value string) error) error {
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -38,8 +38,8 @@ func Read(query string, set func(name, value string) error) error {
 	return nil
 }
 
-// Unknown is the error of a parameter that does not exist. The text in has lists the names of the parameters that
-// exist.
+// Unknown is the error of a parameter that does not exist. The argument has is a sentence with the names of
+// the parameters that exist.
 func Unknown(name, has string) error {
 	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
 }
@@ -53,7 +53,8 @@ func Int(name, value string, least, most int) (int, error) {
 	return n, nil
 }
 
-// Time parses a parameter that is a time in RFC 3339. The letters T and Z may be small, as in the members of a link.
+// Time parses a parameter that is a time in RFC 3339. The letters T and Z may be in lower case, as in the members of
+// a link.
 func Time(name, value string) (time.Time, error) {
 	t, ok := shortener.ParseTime(value)
 	if !ok {

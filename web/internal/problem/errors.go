@@ -81,7 +81,8 @@ func (e *LimitedError) Error() string { return e.Limit.Error() }
 // Unwrap returns the limit.
 func (e *LimitedError) Unwrap() error { return e.Limit }
 
-// Panicked is the error of a panic with the value v, with the stack. The deferred function that recovers v must call it.
+// Panicked is the error of a panic with the value v. The error contains the stack. The deferred function that
+// recovers v must call Panicked.
 func Panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
 // suggestingError is a shortener.ErrAliasTaken with aliases that are free.

@@ -49,7 +49,7 @@ var table = []struct { //nolint:gochecknoglobals // never changed; Go has no con
 	{is(shortener.ErrKeyBusy), problem("key-busy", http.StatusConflict, "A request with the same idempotency key is in progress",
 		"Send the request again shortly.")},
 	{is(shortener.ErrVersion), problem("version-mismatch", http.StatusPreconditionFailed, "The link has another version",
-		"The link has none of the versions in the If-Match header. Read it again.")},
+		"The link has none of the versions in the If-Match header. Read the link again.")},
 	{is(errMalformed), problem("malformed", http.StatusBadRequest, "The request is malformed", "")},
 	{is(errUnsupported), problem("unsupported-media-type", http.StatusUnsupportedMediaType, "The media type is not supported", "")},
 	{is(errTooLarge), problem("too-large", http.StatusRequestEntityTooLarge, "The body is too large", "")},
@@ -85,7 +85,7 @@ func as[E error](err error) bool {
 	return ok
 }
 
-// Of returns the problem of err. An error that is not in the table is a 500 without
+// Of returns the problem of err. The problem of an error that is not in the table is a 500 without
 // details.
 func Of(err error) reply.Problem {
 	p := problem("internal", http.StatusInternalServerError, "Something went wrong", "The server failed to handle the request. The error is in its log.")
@@ -116,8 +116,8 @@ func Of(err error) reply.Problem {
 	return p
 }
 
-// RetrySeconds returns the seconds after which a client may send a request again, rounded up. It is
-// at least 1.
+// RetrySeconds returns the seconds after which a client may send a request again, rounded up. The
+// result is at least 1.
 func RetrySeconds(err error) int {
 	if u, ok := errors.AsType[*shortener.UnavailableError](err); ok {
 		return max(1, int(math.Ceil(u.RetryAfter.Seconds())))

@@ -22,8 +22,8 @@ func (e *BusyError) Error() string { return "no QR code was drawn: " + e.Cause.E
 func (e *BusyError) Unwrap() error { return e.Cause }
 
 // Drawer draws QR codes, a few at a time. A drawing needs about 1.3 MB of memory and some
-// milliseconds of a processor, so without a limit a client could slow down the redirects. Draw may
-// be called concurrently.
+// milliseconds of a processor, so a client that requests many QR codes could otherwise slow down
+// the redirects. Draw may be called concurrently.
 type Drawer struct {
 	turns chan struct{} // has an element for each drawing in progress
 }

@@ -8,7 +8,8 @@ import (
 	"image/png"
 )
 
-// TooSmallError reports that a side of the image has fewer pixels than the code and its margin have modules.
+// TooSmallError reports that an image is too small: one side has fewer pixels than the code with its margin
+// has modules.
 type TooSmallError struct {
 	Least int // the smallest size that fits the code and its margin, in pixels
 }
@@ -35,9 +36,9 @@ func (c *Code) PNG(size, margin int) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// picture is an image of a code. It computes each pixel when it is read, so the image needs no
-// memory for its pixels. It implements [image.PalettedImage], and package png uses one bit per pixel
-// because the palette has two colours.
+// picture is an image of a code. It computes each pixel at the time of the read, so the image needs
+// no memory for its pixels. It implements [image.PalettedImage], and package png uses one bit per
+// pixel because the palette has two colours.
 type picture struct {
 	code    *Code
 	modules []int // maps a horizontal or vertical position in pixels to a position in modules, or to -1 in the margin

@@ -19,8 +19,8 @@ import (
 	"github.com/boombuler/barcode/qr"
 )
 
-// Level is the error correction of a QR code. It is the share of the code that may be
-// damaged: L is 7 %, M is 15 %, Q is 25 % and H is 30 %.
+// Level is the error correction level of a QR code. It determines which share of the code may be
+// damaged: 7 % with L, 15 % with M, 25 % with Q and 30 % with H.
 type Level string
 
 // The levels of error correction.
@@ -33,11 +33,11 @@ const (
 
 // ParseLevel returns the level with this name. The names are case-sensitive.
 func ParseLevel(name string) (Level, bool) {
-	_, ok := Level(name).library()
+	_, ok := Level(name).correction()
 	return Level(name), ok
 }
 
-func (l Level) library() (level qr.ErrorCorrectionLevel, ok bool) {
+func (l Level) correction() (level qr.ErrorCorrectionLevel, ok bool) {
 	switch l {
 	case L:
 		return qr.L, true
@@ -61,7 +61,7 @@ type Code struct {
 // text is too long. The capacity depends on the level. A text of up to 1,273 bytes fits with
 // every level.
 func Encode(text string, level Level) (*Code, error) {
-	correction, known := level.library()
+	correction, known := level.correction()
 	if !known {
 		return nil, fmt.Errorf("unknown level of error correction %q", level)
 	}

@@ -15,8 +15,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// TypePrefix is the prefix of every problem type. Types are stable because clients branch
-// on them.
+// TypePrefix is the prefix of every problem type. The types never change, because clients depend on
+// them.
 const TypePrefix = "urn:keypool:problem:"
 
 // Problem is the body of an error answer (RFC 9457).
@@ -80,7 +80,7 @@ func Encoded(w http.ResponseWriter, mediaType string, status int, body []byte) e
 	return Send(w, status, body)
 }
 
-// AppendString appends s as a JSON string, encoded as the function JSON encodes it.
+// AppendString encodes the string s as the function [JSON] does, and appends the result.
 func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -33,8 +33,8 @@ type Shell struct {
 	Script  template.JS
 	Version string // changes when the style or the script changes
 	Footer  []Link // at the end of each page with the frame
-	// Referrer is the Referrer-Policy. A browser sends the header Origin with a form only if the policy
-	// is not no-referrer.
+	// Referrer is the Referrer-Policy. With the policy no-referrer, browsers send "Origin: null" with a
+	// form.
 	Referrer string
 	policy   string
 }
@@ -42,8 +42,8 @@ type Shell struct {
 // Link is a link to a page of the same listener.
 type Link struct{ Path, Text string }
 
-// CopyScript is the name of a shared script with the function copy(button). It copies the text of the element
-// that the attribute data-copy of the button names.
+// CopyScript is the name of a shared script with the function copy(button). The attribute data-copy of the
+// button contains the id of an element. The function copies the text of this element.
 const CopyScript = "assets/copy.js"
 
 // New returns a shell. Its style consists of the shared style and the named styles. Its script consists of
@@ -74,8 +74,8 @@ func join(assets fs.FS, names []string) []byte {
 	return all
 }
 
-// Frame adds the templates "head" and "foot" to t. Their data embeds a *Shell and has a Title. Frame panics if t
-// cannot be changed.
+// Frame adds the templates "head" and "foot" to t. The data of a page with these templates must embed a *Shell
+// and have a Title. Frame panics if t was executed already.
 func Frame(t *template.Template) *template.Template {
 	return template.Must(t.ParseFS(shared, "assets/frame.html"))
 }

@@ -10,7 +10,7 @@ async function copy(button) {
 }
 
 // copied reports whether the browser copied the text. The clipboard API needs HTTPS or localhost.
-// Without it, the browser copies the selection.
+// Without the clipboard API, the browser copies the selection.
 async function copied(text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -17,16 +17,16 @@ import (
 // hasKey reports whether the creation of any of the links has an idempotency key.
 func hasKey(links []shortener.Link) bool {
 	for i := range links { // the index avoids a copy of each link
-		if links[i].Once != nil {
+		if links[i].IdempotencyKey != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// insertOnceIn inserts links of which some have an idempotency key. It needs three round trips, and more of them if
-// another transaction holds one of the keys.
-func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
+// insertWithKeys inserts links, some of which have an idempotency key. It needs three round trips, and further round
+// trips if another transaction holds one of the keys.
+func (s *Store) insertWithKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.L
 	outcomes := make([]shortener.Outcome, len(links))
 	var fresh, held []int // positions in links
 	for i := range links {
-		switch o := links[i].Once; {
+		switch o := links[i].IdempotencyKey; {
 		case o == nil || taken[keyOf(o)] == &links[i]:
 			fresh = append(fresh, i)
 		case busy[keyOf(o)]:
@@ -49,13 +49,13 @@ func (s *Store) insertOnceIn(ctx context.Context, tx pgx.Tx, links []shortener.L
 	return outcomes, s.checkHeld(ctx, tx, links, held, outcomes)
 }
 
-// onceKey identifies an idempotency key.
-type onceKey struct {
+// ownerKey identifies an idempotency key.
+type ownerKey struct {
 	owner int64
 	key   string
 }
 
-func keyOf(o *shortener.Once) onceKey { return onceKey{o.Owner, o.Key} }
+func keyOf(o *shortener.IdempotencyKey) ownerKey { return ownerKey{o.Owner, o.Key} }
 
 const (
 	// lockTimeout sets how long an Insert waits for another transaction with the same idempotency key.
@@ -67,21 +67,21 @@ const (
 // takeKeys inserts the idempotency keys of links. The map taken contains the link of each inserted key. The map busy
 // contains the keys that another transaction has inserted and not committed. takeKeys inserts the keys in sorted order,
 // because two transactions that used different orders could deadlock.
-func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[onceKey]*shortener.Link, busy map[onceKey]bool, err error) {
-	first := make(map[onceKey]*shortener.Link)
+func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[ownerKey]*shortener.Link, busy map[ownerKey]bool, err error) {
+	first := make(map[ownerKey]*shortener.Link)
 	for i := range links {
-		if o := links[i].Once; o != nil {
+		if o := links[i].IdempotencyKey; o != nil {
 			if _, twice := first[keyOf(o)]; !twice {
 				first[keyOf(o)] = &links[i]
 			}
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(first), func(a, b onceKey) int { return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.key, b.key)) })
+	keys := slices.SortedFunc(maps.Keys(first), func(a, b ownerKey) int { return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.key, b.key)) })
 	taken, err = insertKeys(ctx, tx, first, keys, lockTimeout)
 	if !isLocked(err) {
 		return taken, nil, err
 	}
-	taken, busy = make(map[onceKey]*shortener.Link), make(map[onceKey]bool)
+	taken, busy = make(map[ownerKey]*shortener.Link), make(map[ownerKey]bool)
 	for i := range keys { // the error does not name the key that is busy
 		one, err := insertKeys(ctx, tx, first, keys[i:i+1], shortTimeout)
 		switch {
@@ -95,26 +95,27 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 	return taken, busy, nil
 }
 
-// insertKeys inserts the idempotency keys that are not in use, and returns their links. If isLocked is true for its error,
-// it has inserted no key, and the transaction can continue.
-func insertKeys(ctx context.Context, tx pgx.Tx, first map[onceKey]*shortener.Link, keys []onceKey, timeout string) (taken map[onceKey]*shortener.Link, err error) {
+// insertKeys inserts the idempotency keys that are not in use, and returns their links. If isLocked is true for the error,
+// insertKeys has inserted no key, and the transaction can continue.
+func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Link, keys []ownerKey, timeout string) (taken map[ownerKey]*shortener.Link, err error) {
 	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
 	for j, k := range keys {
 		l := first[k]
-		owners[j], names[j], codes[j], payloads[j], times[j] = k.owner, k.key, l.Code, l.Once.Payload[:], l.CreatedAt
+		owners[j], names[j], codes[j], payloads[j], times[j] = k.owner, k.key, l.Code, l.IdempotencyKey.Payload[:], l.CreatedAt
 	}
 	var batch pgx.Batch
 	batch.Queue(`SAVEPOINT keys`)
 	batch.Queue(timeout)
-	// Citus accepts neither a parameter nor a function that is not immutable, such as timestamptz - interval, in this condition.
+	// In this condition, Citus accepts only constants and immutable functions. It accepts neither a parameter nor the
+	// function timestamptz - interval.
 	batch.Queue(fmt.Sprintf(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
 		WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'
-		RETURNING owner, key`, int(shortener.OnceMemory.Seconds())), owners, names, payloads, codes, times).Query(func(rows pgx.Rows) error {
-		taken = make(map[onceKey]*shortener.Link)
-		var k onceKey
+		RETURNING owner, key`, int(shortener.IdempotencyKeyLifetime.Seconds())), owners, names, payloads, codes, times).Query(func(rows pgx.Rows) error {
+		taken = make(map[ownerKey]*shortener.Link)
+		var k ownerKey
 		_, err := pgx.ForEachRow(rows, []any{&k.owner, &k.key}, func() error { taken[k] = first[k]; return nil })
 		return err
 	})
@@ -149,7 +150,7 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	var batch pgx.Batch
 	for j, i := range positions {
 		outcomes[i] = results[j]
-		if o := links[i].Once; o != nil && results[j] == shortener.Conflict {
+		if o := links[i].IdempotencyKey; o != nil && results[j] == shortener.Conflict {
 			batch.Queue(`DELETE FROM idempotency_keys WHERE owner = $1 AND key = $2`, o.Owner, o.Key)
 		}
 	}
@@ -179,22 +180,22 @@ func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link
 	return nil
 }
 
-// First implements [shortener.Store].
-func (s *Store) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+// FirstCreation implements [shortener.Store].
+func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (first shortener.FirstCreation, err error) {
 	var payload []byte
 	err = s.pool.QueryRow(ctx, `SELECT code, payload FROM idempotency_keys WHERE owner = $1 AND key = $2`, owner, key).Scan(&first.Code, &payload)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return shortener.First{}, shortener.ErrNotFound
+		return shortener.FirstCreation{}, shortener.ErrNotFound
 	}
 	if err != nil {
-		return shortener.First{}, fmt.Errorf("look up an idempotency key: %w", err)
+		return shortener.FirstCreation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	copy(first.Payload[:], payload)
 	return first, nil
 }
 
 // ForgetKeys implements [shortener.Store]. The DELETE selects old keys, and then checks the age of each key a second
-// time. In between, it may wait for an Insert that uses one of the keys for a new creation.
+// time. Between the two steps, the DELETE may wait for an Insert that uses one of the keys for a new creation.
 func (s *Store) ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	tag, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE created_at < $1 AND (owner, key) IN
 		(SELECT owner, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, before, limit)

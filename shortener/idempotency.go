@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// OnceMemory is the time for which a store remembers the idempotency key of a creation.
-const OnceMemory = 24 * time.Hour
+// IdempotencyKeyLifetime is the time for which a store remembers the idempotency key of a creation.
+const IdempotencyKeyLifetime = 24 * time.Hour
 
-// Once is the idempotency key of a creation. It ensures that repeated requests create at most one link, because the store
+// IdempotencyKey is the idempotency key of a creation. It ensures that repeated requests create at most one link, because the store
 // inserts the link and the key in one transaction.
-type Once struct {
+type IdempotencyKey struct {
 	Owner   int64  // id of the token of the request
 	Key     string // idempotency key, which is unique among the keys of the owner
 	Payload [sha256.Size]byte
 }
 
-// First is the creation that used an idempotency key first.
-type First struct {
+// FirstCreation is the creation that used an idempotency key first.
+type FirstCreation struct {
 	Code    string
 	Payload [sha256.Size]byte
 }
@@ -38,9 +38,9 @@ type payload struct {
 	Forward   *string  `json:"forward,omitzero"`
 }
 
-// Once returns the value of Link.Once for a creation with the given idempotency key. Its Payload is a digest of everything
+// IdempotencyKey returns the value of Link.IdempotencyKey for a creation with the given idempotency key. Its Payload is a digest of everything
 // that the client sent.
-func (r *Request) Once(key string) *Once {
+func (r *Request) IdempotencyKey(key string) *IdempotencyKey {
 	b, err := json.Marshal(payload{
 		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,
 		Title: r.Title, Tags: r.Tags, Editable: r.Editable, Redirect: r.Redirect, Forward: r.Forward,
@@ -48,5 +48,5 @@ func (r *Request) Once(key string) *Once {
 	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode a request: " + err.Error())
 	}
-	return &Once{Owner: r.Owner, Key: key, Payload: sha256.Sum256(b)}
+	return &IdempotencyKey{Owner: r.Owner, Key: key, Payload: sha256.Sum256(b)}
 }

@@ -10,11 +10,11 @@ import (
 	"keypool/shortener"
 )
 
-// insertOnce inserts the idempotency key of a link and returns 0. If the key is already in use, it inserts nothing and returns
+// insertKey inserts the idempotency key of a link and returns 0. If the key is already in use, it inserts nothing and returns
 // the outcome of the link.
-func (s *Store) insertOnce(ctx context.Context, tx *sql.Tx, l *shortener.Link) (shortener.Outcome, error) {
-	o := l.Once
-	expired := l.CreatedAt.Add(-shortener.OnceMemory).UnixMicro()
+func (s *Store) insertKey(ctx context.Context, tx *sql.Tx, l *shortener.Link) (shortener.Outcome, error) {
+	o := l.IdempotencyKey
+	expired := l.CreatedAt.Add(-shortener.IdempotencyKeyLifetime).UnixMicro()
 	result, err := tx.ExecContext(ctx, `INSERT INTO idempotency_keys (owner, key, payload, code, created_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
 		WHERE idempotency_keys.created_at < ?`, o.Owner, o.Key, o.Payload[:], l.Code, l.CreatedAt.UnixMicro(), expired)
@@ -35,8 +35,8 @@ func (s *Store) insertOnce(ctx context.Context, tx *sql.Tx, l *shortener.Link) (
 	return shortener.Repeated, nil
 }
 
-// release removes an idempotency key that insertOnce inserted in the same transaction.
-func release(ctx context.Context, tx *sql.Tx, o *shortener.Once) error {
+// release removes an idempotency key that insertKey inserted in the same transaction.
+func release(ctx context.Context, tx *sql.Tx, o *shortener.IdempotencyKey) error {
 	if o == nil {
 		return nil
 	}
@@ -44,16 +44,16 @@ func release(ctx context.Context, tx *sql.Tx, o *shortener.Once) error {
 	return err
 }
 
-// First implements [shortener.Store].
-func (s *Store) First(ctx context.Context, owner int64, key string) (first shortener.First, err error) {
+// FirstCreation implements [shortener.Store].
+func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (first shortener.FirstCreation, err error) {
 	var payload []byte
 	err = s.db.Read.QueryRowContext(ctx, `SELECT code, payload FROM idempotency_keys WHERE owner = ? AND key = ?`, owner, key).
 		Scan(&first.Code, &payload)
 	if errors.Is(err, sql.ErrNoRows) {
-		return shortener.First{}, shortener.ErrNotFound
+		return shortener.FirstCreation{}, shortener.ErrNotFound
 	}
 	if err != nil {
-		return shortener.First{}, fmt.Errorf("look up an idempotency key: %w", err)
+		return shortener.FirstCreation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	copy(first.Payload[:], payload)
 	return first, nil

@@ -1,0 +1,72 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"keypool/internal/upkeep"
+	"keypool/shortener"
+	"keypool/shortener/commit"
+)
+
+// CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key succeeded
+// within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and replayed is true. It returns
+// this link even if the request is invalid by now, for example because its expiry has passed. CreateIdempotent fails with
+// ErrKeyReused if the client sent other data for the earlier creation. It fails with ErrKeyBusy if another server is
+// about to commit a creation with the same key.
+func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
+	k := r.IdempotencyKey(key)
+	for range maxRaces {
+		link, existing, err = s.create(ctx, r, k)
+		if !errors.Is(err, commit.ErrRepeated) && !isInvalid(err) {
+			return link, existing, false, err
+		}
+		first, failed := s.first(ctx, k)
+		if !errors.Is(failed, shortener.ErrNotFound) {
+			return first, false, failed == nil, failed
+		}
+		if isInvalid(err) {
+			return shortener.Link{}, false, false, err
+		}
+		// The creation that used the key has no stored link, or its key was removed meanwhile, so try again.
+	}
+	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has this key", commit.ErrRepeated, maxRaces))
+}
+
+// first returns the link of the first creation that used the key.
+func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (shortener.Link, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
+	defer cancel()
+	first, err := s.store.FirstCreation(ctx, key.Owner, key.Key)
+	if err == nil && first.Payload != key.Payload {
+		return shortener.Link{}, shortener.ErrKeyReused
+	}
+	var link shortener.Link
+	if err == nil {
+		link, err = s.store.Lookup(ctx, first.Code)
+	}
+	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
+		err = unavailable(err)
+	}
+	return link, err
+}
+
+const (
+	forgetInterval = 10 * time.Minute
+	forgetPart     = 1000 // maximum number of keys that one statement removes
+	forgetTimeout  = 5 * time.Second
+)
+
+// ForgetKeys removes the idempotency keys that are older than IdempotencyKeyLifetime, at once and then every ten minutes, until ctx
+// ends. Several processes may call ForgetKeys at the same time. ForgetKeys passes the result of each removal to note,
+// and tries again after a failure.
+func ForgetKeys(ctx context.Context, store shortener.Store, note func(error)) error {
+	return upkeep.Repeat(ctx, forgetInterval, func(ctx context.Context) error {
+		before := time.Now().Add(-shortener.IdempotencyKeyLifetime)
+		return upkeep.InParts(ctx, forgetPart, forgetTimeout, func(ctx context.Context) (int, error) {
+			return store.ForgetKeys(ctx, before, forgetPart)
+		})
+	}, note)
+}
