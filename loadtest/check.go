@@ -33,13 +33,12 @@ type Findings struct {
 // Broken counts the findings that break a guarantee. An unread link counts too, because it may be lost.
 func (f Findings) Broken() int64 { return f.Lost + f.Wrong + f.Twice + f.Unread }
 
-// A Census calls visit for every link that the service stores. [Checker] needs it to find creations that
-// were stored twice. The client knows at most one code of a creation, and no code if the outcome is
-// unknown.
+// A Census calls visit for every link that the service stores. [Checker] needs a Census to find creations
+// that were stored twice, because the client learns at most one code of each creation.
 type Census func(ctx context.Context, visit func(code, url string)) error
 
-// Checker reads links back. A cache may answer for links that the store has lost. A caller that judges
-// the store therefore restarts the service first. A Checker may be used concurrently.
+// Checker reads links back. A cache of the service may still have links that the store has lost. To check
+// the store, the caller must therefore restart the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
 	Patience time.Duration // how long Check repeats the request for a link without a usable answer; 0 means 10 s
@@ -197,8 +196,8 @@ func (v *Visits) Visit(ctx context.Context, e Entry) State {
 	return Refused
 }
 
-// Findings returns the findings so far. A visit without an answer is not a finding. Neither is an answer
-// after which the client should retry (429 or 5xx).
+// Findings returns the findings so far. A visit without an answer is not a finding. An answer
+// after which the client should retry (429 or 5xx) is not a finding either.
 func (v *Visits) Findings() Findings {
 	v.finder.mu.Lock()
 	defer v.finder.mu.Unlock()

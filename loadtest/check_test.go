@@ -43,10 +43,10 @@ func TestCheckFindsCreationsStoredTwice(t *testing.T) {
 		err   error
 		want  Findings
 	}{
-		{"stored at most once", [][2]string{{"1", "a"}, {"2", "c"}}, nil, Findings{}},
-		{"stored twice", [][2]string{{"1", "a"}, {"2", "b"}, {"3", "a"}}, nil, Findings{Twice: 1}},
-		{"links of other clients", [][2]string{{"1", "x"}, {"2", "x"}}, nil, Findings{}},
-		{"census fails", nil, down, Findings{}},
+		{"each creation is stored at most once", [][2]string{{"1", "a"}, {"2", "c"}}, nil, Findings{}},
+		{"a creation is stored twice", [][2]string{{"1", "a"}, {"2", "b"}, {"3", "a"}}, nil, Findings{Twice: 1}},
+		{"other clients have links", [][2]string{{"1", "x"}, {"2", "x"}}, nil, Findings{}},
+		{"the census fails", nil, down, Findings{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestCheckFindsCreationsStoredTwice(t *testing.T) {
 	}
 }
 
-func TestCheckEndsWithItsContext(t *testing.T) {
+func TestCheckEndsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

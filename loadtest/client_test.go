@@ -25,7 +25,7 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 		code   string
 	}{
 		{"created", status(201, `{"code":"abc"}`), Acknowledged, "abc"},
-		{"created without a body", status(201, ""), Acknowledged, ""},
+		{"status 201 without a body", status(201, ""), Acknowledged, ""},
 		{"existing link", status(200, `{"code":"abc"}`), Unknown, ""},
 		{"redirect", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "/elsewhere") }, Unknown, ""},
 		{"bad request", status(400, ""), Refused, ""},
@@ -33,8 +33,8 @@ func TestCreateMapsAnswersToStates(t *testing.T) {
 			w.Header().Set("Retry-After", "1")
 			status(503, "")(w, nil)
 		}, Refused, ""},
-		{"connection ends before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
-		{"connection ends within the answer", func(w http.ResponseWriter, _ *http.Request) {
+		{"the connection ends before the answer", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, Unknown, ""},
+		{"the connection ends within the answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			status(201, `{"code":"abc"}`)(w, nil)
 			panic(http.ErrAbortHandler)

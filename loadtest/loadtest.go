@@ -7,7 +7,8 @@
 // Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the record of
 // one creation in the [Journal]. A creation is acknowledged, refused, unknown or unsent ([State]). An
 // acknowledged link is lost when the service does not find its code. An acknowledged link is wrong when
-// its code leads to another URL. A code is issued twice when two creations were acknowledged with it.
+// its code leads to another URL. A code is issued twice when two creations with this code were
+// acknowledged.
 //
 // Invariants:
 //

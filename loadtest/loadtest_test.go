@@ -63,23 +63,23 @@ func TestLoadAndCheckFindEachFault(t *testing.T) {
 		found   Findings
 	}{
 		{"no fault", &service{}, Figures{Acknowledged: 50}, Findings{Checked: 50}},
-		{"one lost", &service{forget: isSeventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
-		{"all lost", &service{forget: isAny}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
+		{"one link is lost", &service{forget: isSeventh}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
+		{"all links are lost", &service{forget: isAny}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 50}},
 		{"code issued twice, the first link stays", &service{code: sixthTwice, keepFirst: true},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
 		{"code issued twice, the second link replaces the first", &service{code: sixthTwice},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 1, Wrong: 1}},
-		{"one code for all", &service{code: func(int) string { return "same" }},
+		{"all links get one code", &service{code: func(int) string { return "same" }},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Twice: 49, Wrong: 49}},
-		{"no code in the answer", &service{code: func(int) string { return "" }},
+		{"the answer has no code", &service{code: func(int) string { return "" }},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 50}},
-		{"target differs in one character", &service{follow: answered(302)},
+		{"the target differs in one character", &service{follow: answered(302)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
-		{"another kind of redirect", &service{follow: answered(301)},
+		{"the redirect has another status", &service{follow: answered(301)},
 			Figures{Acknowledged: 50}, Findings{Checked: 50, Wrong: 1}},
-		{"gone", &service{follow: answered(410)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
-		{"always unavailable", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
-		{"one refused", &service{refuse: isSeventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
+		{"one link answers 410", &service{follow: answered(410)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Lost: 1}},
+		{"one link always answers 503", &service{follow: answered(503)}, Figures{Acknowledged: 50}, Findings{Checked: 50, Unread: 1}},
+		{"one creation is refused", &service{refuse: isSeventh}, Figures{Acknowledged: 49, Refused: 1}, Findings{Checked: 49}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestLoadRecordsRequestsBeyondLimitAsUnsent(t *testing.T) {
 
 // When the context ends, the load sends no further request, and each request in flight still gets its
 // answer.
-func TestLoadAwaitsAnswersAfterItsContextEnds(t *testing.T) {
+func TestLoadAwaitsAnswersAfterContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -171,13 +171,13 @@ func TestLoadRecordsIntentBeforeRequest(t *testing.T) {
 // eventually waits until ok is true.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for !ok() {
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			t.Fatal("the condition was not true within 10 s")
+			t.Fatal("the condition was not true within two minutes")
 		}
 	}
 }

@@ -32,9 +32,9 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 			select {
 			case <-timer.C:
 			case <-ctx.Done():
-				return
 			}
-		} else if ctx.Err() != nil {
+		}
+		if ctx.Err() != nil { // select may choose the timer although ctx has ended too
 			return
 		}
 		send(at)
@@ -48,6 +48,8 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 //
 // When ctx ends, pace sends no further request and waits for the requests in flight.
 func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(ctx context.Context, answered func(State)), unsent func()) {
+	r.begin()
+	defer r.end()
 	requests := context.WithoutCancel(ctx)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
 	var running sync.WaitGroup

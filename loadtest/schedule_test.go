@@ -66,7 +66,7 @@ func TestScheduleSendsMissedRequestsAfterStall(t *testing.T) {
 	})
 }
 
-func TestScheduleEndsWithItsContext(t *testing.T) {
+func TestScheduleEndsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -18,9 +18,9 @@ import (
 	"testing"
 )
 
-// TestEditedPackagesOfEachControlCompile fails if the text that an edit replaces is not in its file, or if the
+// TestEditsOfEachControlApplyAndCompile fails if the text that an edit replaces is not in its file, or if the
 // result does not compile.
-func TestEditedPackagesOfEachControlCompile(t *testing.T) {
+func TestEditsOfEachControlApplyAndCompile(t *testing.T) {
 	root := mustRoot(t)
 	source := mustList(t, root)
 	for _, name := range names() {

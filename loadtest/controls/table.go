@@ -1,7 +1,7 @@
 package controls
 
 // Table lists the edits of every control, ordered by the first file that a control edits. The comment before a control
-// describes the protection that the control removes.
+// describes the protection that the control removes. docs/glossary.md explains the terms.
 //
 //nolint:funlen // the function is one table
 func Table() []Edit {
@@ -24,8 +24,8 @@ func Table() []Edit {
 			"if true {"},
 		// A program refuses to start if REDIS_URL names a replica that accepts no writes.
 		{"redis-replica", "cmd/internal/app/redis.go",
-			"if !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {",
-			"if true || !ok || strings.Contains(string(c.RedisURL), \"master_name=\") {"},
+			"if strings.Contains(string(c.RedisURL), \"master_name=\") {",
+			"if true || strings.Contains(string(c.RedisURL), \"master_name=\") {"},
 		// A server knows which node of a Citus cluster stores each link.
 		{"placement", "cmd/internal/server/shards.go",
 			"err != nil || !distributed {",
@@ -42,8 +42,8 @@ func Table() []Edit {
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
 			"if n < length {"},
-		// The holders of a machine id use disjoint intervals of time. A process makes no number with a time after the
-		// end of its promise, and none with a time before it acquired the machine id.
+		// The successive holders of a machine id use disjoint intervals of time. No process makes a number whose time is
+		// after the end of its promise, or before the process acquired the machine id.
 		{"machine-fence", "kgs/keysource/snowflake.go",
 			"case ms >= s.promise.until:",
 			"case false:"},
@@ -64,6 +64,10 @@ func Table() []Edit {
 		{"fingerprint", "kgs/ledger/ledger.go",
 			"if space.Fingerprint() != fingerprint {",
 			"if false {"},
+		// A process does not change a ledger that replaced its ledger.
+		{"ledger-name", "kgs/ledger/ledger.go",
+			"own != \"\" && name != \"\" && name != own",
+			"own != own && name != own"},
 		// With SQLite, a program that starts declares killed processes dead. Their ranges can then be adopted at once.
 		{"presence", "kgs/ledger/presence.go",
 			"if !announced {",
@@ -95,15 +99,20 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
+		// If a pool belongs to another database, which may be the original of this backup, the ledger skips the numbers of the pool.
+		{"foreign-numbers", "kgs/redispool/filler.go",
+			"return errors.Join(err, s.skipForeign(ctx, status.HighWater))",
+			"return err"},
 		// After some time, a live worker gives up a range that it cannot push.
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(s.failing) < giveUpAfter:",
 			"case true:"},
-		// After a new epoch begins, servers record again the batches that they took in earlier epochs.
+		// After a new epoch begins, servers record the batches that they took in earlier epochs again.
 		{"held-batches", "kgs/redispool/held.go",
 			"range p.held.unrecorded(epoch) {",
 			"range p.held.unrecorded(epoch)[:0] {"},
-		// If the script that records a batch again reaches Redis after the batch is settled, the late record is deleted.
+		// After a new epoch begins, a script records each batch again. If this script reaches Redis after the batch is
+		// settled, the late record is deleted.
 		{"late-record", "kgs/redispool/held.go",
 			"h.late = append(h.late, b)",
 			"_ = b"},
@@ -112,11 +121,11 @@ func Table() []Edit {
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
-		// If two workers have different pools, each opens a new epoch in reaction to the other. After
-		// several new epochs within a day, a worker waits before it opens the next epoch.
+		// If two workers of one ledger use different pools, each worker opens a new epoch in reaction to the other. After
+		// several epochs for the same pools within a day, a worker waits before it opens the next epoch.
 		{"epoch-backoff", "kgs/redispool/replace.go",
-			"if err != nil || recent < most {",
-			"if err != nil || true || recent < most {"},
+			"if err != nil || repeated < most {",
+			"if err != nil || true || repeated < most {"},
 		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
 			"if not codes then return {0, tonumber(epoch)} end\n",
@@ -168,7 +177,7 @@ func Table() []Edit {
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",
 			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
-		// A worker decides by the number of keys in the pool when to stop, and not by the number that it pushed.
+		// A worker stops when the pool has enough keys, and not when the worker itself has pushed enough keys.
 		{"size", "kgs/refill/worker.go",
 			"if err != nil || size >= mark {",
 			"if size = w.pushed; err != nil || size >= mark {"},
@@ -194,14 +203,15 @@ func Table() []Edit {
 		{"settle-later", "kgs/source_refill.go",
 			"if s.unsettled() > maxUnsettled {",
 			"if s.unsettled() > 0 {"},
-		// A server reads the new places of shards that move.
+		// When shards move to another node, a server learns on which node they are.
 		{"places", "shortener/citusstore/citusstore.go",
 			"return s.refresh(ctx, placementTimeout)",
 			"return ctx.Err()"},
 		// A creation is acknowledged only after its link is durable.
 		{"commit", "shortener/commit/committer.go",
-			"p.timer.Reset(commitTimeout)\n",
-			"return shortener.Inserted, nil\n"},
+			"\tif err := c.enqueue(p); err != nil {\n\t\tc.free.Put(p)\n\t\treturn 0, err\n\t}\n\tp.timer.Reset(commitTimeout)\n",
+			"\tgo func() {\n\t\ttime.Sleep(100 * time.Millisecond) // longer than a commit, so that a kill loses links\n\t\t_ = c.enqueue(p)\n\t}()\n" +
+				"\treturn shortener.Inserted, nil\n"},
 		// A creation is acknowledged only if its link is stored.
 		{"store", "shortener/commit/committer.go",
 			"p := c.free.Get().(*pending)\n",
@@ -226,6 +236,18 @@ func Table() []Edit {
 		{"host-bound", "shortener/destination/url.go",
 			"if utf8.RuneCountInString(host) > maxHost {",
 			"if false && utf8.RuneCountInString(host) > maxHost {"},
+		// An idempotency key belongs to the first creation that has it.
+		{"first-key", "shortener/pgstore/idempotency.go",
+			"WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'",
+			"WHERE %d > 0"},
+		{"first-key", "shortener/sqlitestore/idempotency.go",
+			"WHERE idempotency_keys.created_at < ?`",
+			"WHERE ? > 0`"},
+		// PostgreSQL commits an idempotency key together with its link.
+		{"key-with-link", "shortener/pgstore/idempotency.go",
+			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
+			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
+				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
 		// A server does not query a replica that replays another timeline than the primary.
 		{"replica-timeline", "shortener/pgstore/lag.go",
 			"if p.timeline != l.timeline {",
@@ -237,18 +259,10 @@ func Table() []Edit {
 		{"version", "shortener/sqlitestore/table.go",
 			"AND coalesce(json_extract(details, '$.version'), 1) = ? AND deleted_at IS NULL`",
 			"AND ? IS NOT NULL`"},
-		// An idempotency key belongs to the first creation that has it.
-		{"first-key", "shortener/pgstore/once.go",
-			"WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'",
-			"WHERE %d > 0"},
-		{"first-key", "shortener/sqlitestore/once.go",
-			"WHERE idempotency_keys.created_at < ?`",
-			"WHERE ? > 0`"},
-		// PostgreSQL commits an idempotency key together with its link.
-		{"key-with-link", "shortener/pgstore/once.go",
-			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
-			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
-				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
+		// A look-up that finds no replica to ask measures the replicas itself.
+		{"measure-now", "shortener/pgstore/replicas.go",
+			"\t\tr.measureAll(ctx)\n",
+			""},
 		// A server does not query a replica that lags.
 		{"replica-lag", "shortener/pgstore/replicas.go",
 			"if applied := replica.applied.Load(); applied != nil && reference.Sub(*applied) <= r.maxLag {",
@@ -298,7 +312,7 @@ func Table() []Edit {
 		{"visit-number", "shortener/visits/store.go",
 			"if err != nil || !first {",
 			"if _ = first; err != nil {"},
-		// A part of a flush has no effect if the store does not know its writer.
+		// A part of a flush has no effect if the store does not know the writer of this part.
 		{"visit-writer", "shortener/visits/store.go",
 			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
 			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
@@ -311,8 +325,8 @@ func Table() []Edit {
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
 			"const maxBody = 1 << 40"},
-		// The deadline for the body of a bulk request ends with the body, so it cannot interrupt the creation of the
-		// links.
+		// The read deadline of a bulk request applies only until the body is read. Therefore the deadline cannot interrupt
+		// the creation of the links.
 		{"bulk-context", "web/api/bulk.go",
 			"return lines, connection.SetReadDeadline(time.Time{})",
 			"return lines, next()"},
@@ -332,7 +346,7 @@ func Table() []Edit {
 		{"slow-client", "web/httpserver/httpserver.go",
 			"ReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n",
 			""},
-		// If an answer fails in its middle, the server breaks the connection, so the client notices that the answer is
+		// A server that cannot complete an answer closes the connection. Therefore the client notices that the answer is
 		// not complete.
 		{"whole-answer", "web/internal/problem/writer.go",
 			"\t\tabort(c)\n",

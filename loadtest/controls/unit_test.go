@@ -25,21 +25,24 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"cluster-reload", "./kgs/redispool", []string{"TestRedisPoolSurvivesLossOfClusterMaster"}},
 		{"cut-id", "./kgs/ledger", []string{"TestWitnessDetectsRestoredSQLiteFile"}},
 		{"damaged-witness", "./kgs/ledger", []string{"TestMissingOrDamagedWitnessCausesWarning"}},
-		{"forwarded-port", "./web/client", []string{"TestClientAddressTrustsHeadersOnlyFromProxies"}},
+		{"foreign-numbers", "./kgs/redispool", []string{"TestWorkerRefusesRedisPoolOwnedByOtherDatabase"}},
+		{"forwarded-port", "./web/client", []string{"TestClientAddressUsesForwardingHeaderOnlyFromTrustedProxies"}},
 		{"full-redis", "./kgs/redispool", []string{"TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"held-batches", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesOfEarlierEpoch"}},
-		{"late-record", "./kgs/redispool", []string{"TestLateRecordOfASettledBatchIsDeleted"}},
+		{"late-record", "./kgs/redispool", []string{"TestLateRecordOfSettledBatchIsDeleted"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsLaterVersionOfChangedLink"}},
 		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
-		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir", "TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious", "TestSnowflakeNumbersAreUniqueUnderFaults"}},
+		{"ledger-name", "./kgs/ledger", []string{"TestSuspendedProcessDoesNotChangeNewLedger"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder", "TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack", "TestSnowflakeNumbersAreUniqueDespiteFaults"}},
+		{"measure-now", "./shortener/pgstore", []string{"TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfKilledHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestStartRefusesReadOnlyRedisReplica"}},
-		{"replica-timeline", "./shortener/pgstore", []string{"TestReplicaOfAFormerTimelineIsNotAsked"}},
+		{"replica-timeline", "./shortener/pgstore", []string{"TestLookupsSkipReplicaOfFormerTimeline"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
-		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesWait"}},
-		{"slow-part", "./shortener/commit", []string{"TestCreationsMoveToAnotherPartOfTheStore", "TestCreationsAvoidSlowPartOfTheStore"}},
+		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileOthersCannotBeSettled"}},
+		{"slow-part", "./shortener/commit", []string{"TestCreationsMoveToAnotherStorePartIfLinkWasNotWritten", "TestCreationsAvoidSlowPartOfTheStore"}},
 		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}
@@ -52,7 +55,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 			}
 			program := filepath.Join(dir, "unit.test")
 			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-overlay", overlay, "-c", "-o", program, tt.pkg)
-			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
+			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.timeout=10m", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
 			cmd.Dir = dir // package rapid writes failing inputs to the working directory
 			out, err := cmd.CombinedOutput()
 			for _, name := range tt.fails {

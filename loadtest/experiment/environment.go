@@ -2,8 +2,10 @@ package experiment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
 
@@ -11,36 +13,79 @@ import (
 	"keypool/loadtest/report"
 )
 
-// foreignLimit is a share of all processor time. If foreign programs take more than this share, the
-// machine is too busy to judge claims that depend on time.
-const foreignLimit = 0.2
+const (
+	// foreignLimit is a share of all processor time. If foreign programs take more than this share, the machine is too
+	// busy to judge claims that depend on time.
+	foreignLimit = 0.2
+	// writeLimit is a time for a small durable write. If a write takes longer, the disk is too busy to judge claims that
+	// depend on time: a service refuses a creation whose commit takes about a second.
+	writeLimit = 500 * time.Millisecond
+	// writeInterval is the pause between two writes that are measured. It is so long that the writes do not disturb a
+	// measurement, and shorter than writeLimit.
+	writeInterval = 250 * time.Millisecond
+)
 
-// observe begins to observe the processors. The function foreign returns the share of processor time,
-// from 0 to 1, that foreign programs took since the call of observe. Foreign programs are programs that
-// this process did not start. If the share cannot be read, foreign returns 0, so that the error excuses
-// no claim.
-func observe() (foreign func() float64) {
+// disturbance is what can make a claim that depends on time fail although the programs under test are right.
+type disturbance struct {
+	foreign float64       // share of the processor time, from 0 to 1, that foreign programs took; this process did not start foreign programs
+	write   time.Duration // the longest time of a small durable write
+}
+
+// observe begins to observe the processors and the disk of temporary files. The function end ends this and returns the
+// disturbance since the call of observe. If a value cannot be read, it is 0, so that the error excuses no claim.
+func observe() (end func() disturbance) {
 	since, began := readProcessors()
-	return func() float64 {
-		now, err := readProcessors()
-		if err != nil || began != nil {
-			return 0
+	ctx, cancel := context.WithCancel(context.Background())
+	longest := make(chan time.Duration, 1)
+	go func() { longest <- longestWrite(ctx) }()
+	return func() (d disturbance) {
+		cancel()
+		d.write = <-longest
+		if now, err := readProcessors(); err == nil && began == nil {
+			d.foreign = now.foreign(since)
 		}
-		return now.foreign(since)
+		return d
 	}
 }
 
-// If foreign programs took too large a share of the processor time, excuse changes the outcome of
-// failed claims that depend on time to inconclusive. It does not change a failure that is certain
-// ([Verdict.Certain]).
-func excuse(claims []report.Claim, certain []bool, foreign float64) {
-	if foreign <= foreignLimit {
+// longestWrite writes to a temporary file and syncs it, at intervals, until ctx ends. It returns the longest time of a write.
+func longestWrite(ctx context.Context) (longest time.Duration) {
+	file, err := os.CreateTemp("", "keypool-write-")
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = errors.Join(file.Close(), os.Remove(file.Name())) }() // the file has no data of value
+	tick := time.NewTicker(writeInterval)
+	defer tick.Stop()
+	for block := make([]byte, 4096); ; {
+		began := time.Now()
+		if _, err := file.WriteAt(block, 0); err == nil && file.Sync() == nil {
+			longest = max(longest, time.Since(began))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return longest
+		}
+	}
+}
+
+// If the disturbance was too large, excuse changes the outcome of failed claims that depend on time to inconclusive. It does not
+// change a failure that is certain ([Verdict.Certain]).
+func excuse(claims []report.Claim, certain []bool, d disturbance) {
+	var why string
+	switch {
+	case d.foreign > foreignLimit:
+		why = fmt.Sprintf("foreign programs took %.0f %% of the processor time, which is more than %.0f %%", 100*d.foreign, 100*foreignLimit)
+	case d.write > writeLimit:
+		why = fmt.Sprintf("a small write to the disk took %v, which is more than %v", d.write.Round(time.Millisecond), writeLimit)
+	default:
 		return
 	}
 	for i := range claims {
 		if c := &claims[i]; c.Outcome == report.Failed && c.Timed() && !certain[i] {
 			c.Outcome = report.Inconclusive
-			c.Why += fmt.Sprintf("; foreign programs took %.0f %% of the processor time, which is more than %.0f %%", 100*foreign, 100*foreignLimit)
+			c.Why += "; " + why
 		}
 	}
 }

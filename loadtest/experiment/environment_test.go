@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"testing"
+	"time"
 
 	"keypool/loadtest/report"
 )
@@ -19,8 +20,8 @@ func TestForeignProcessorShareExcludesOwnProcess(t *testing.T) {
 	if err != nil || p.ours < 0 || p.busy < p.ours || p.all < p.busy {
 		t.Errorf("readProcessors returns the times %+v and the error %v; no part may be greater than the whole", p, err)
 	}
-	if share := observe()(); share < 0 || share > 1 {
-		t.Errorf("the foreign share is %v, want 0 to 1", share)
+	if d := observe()(); d.foreign < 0 || d.foreign > 1 || d.write <= 0 {
+		t.Errorf("the disturbance is %+v, want a foreign share of 0 to 1 and a time above 0 for a write", d)
 	}
 }
 
@@ -29,22 +30,25 @@ func TestBusyMachineMakesFailedTimedClaimsInconclusive(t *testing.T) {
 	for _, tt := range []struct {
 		kind    report.Kind
 		outcome report.Outcome
-		foreign float64
+		disturbance
 		certain bool
 		want    report.Outcome
 	}{
-		{report.Speed, report.Failed, 0.4, false, report.Inconclusive},
-		{report.Availability, report.Failed, 0.4, false, report.Inconclusive},
-		{report.Correctness, report.Failed, 0.4, false, report.Failed},
-		{report.Speed, report.Held, 0.4, false, report.Held},
-		{report.Speed, report.NotJudged, 0.4, false, report.NotJudged},
-		{report.Speed, report.Failed, 0.2, false, report.Failed},
-		{report.Availability, report.Failed, 0, false, report.Failed},
-		{report.Availability, report.Failed, 0.4, true, report.Failed},
+		{report.Speed, report.Failed, disturbance{foreign: 0.4}, false, report.Inconclusive},
+		{report.Availability, report.Failed, disturbance{foreign: 0.4}, false, report.Inconclusive},
+		{report.Correctness, report.Failed, disturbance{foreign: 0.4}, false, report.Failed},
+		{report.Speed, report.Held, disturbance{foreign: 0.4}, false, report.Held},
+		{report.Speed, report.NotJudged, disturbance{foreign: 0.4}, false, report.NotJudged},
+		{report.Speed, report.Failed, disturbance{foreign: 0.2}, false, report.Failed},
+		{report.Availability, report.Failed, disturbance{foreign: 0}, false, report.Failed},
+		{report.Availability, report.Failed, disturbance{foreign: 0.4}, true, report.Failed},
+		{report.Availability, report.Failed, disturbance{write: 600 * time.Millisecond}, false, report.Inconclusive},
+		{report.Availability, report.Failed, disturbance{write: 500 * time.Millisecond}, false, report.Failed},
+		{report.Correctness, report.Failed, disturbance{write: time.Second}, false, report.Failed},
 	} {
 		claims := []report.Claim{{Kind: tt.kind, Outcome: tt.outcome}}
-		if excuse(claims, []bool{tt.certain}, tt.foreign); claims[0].Outcome != tt.want {
-			t.Errorf("%s %s with a foreign share of %v: %s, want %s", tt.kind, tt.outcome, tt.foreign, claims[0].Outcome, tt.want)
+		if excuse(claims, []bool{tt.certain}, tt.disturbance); claims[0].Outcome != tt.want {
+			t.Errorf("%s %s with the disturbance %+v: %s, want %s", tt.kind, tt.outcome, tt.disturbance, claims[0].Outcome, tt.want)
 		}
 	}
 }

@@ -12,7 +12,7 @@
 //   - a claim that the run did not reach is "not judged", never "held";
 //   - if a run reaches its end without the observation that a claim needs, the experiment ends with an error;
 //   - if a correctness claim fails, the failure is final: no second run can hide it;
-//   - a speed or availability claim that fails while other programs keep the machine busy is inconclusive. After
+//   - a speed or availability claim that fails while other programs or the disk keep the machine busy is inconclusive. After
 //     an inconclusive claim or a failed speed claim, the experiment runs once more;
 //   - a control is caught if all claims that it names fail.
 package experiment
@@ -49,7 +49,7 @@ type Definition[R any] struct {
 	// Failpoints says that Run sets KEYPOOL_FAILPOINTS (see docs/glossary.md). The shipped programs have no
 	// failpoints, so the runner builds the programs.
 	Failpoints bool
-	// Run carries out the experiment and fills the record. If it ends early with [T.Fatalf], the claims are
+	// Run carries out the experiment and fills the record. If Run ends early with [T.Fatalf], the claims are
 	// judged by the incomplete record.
 	Run      func(t *T, record *R)
 	Claims   []Claim[R]
@@ -148,10 +148,10 @@ func Define[R any](d Definition[R]) *Experiment {
 	}
 	e.run = func(t *T) report.Experiment {
 		record := new(R)
-		var share float64
+		var disturbed disturbance
 		ended := t.do(func() {
-			foreign := t.observe()
-			defer func() { share = foreign() }() // called before the clean-up, because the processor time of a killed program cannot be read
+			end := t.observe()
+			defer func() { disturbed = end() }() // called before the clean-up, because the processor time of a killed program cannot be read
 			d.Run(t, record)
 		})
 		result, certain := e.part(ended), make([]bool, len(d.Claims))
@@ -169,7 +169,7 @@ func Define[R any](d Definition[R]) *Experiment {
 		}
 		t.refute(result.Claims)
 		if t.sound && t.Target == "" { // the processor time of a deployment counts as foreign, so it would excuse every claim that depends on time
-			excuse(result.Claims, certain, share)
+			excuse(result.Claims, certain, disturbed)
 		}
 		if d.Show != nil {
 			d.Show(record, &result)

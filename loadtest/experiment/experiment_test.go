@@ -3,6 +3,8 @@ package experiment
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -52,7 +54,7 @@ func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []
 		Build:    func(_ context.Context, without ...string) (string, error) { return build(without), nil },
 		Done:     func(e report.Experiment) { result = e },
 		Parallel: 2,
-		observe:  func() func() float64 { return func() float64 { return 0 } }, // no other program keeps the machine busy
+		observe:  func() func() disturbance { return func() disturbance { return disturbance{} } }, // nothing keeps the machine busy
 	}
 	r.Run(ctx, []*Experiment{e})
 	return result
@@ -74,7 +76,7 @@ func TestRecordDecidesOutcomeOfClaims(t *testing.T) {
 		error string
 	}{
 		{"both claims hold", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, []report.Outcome{report.Held, report.Held}, ""},
-		{"nothing observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, `the run observed nothing for these claims: "kept", "p99"`},
+		{"no claim observed", func(*T, *record) {}, []report.Outcome{report.NotJudged, report.NotJudged}, `the run observed nothing for these claims: "kept", "p99"`},
 		{"one claim not observed", func(_ *T, r *record) { r.links = 5 }, []report.Outcome{report.Held, report.NotJudged}, `the run observed nothing for these claims: "p99"`},
 		{"links lost", func(_ *T, r *record) { *r = record{links: 5, lost: 1, p99: []float64{3}} }, []report.Outcome{report.Failed, report.Held}, ""},
 		{"the run ends early", func(t *T, r *record) { r.links = 5; t.Fatalf("no database") }, []report.Outcome{report.Held, report.NotJudged}, "no database"},
@@ -98,9 +100,9 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 		run  func(*T, *record)
 		want bool
 	}{
-		{"the claim fails", func(_ *T, r *record) { r.links, r.lost = 5, 1 }, true},
+		{"the named claim fails", func(_ *T, r *record) { r.links, r.lost = 5, 1 }, true},
 		{"another claim fails", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{99}} }, false},
-		{"nothing fails", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, false},
+		{"no claim fails", func(_ *T, r *record) { *r = record{links: 5, p99: []float64{3}} }, false},
 		{"the run fails", func(t *T, _ *record) { t.Fatalf("no database") }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -184,7 +186,7 @@ func TestExperimentRunsAgainIfOnlySpeedClaimsFail(t *testing.T) {
 	}
 }
 
-func TestVerdictHoldsAtItsBoundAndFailsBeyond(t *testing.T) {
+func TestVerdictHoldsAtBoundAndFailsBeyondBound(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -192,8 +194,8 @@ func TestVerdictHoldsAtItsBoundAndFailsBeyond(t *testing.T) {
 		want report.Outcome
 	}{
 		{"Within the tolerance", Within(100, 101.9, 0.02), report.Held},
-		{"Within, too large", Within(100, 102.1, 0.02), report.Failed},
-		{"Within, too small", Within(100, 97.9, 0.02), report.Failed},
+		{"Within above the tolerance", Within(100, 102.1, 0.02), report.Failed},
+		{"Within below the tolerance", Within(100, 97.9, 0.02), report.Failed},
 		{"AtMost at the bound", AtMost(10, 10, "why"), report.Held},
 		{"AtMost above the bound", AtMost(10, 10.1, "why"), report.Failed},
 		{"AtLeast at the bound", AtLeast(10, 10, "why"), report.Held},
@@ -221,6 +223,26 @@ func TestRunCleansUpInReverseOrder(t *testing.T) {
 	}
 }
 
+func TestFailedRunShowsEndOfProgramLogs(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []bool{false, true} {
+		var shown []string
+		r := Runner{Options: Options{Log: func(line string) { shown = append(shown, line) }, Live: func(Live) {}}, observe: func() func() disturbance { return func() disturbance { return disturbance{} } }}
+		r.run(t.Context(), sample(func(t *T, _ *record) {
+			dir := t.TempDir()
+			t.Must(os.Symlink("nowhere", filepath.Join(dir, "kgs.log")))
+			t.Must(os.WriteFile(filepath.Join(dir, "shortener.log"), []byte(strings.Repeat("x", logEnd)+"the last line"), 0o600))
+			if failed {
+				t.Fatalf("no answer")
+			}
+		}), Control{}, 1)
+		all := strings.Join(shown, "\n")
+		if strings.Contains(all, "the last line") != failed || len(all) > 2*logEnd {
+			t.Errorf("failed %v: the run showed %q", failed, all)
+		}
+	}
+}
+
 func TestInterruptedRunReportsNoError(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,11 +257,11 @@ func TestDefinePanicsOnInvalidDefinition(t *testing.T) {
 	hold := func(*record) Verdict { return Holds(true, "") }
 	claim := Claim[record]{Name: "a", Text: "A.", Kind: report.Correctness, Judge: hold}
 	for name, d := range map[string]Definition[record]{
-		"no suite":             {Claims: []Claim[record]{claim}},
-		"no claim":             {Suites: []Suite{Change}},
-		"a claim twice":        {Suites: []Suite{Change}, Claims: []Claim[record]{claim, claim}},
-		"a claim without kind": {Suites: []Suite{Change}, Claims: []Claim[record]{{Name: "a", Text: "A.", Judge: hold}}},
-		"control of no claim":  {Suites: []Suite{Change}, Claims: []Claim[record]{claim}, Controls: []Control{{Refutes: "b"}}},
+		"no suite":                      {Claims: []Claim[record]{claim}},
+		"no claim":                      {Suites: []Suite{Change}},
+		"two claims with one name":      {Suites: []Suite{Change}, Claims: []Claim[record]{claim, claim}},
+		"a claim without a kind":        {Suites: []Suite{Change}, Claims: []Claim[record]{{Name: "a", Text: "A.", Judge: hold}}},
+		"a control that names no claim": {Suites: []Suite{Change}, Claims: []Claim[record]{claim}, Controls: []Control{{Refutes: "b"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,8 +16,8 @@ import (
 // controlScale is the largest scale of a control. It is small because one refutation is enough.
 const controlScale = 0.1
 
-// Runner runs experiments. If Parallel is 0, they run one at a time. If Build is nil, no experiment and no
-// control may need failpoints or remove a protection.
+// Runner runs experiments. If Parallel is 0, the experiments run one at a time. Build may be nil if no
+// experiment and no control needs failpoints, and no control removes a protection.
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
@@ -28,7 +28,7 @@ type Runner struct {
 	// Done is called with the report of each experiment that has ended, one call at a time.
 	Done func(report.Experiment)
 
-	observe func() (foreign func() float64) // replaces the function observe in tests; nil otherwise
+	observe func() (end func() disturbance) // replaces the function observe in tests; nil otherwise
 	mu      sync.Mutex
 }
 
@@ -69,9 +69,9 @@ func (r *Runner) one(ctx context.Context, e *Experiment) {
 	r.Done(result)
 }
 
-// controls runs the controls of an experiment and returns those that ended before ctx. After an experiment that
-// ran alone, they run in parallel, because they need not measure time. After any other experiment, they run one
-// after the other, because further experiments run at the same time.
+// controls runs the controls of an experiment and returns the controls that ended before ctx. If the experiment
+// ran alone, its controls run in parallel, because controls need not measure time. Otherwise the controls run
+// one after the other, because further experiments run at the same time.
 func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Control) {
 	var beside errgroup.Group
 	beside.SetLimit(1)
@@ -153,7 +153,7 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 	}
 	for _, claim := range result.Claims { // another failed claim may have ended the run early
 		if !control.Caught && claim.Outcome == report.Failed && !slices.Contains(c.refutes(), claim.Name) {
-			why = append(why, fmt.Sprintf("Claim %q: failed (%s).", claim.Name, claim.Why))
+			why = append(why, fmt.Sprintf("The claim %q failed too (%s).", claim.Name, claim.Why))
 		}
 	}
 	if !control.Caught && result.Error != "" {
@@ -167,11 +167,19 @@ func (r *Runner) control(ctx context.Context, e *Experiment, c Control) report.C
 func refutation(c report.Claim) string {
 	switch c.Outcome {
 	case report.Failed:
-		return fmt.Sprintf("Claim %q: failed, as it must (%s).", c.Name, c.Why)
+		return fmt.Sprintf("The claim %q failed, as required (%s).", c.Name, c.Why)
 	case report.NotJudged:
-		return fmt.Sprintf("Claim %q: not judged, because %s.", c.Name, c.Why)
+		return fmt.Sprintf("The claim %q was not judged, because %s.", c.Name, c.Why)
 	}
-	return fmt.Sprintf("Claim %q: %s, but it must fail (%s).", c.Name, c.Outcome, c.Why)
+	return fmt.Sprintf("The claim %q %s, but this claim must fail (%s).", c.Name, result(c.Outcome), c.Why)
+}
+
+// result returns an outcome as the verb of a sentence about a claim.
+func result(o report.Outcome) string {
+	if o == report.Inconclusive || o == report.NotJudged {
+		return "was " + string(o)
+	}
+	return string(o)
 }
 
 // failures sorts the claims that do not hold. slow has a sentence for each claim that a second run may decide.
@@ -180,7 +188,7 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
 		case c.Outcome == report.Inconclusive, c.Outcome == report.Failed && c.Kind == report.Speed:
-			slow = append(slow, fmt.Sprintf("Claim %q: %s (%s).", c.Name, c.Outcome, c.Why))
+			slow = append(slow, fmt.Sprintf("The claim %q %s (%s).", c.Name, result(c.Outcome), c.Why))
 		case c.Outcome == report.Failed && c.Kind != report.Bar:
 			wrong = true
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,7 +18,7 @@ import (
 // Options are the settings that all experiments of a run share.
 type Options struct {
 	Programs string  // the directory of the built programs
-	Scale    float64 // scale of numbers and durations; for a fault row, 1 means 200 kills and a minute of load
+	Scale    float64 // scale of numbers and durations; for example, 1 means 200 kills in fault/1 and a minute without Redis in fault/6
 	Full     bool    // the experiments run at full size, such as 100,000,000 keys; this takes minutes to hours
 
 	// Target, Admin and Climb are for a deployment that is already running. Only an experiment with
@@ -50,7 +52,7 @@ type T struct {
 	name     string
 	settings []string // settings of the control; nil in a run that is not a control
 	sound    bool     // true if this run is not a control, so neither the programs nor the settings are changed
-	observe  func() (foreign func() float64)
+	observe  func() (end func() disturbance)
 	ctx      context.Context
 
 	mu       sync.Mutex
@@ -147,7 +149,34 @@ func (t *T) do(f func()) error {
 		f()
 	}()
 	<-done
+	if t.failure != nil && t.ctx.Err() == nil {
+		t.showLogs()
+	}
 	return errors.Join(t.failure, os.RemoveAll(dir))
+}
+
+// logEnd is the number of bytes at the end of a program's log that explain a failed run.
+const logEnd = 2000
+
+// showLogs logs the end of the log of every program of Keypool that the run started.
+func (t *T) showLogs() {
+	dir := os.DirFS(t.dir)
+	err := fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || path.Ext(name) != ".log" {
+			return err
+		}
+		text, err := fs.ReadFile(dir, name)
+		switch {
+		case err != nil:
+			t.Logf("cannot read %s: %v", name, err)
+		case len(text) > 0:
+			t.Logf("the end of %s:\n%s", name, text[max(0, len(text)-logEnd):])
+		}
+		return nil // show the other logs too
+	})
+	if err != nil {
+		t.Logf("cannot find the logs of the run: %v", err)
+	}
 }
 
 func (t *T) cleanUp() {

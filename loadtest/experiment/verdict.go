@@ -48,8 +48,8 @@ func None(n int64, why string, args ...any) Verdict {
 // a share of predicted.
 func Within(predicted, observed, tolerance float64) Verdict {
 	off := math.Abs(observed-predicted) / math.Abs(predicted)
-	return Holds(off <= tolerance, "%.4g observed, %.4g predicted; the difference is %.2g %%, and at most %.2g %% is allowed",
-		observed, predicted, 100*off, 100*tolerance).Figures(predicted, observed)
+	return Holds(off <= tolerance, "the observed value is %s, and the predicted value is %s; the difference is %s %%, and at most %s %% is allowed",
+		report.Number(observed), report.Number(predicted), report.Number(100*off), report.Number(100*tolerance)).Figures(predicted, observed)
 }
 
 // Figures returns v with the bound or the prediction, and with the observed figure.
@@ -58,9 +58,9 @@ func (v Verdict) Figures(bound, observed float64) Verdict {
 	return v
 }
 
-// Certain returns v with the mark that a failure is certain: the claim does not become inconclusive on
-// a busy machine. Certain is for a claim that depends on time, if a busy machine does not explain the
-// failure.
+// Certain returns v with a mark: if v is a failure, the claim stays failed even on a busy machine, and does
+// not become inconclusive. Certain is for a failure of a claim that depends on time, if a busy machine
+// cannot be the cause of the failure.
 func (v Verdict) Certain() Verdict {
 	v.certain = true
 	return v

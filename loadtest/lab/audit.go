@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -59,7 +62,14 @@ func (a Accounts) Problem() string {
 	if a.Closes {
 		return ""
 	}
-	return fmt.Sprintf("the accounts do not close because of %v: %v", a.Counts, a.Faults[:min(len(a.Faults), shownFaults)])
+	var kinds, first []string
+	for _, kind := range slices.Sorted(maps.Keys(a.Counts)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", kind, a.Counts[kind]))
+	}
+	for _, f := range a.Faults[:min(len(a.Faults), shownFaults)] {
+		first = append(first, f.Kind+" "+f.Code)
+	}
+	return fmt.Sprintf("the accounts do not close; faults by kind: %s; the first faults: %s", strings.Join(kinds, ", "), strings.Join(first, ", "))
 }
 
 // Audit runs `shortener audit` with the settings. If the accounts do not close, Audit still returns

@@ -19,12 +19,12 @@ func TestTryAuditFailsIfStatusAndOutputDisagree(t *testing.T) {
 		problem string // part of the problem
 		err     string // part of the error
 	}{
-		{"they close", `{"closes": true, "in_batches": 3, "abandoned": {"crash": 2, "epoch": 1}}`, 0, "", ""},
-		{"they do not close", `{"closes": false, "fault_counts": {"twice": 1}, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "twice:1", ""},
-		{"they do not close, and the status is 0", `{"closes": false}`, 0, "", "does not say"},
-		{"they close, and the status is 1", `{"closes": true}`, 1, "", "exit status 1"},
+		{"the accounts close", `{"closes": true, "in_batches": 3, "abandoned": {"crash": 2, "epoch": 1}}`, 0, "", ""},
+		{"the accounts do not close", `{"closes": false, "fault_counts": {"twice": 1}, "faults": [{"kind": "twice", "code": "x"}]}`, 1, "twice 1", ""},
+		{"the accounts do not close, but the status is 0", `{"closes": false}`, 0, "", "does not say"},
+		{"the accounts close, but the status is 1", `{"closes": true}`, 1, "", "exit status 1"},
 		{"the output of another program", `{}`, 0, "", "does not say"},
-		{"no JSON", "ok", 0, "", "invalid character"},
+		{"the output is not JSON", "ok", 0, "", "invalid character"},
 		{"the audit fails", "", 2, "", "exit status 2"},
 	} {
 		r := newRun(t)

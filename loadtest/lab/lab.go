@@ -4,7 +4,7 @@
 //
 // Invariants:
 //
-//   - everything that the lab starts ends at the latest when the run or this process ends;
+//   - nothing that the lab starts outlives the run or this process;
 //   - a metric that a program does not report is an error and never counts as 0;
 //   - if a cleanup fails, it reports its error, and the other cleanups still run.
 //
@@ -48,7 +48,7 @@ const (
 // Wait waits until ok returns true. It ends the run if ok is still false after limit.
 func Wait(r T, limit time.Duration, what string, ok func() bool) {
 	if !Happens(r, limit, ok) {
-		r.Fatalf("condition still not true after %v: %s", limit, what)
+		r.Fatalf("for %v, the run did not observe that %s", limit, what)
 	}
 }
 
@@ -62,10 +62,10 @@ func Happens(r T, limit time.Duration, ok func() bool) bool {
 	return err == nil
 }
 
-// Until calls look immediately and then at the interval every. It stops when look returns done, when limit
-// has passed or when ctx has ended. If look returned done, Until returns the error of that call. If look
-// never returned done, the error of Until wraps two errors: the end of the context, and the last error of
-// look, which says what is missing.
+// Until calls the function look immediately, and then at intervals. The parameter every is the length of an interval. Until stops
+// when a call of look returns done, when limit has passed or when ctx has ended. If a call returned done, Until returns the error
+// of this call. Otherwise the error of Until wraps two errors: the end of the context, and the last error of look, which says
+// what is missing.
 func Until(ctx context.Context, every, limit time.Duration, look func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -19,11 +19,11 @@ func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 		want []error
 		took time.Duration
 	}{
-		{"done at once", func(int) (bool, error) { return true, nil }, nil, 0},
-		{"done at the third look", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
-		{"done with an error", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
-		{"never done", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
-		{"never done, and look returns no error", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
+		{"look is done at once", func(int) (bool, error) { return true, nil }, nil, 0},
+		{"look is done at the third call", func(n int) (bool, error) { return n == 3, nil }, nil, 2 * time.Second},
+		{"look is done with an error", func(n int) (bool, error) { return n == 2, errMissing }, []error{errMissing}, time.Second},
+		{"look is never done", func(int) (bool, error) { return false, errMissing }, []error{context.DeadlineExceeded, errMissing}, 10 * time.Second},
+		{"look is never done and returns no error", func(int) (bool, error) { return false, nil }, []error{context.DeadlineExceeded}, 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -184,9 +184,10 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// A client sends the full text of a script or statement only once. Later requests contain only its
-// name. The functions that ScriptWith and StatementWith return record these names. Each of these
-// functions may be used by only one proxy, because the lock of the proxy protects the names.
+// A client sends the full text of a script or statement only once. Later requests contain only the
+// name of the script or statement. The functions that ScriptWith and StatementWith return record these
+// names. Each of these functions may be used by only one proxy, because the lock of the proxy protects
+// the names.
 
 // ScriptWith returns a function that matches requests to run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {
@@ -221,7 +222,7 @@ func StatementWith(text string) func(request []byte) bool {
 		for _, statement := range parse.FindAllSubmatch(request, -1) {
 			if bytes.Contains(statement[2], []byte(text)) {
 				known[string(statement[1])] = struct{}{}
-				return false // the client executes it in a later request
+				return false // the client executes the statement in a later request
 			}
 		}
 		return containsAny(request, known)

@@ -97,7 +97,7 @@ func BareRedirect(r lab.T) Baseline {
 	client := loadtest.NewClient(BareServer(r), 0)
 	r.Cleanup(client.Close)
 	visits := loadtest.NewVisits(client)
-	return Baseline{Name: "a bare redirect", Run: func(ctx context.Context, rate float64, d time.Duration) (Observed, error) {
+	return Baseline{Name: "a redirect without a look-up", Run: func(ctx context.Context, rate float64, d time.Duration) (Observed, error) {
 		recorder := loadtest.NewRecorder()
 		loadtest.Pace(ctx, loadtest.Schedule{Rate: rate, Duration: d}, 0, recorder, func(ctx context.Context) loadtest.State {
 			return visits.Visit(ctx, loadtest.Entry{URL: Target, Outcome: loadtest.Outcome{Code: "any"}})

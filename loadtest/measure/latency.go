@@ -42,10 +42,10 @@ type Steady struct {
 }
 
 // LatencyText returns the text of a claim about a p99. parts describes the sum of the baselines, such as "a
-// single-row INSERT plus the p99 of a bare redirect".
+// single-row INSERT plus the p99 of a redirect without a look-up".
 func LatencyText(what, parts string, rate float64) string {
-	return fmt.Sprintf("At %.0f %s per second, the p99 is at most %.1f times the baseline or %d ms, whichever is more. The time of a request begins when the request is due. "+
-		"The baseline is the p99 of %s on this machine at the same rate. Each of %d rounds measures the p99 of the load and the p99s of the baseline, one after the other. The claim compares the medians of the rounds.",
+	return fmt.Sprintf("At %.0f %s per second, the p99 of the latency is at most %.1f times the baseline or %d ms, whichever is more. The time of a request begins when the request is due. "+
+		"The baseline is the p99 of %s on this machine at the same rate. Each of %d rounds measures the load and then the baseline. The claim compares the medians of the rounds.",
 		rate, what, BaselineFactor, LatencyBound.Milliseconds(), parts, LatencyRounds)
 }
 
@@ -134,7 +134,7 @@ func (l *Latencies) Verdict() experiment.Verdict {
 	p99, bound := l.P99.Median(), l.Bound()
 	switch f := l.Total; {
 	case l.Rounds < LatencyRounds:
-		return experiment.NotJudged("%d of %d rounds were completed", l.Rounds, LatencyRounds)
+		return experiment.NotJudged("only %d of %d rounds were completed", l.Rounds, LatencyRounds)
 	case len(l.Steady.Baselines) == 0:
 		return experiment.NotJudged("there is no baseline on this machine; the p99 is %.1f ms", p99)
 	case f.Failed() > 0 && p99 <= bound: // requests that are refused at once make the p99 small
@@ -156,7 +156,7 @@ func (l *Latencies) baselines() string {
 // "not judged" instead, because the claim could fail in a missing round.
 func (l *Latencies) Complete(v experiment.Verdict) experiment.Verdict {
 	if l.Rounds < LatencyRounds && v.Outcome == report.Held {
-		return experiment.NotJudged("%d of %d rounds were completed", l.Rounds, LatencyRounds)
+		return experiment.NotJudged("only %d of %d rounds were completed", l.Rounds, LatencyRounds)
 	}
 	return v
 }

@@ -30,9 +30,9 @@ func TestLatencyIsJudgedAgainstBaselines(t *testing.T) {
 		{"as slow as the machine", Latencies{Steady: two, P99: Series{60}, Beside: slow}, report.Held},
 		{"slower than the machine", Latencies{Steady: two, P99: Series{61}, Beside: slow}, report.Failed},
 		{"no baseline", Latencies{P99: Series{9}}, report.NotJudged},
-		{"refused at once", Latencies{Steady: two, P99: Series{1}, Beside: fast, Total: refused}, report.NotJudged},
-		{"never sent", Latencies{Steady: two, P99: Series{0}, Beside: fast, Total: loadtest.Figures{Unsent: 1}}, report.NotJudged},
-		{"refused, and slow too", Latencies{Steady: two, P99: Series{11}, Beside: fast, Total: refused}, report.Failed},
+		{"requests are refused at once", Latencies{Steady: two, P99: Series{1}, Beside: fast, Total: refused}, report.NotJudged},
+		{"requests are never sent", Latencies{Steady: two, P99: Series{0}, Beside: fast, Total: loadtest.Figures{Unsent: 1}}, report.NotJudged},
+		{"requests are refused and slow", Latencies{Steady: two, P99: Series{11}, Beside: fast, Total: refused}, report.Failed},
 	}
 	for _, tt := range tests {
 		tt.l.Rounds = LatencyRounds
@@ -75,10 +75,10 @@ func TestLatencyFailsIfBaselineFails(t *testing.T) {
 		want string
 	}{
 		{"sound", Observed{Acknowledged: 9}, nil, false, ""},
-		{"some failed", Observed{Acknowledged: 9, Failed: 1, Reason: "disk full"}, nil, false, "one thing: 9 requests succeeded and 1 failed: disk full"},
-		{"no answers", Observed{}, nil, false, "one thing: 0 requests"},
-		{"an error", Observed{}, failure, false, "no connection"},
-		{"an error at the end of the run", Observed{}, failure, true, ""},
+		{"some requests failed", Observed{Acknowledged: 9, Failed: 1, Reason: "disk full"}, nil, false, "one thing: 9 requests succeeded and 1 failed: disk full"},
+		{"no request got an answer", Observed{}, nil, false, "one thing: 0 requests"},
+		{"the baseline returns an error", Observed{}, failure, false, "no connection"},
+		{"the baseline returns an error at the end of the run", Observed{}, failure, true, ""},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		calls := 0

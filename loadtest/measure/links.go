@@ -58,7 +58,7 @@ func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 			}
 			n, why := bad(v)
 			if read := v.Checked - v.Unread; n == 0 && (v.Acknowledged == 0 || read < v.Acknowledged) {
-				return experiment.NotJudged("%d of %d acknowledged links were read back", read, v.Acknowledged)
+				return experiment.NotJudged("only %d of %d acknowledged links were read back", read, v.Acknowledged)
 			}
 			return experiment.None(n, "%s", why)
 		}}
@@ -116,7 +116,7 @@ func FailureNotes(entries []loadtest.Entry) []string {
 			continue
 		}
 		if seen[e.State]++; seen[e.State] <= shownFailures {
-			notes = append(notes, fmt.Sprintf("Creation %d (%s) is %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
+			notes = append(notes, fmt.Sprintf("Creation %d, sent at %s, has the outcome %s: %s", e.N, e.At.Format("15:04:05.000"), e.State, e.Detail))
 		}
 	}
 	return notes

@@ -27,14 +27,14 @@ func TestEachFaultFoundInLinksFailsOneClaim(t *testing.T) {
 		{"unsent", &loadtest.Verdict{
 			Figures: loadtest.Figures{Sent: 2, Acknowledged: 2, Unsent: 1}, Findings: loadtest.Findings{Checked: 2},
 		}, NoFailedCreation, nil},
-		{"lost", of(loadtest.Findings{Checked: 3, Lost: 1}), NoLostLink, nil},
-		{"wrong", of(loadtest.Findings{Checked: 3, Wrong: 1}), NoWrongLink, nil},
-		{"twice", of(loadtest.Findings{Checked: 3, Twice: 1}), NoCodeTwice, nil},
-		{"unread", of(loadtest.Findings{Checked: 3, Unread: 1}), NoLostLink, []string{NoWrongLink, NoCodeTwice}},
-		{"nothing read back", of(loadtest.Findings{}), "", all},
-		{"cut short", of(loadtest.Findings{Checked: 2}), "", all},
-		{"cut short, and one lost", of(loadtest.Findings{Checked: 2, Lost: 1}), NoLostLink, []string{NoWrongLink, NoCodeTwice}},
-		{"nothing acknowledged", &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Refused: 3}}, NoFailedCreation, all},
+		{"one link lost", of(loadtest.Findings{Checked: 3, Lost: 1}), NoLostLink, nil},
+		{"one link wrong", of(loadtest.Findings{Checked: 3, Wrong: 1}), NoWrongLink, nil},
+		{"one duplicate", of(loadtest.Findings{Checked: 3, Twice: 1}), NoCodeTwice, nil},
+		{"one link unread", of(loadtest.Findings{Checked: 3, Unread: 1}), NoLostLink, []string{NoWrongLink, NoCodeTwice}},
+		{"no link read back", of(loadtest.Findings{}), "", all},
+		{"not all links read back", of(loadtest.Findings{Checked: 2}), "", all},
+		{"not all links read back and one lost", of(loadtest.Findings{Checked: 2, Lost: 1}), NoLostLink, []string{NoWrongLink, NoCodeTwice}},
+		{"no link acknowledged", &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3, Refused: 3}}, NoFailedCreation, all},
 		{"no check", nil, "", append([]string{NoFailedCreation}, all...)},
 	}
 	for _, tt := range tests {

@@ -1,5 +1,5 @@
-// Package measure compares speeds in rounds. Each round measures everything that is compared, one after
-// the other, so a busy machine slows all of it alike. Baselines run in separate processes.
+// Package measure compares the speeds of several programs in rounds. Each round measures all programs
+// one after the other, so a busy machine slows all of them alike. Baselines run in separate processes.
 //
 // Vocabulary: a subject is one thing that is measured in every round. A baseline is a simple
 // operation with which the service is compared.

@@ -35,7 +35,7 @@ func TestAlternateLeavesOutFailedSubjects(t *testing.T) {
 }
 
 // The end of the context is neither a failure of a subject nor a figure.
-func TestAlternateEndsWithItsContext(t *testing.T) {
+func TestAlternateEndsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := Subject{Name: "ended", Unit: PerSecond, Optional: true, Measure: func(context.Context) (float64, error) {

@@ -22,12 +22,14 @@ type Pulse struct {
 	recorder *loadtest.Recorder
 }
 
+// leastActive is the shortest time of a load in a second for which Pulse reports a rate.
+const leastActive = 100 * time.Millisecond
+
 // NewPulse starts a pulse of the experiment name. expected is the approximate duration of the experiment.
 // The pulse reads the state of the pool from p, if p has an admin address. The pulse stops when the run
 // ends.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
-	last := started
 	pulse.sampler = lab.Watch(t, time.Second, func(context.Context) (lab.Second, error) {
 		var s lab.Second
 		if p.Admin != "" {
@@ -38,10 +40,11 @@ func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Durati
 		now := time.Now()
 		phase, recorder := pulse.current()
 		if recorder != nil {
-			s.Load = recorder.Window()
-			s.Rate = float64(s.Load.Sent) / max(now.Sub(last).Seconds(), 0.001)
+			var active time.Duration
+			if s.Load, active = recorder.Window(); active >= leastActive {
+				s.Rate = float64(s.Load.Sent) / active.Seconds()
+			}
 		}
-		last = now
 		live := experiment.Live{
 			Experiment: name, Phase: phase, Done: min(now.Sub(started).Seconds()/expected.Seconds(), 0.99),
 			Rate: s.Rate, P99: s.Load.Latency.P99, PoolKeys: s.Status.PoolKeys,

@@ -20,7 +20,7 @@ func (p *Plan) addCharts(sections []report.Section) {
 		return report.Series{Name: name, Predicted: true, XY: xy}
 	}
 	sections[sectionYears].Charts = []report.Chart{{
-		Title: "Share of the present space that is in use", X: years, Y: report.Axis{Label: "in use", Unit: "%"},
+		Title: "Share of the current space that is in use", X: years, Y: report.Axis{Label: "in use", Unit: "%"},
 		Series: []report.Series{line("space in use", after(func(y Year) float64 { return 100 * y.Used }))},
 		Marks:  p.takeovers(),
 	}, {

@@ -75,7 +75,7 @@ func plain(v float64) string { return strings.ReplaceAll(report.Number(v), ",", 
 
 // If the source of a constant is a source file, the file contains the identifier that the
 // source names.
-func TestSourceFilesContainIdentifiersOfPlanConstants(t *testing.T) {
+func TestIdentifierNamedAsSourceOfConstantExists(t *testing.T) {
 	t.Parallel()
 	inFile := regexp.MustCompile(`^([a-z/_]+\.go), (?:\w+\.)?(\w+)$`)
 	n := 0

@@ -166,6 +166,8 @@ func lasts(seconds float64) string {
 	switch hours, years := seconds/3600, seconds/year; {
 	case hours >= 2 && hours < 100:
 		return strconv.FormatFloat(hours, 'f', 1, 64) + " h"
+	case years >= 1000: // report.Number rounds a number of this size, so it must not be rounded before
+		return report.Number(years) + " years"
 	case years >= 2:
 		return report.Number(math.Round(10*years)/10) + " years"
 	}

@@ -137,7 +137,7 @@ func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 		// 1,000,000 per second: the largest batch has 100,000 keys, and lasts 0.1 s.
 		{"largest batch", 1e6, 1, 100_000, 0.1, 299.9 / 300, 300_000_000, 375_000_000},
 		// 0.1 per second: 100 keys last 1,000 s, so the outage of 300 s needs no fallback.
-		{"longer than the outage", 0.1, 1, 100, 1000, 0, 30, 38},
+		{"local keys last longer than the outage", 0.1, 1, 100, 1000, 0, 30, 38},
 	} {
 		in := reference()
 		in.Creations, in.Servers = tt.creations, tt.servers
@@ -226,6 +226,7 @@ func TestLastsChoosesUnitByDuration(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
 		30: "30 s", 5000: "1 h 23 min", 10_000: "2.8 h", 100_000: "27.8 h", 100 * 3600: "4 d 4 h", 56_800_235.584: "657 d 9 h", 2.25 * year: "2.3 years", 1e9 * year: "1,000,000,000 years",
+		27_050_303.49 * year: "27,050,303 years",
 	} {
 		if got := lasts(seconds); got != want {
 			t.Errorf("%v s: %q, want %q", seconds, got, want)

@@ -59,7 +59,7 @@ func (c Chart) draw() (template.HTML, error) {
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
 	p.Add(grid)
-	// Predictions are drawn last, because a dashed line is visible above a full line but not below it.
+	// Predictions are drawn last, because their lines are dashed. A dashed line that is drawn over a full line is visible, but not one below a full line.
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
@@ -113,7 +113,8 @@ func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	return []plot.Plotter{line}
 }
 
-// marks draws the levels with their names beside the data, and the marks with their numbers above the data.
+// marks draws a dotted line for each level and each mark. The name of a level is to the right of the data, and the
+// number of a mark is above the data.
 func (c Chart) marks(p *plot.Plot) (all []plot.Plotter) {
 	style := p.X.Tick.Label
 	add := func(from, to plotter.XY, name string, offset vg.Point) {
@@ -153,8 +154,8 @@ func (c Chart) moments() []Mark {
 // shows reports whether the axis can show v.
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
-// dress extends the range of an axis, which covers the series, to the marks and the names. It also
-// sets the ticks and the style. zero says that the axis starts at zero.
+// dress sets the range, the ticks and the style of an axis. Before the call, the range covers only the series. dress
+// extends the range so that it also covers the marks and the names. zero says that the axis starts at zero.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range slices.Concat(marks, a.Names) {
 		if a.shows(m.At) {

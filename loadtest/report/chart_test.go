@@ -131,20 +131,20 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 		says  []string
 		lines int
 	}{
-		"names":           {Chart{Y: Axis{Names: []Mark{{0, "closed"}, {1, "half-open"}, {2, "open"}}}, Series: line([2]float64{0, 0}, [2]float64{9, 2})}, []string{"closed", "half-open", "open"}, 1},
-		"from zero":       {Chart{Series: line([2]float64{0, 990}, [2]float64{1, 1000})}, []string{"0", "1,000"}, 1},
-		"thousands":       {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 50000})}, []string{"0", "25k", "50k"}, 1},
-		"small":           {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 0.003})}, []string{"0.001", "0.003"}, 1},
-		"below zero":      {Chart{Series: line([2]float64{-3, -30}, [2]float64{3, 30})}, []string{"-30", "-3", "30"}, 1},
-		"log":             {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 0.02}, [2]float64{1, 3e6})}, []string{"0.1", "1", "1,000", "100k", "1M"}, 1},
-		"log, few":        {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 40})}, []string{"5", "10", "20", "50"}, 1},
-		"log without 0":   {Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 4}, [2]float64{2, -1}, [2]float64{3, 50}), Marks: []Mark{{0, "out"}}}, []string{"10", "50"}, 1},
-		"log, one value":  {Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: line([2]float64{5, 5})}, []string{"5"}, 1},
-		"one point":       {Chart{Series: line([2]float64{5, 5})}, []string{"5"}, 1},
-		"nothing":         {Chart{Series: line()}, nil, 0},
-		"no series":       {Chart{Y: Axis{Log: true}}, nil, 0},
-		"no figure":       {Chart{Series: line([2]float64{math.NaN(), 1}, [2]float64{math.Inf(1), 1})}, nil, 0},
-		"always the same": {Chart{Series: line([2]float64{0, 0}, [2]float64{9, 0})}, []string{"0", "1"}, 1},
+		"names":                               {Chart{Y: Axis{Names: []Mark{{0, "closed"}, {1, "half-open"}, {2, "open"}}}, Series: line([2]float64{0, 0}, [2]float64{9, 2})}, []string{"closed", "half-open", "open"}, 1},
+		"axis starts at zero":                 {Chart{Series: line([2]float64{0, 990}, [2]float64{1, 1000})}, []string{"0", "1,000"}, 1},
+		"thousands":                           {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 50000})}, []string{"0", "25k", "50k"}, 1},
+		"small values":                        {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 0.003})}, []string{"0.001", "0.003"}, 1},
+		"values below zero":                   {Chart{Series: line([2]float64{-3, -30}, [2]float64{3, 30})}, []string{"-30", "-3", "30"}, 1},
+		"logarithmic axis":                    {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 0.02}, [2]float64{1, 3e6})}, []string{"0.1", "1", "1,000", "100k", "1M"}, 1},
+		"logarithmic axis with a small range": {Chart{Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 40})}, []string{"5", "10", "20", "50"}, 1},
+		"logarithmic axis omits 0":            {Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: line([2]float64{0, 3}, [2]float64{1, 4}, [2]float64{2, -1}, [2]float64{3, 50}), Marks: []Mark{{0, "out"}}}, []string{"10", "50"}, 1},
+		"logarithmic axis with one value":     {Chart{X: Axis{Log: true}, Y: Axis{Log: true}, Series: line([2]float64{5, 5})}, []string{"5"}, 1},
+		"one point":                           {Chart{Series: line([2]float64{5, 5})}, []string{"5"}, 1},
+		"a series without points":             {Chart{Series: line()}, nil, 0},
+		"no series":                           {Chart{Y: Axis{Log: true}}, nil, 0},
+		"no figure":                           {Chart{Series: line([2]float64{math.NaN(), 1}, [2]float64{math.Inf(1), 1})}, nil, 0},
+		"all values are equal":                {Chart{Series: line([2]float64{0, 0}, [2]float64{9, 0})}, []string{"0", "1"}, 1},
 	} {
 		p := drawn(t, tt.chart)
 		t.Logf("%s: %q", name, p.texts)

@@ -9,7 +9,7 @@ import (
 )
 
 // Compare writes a comparison of two runs for a terminal: the command, commit and machine of each run, a line for
-// each claim, and the number of changed claims. The claims of a come first, and then those that only b contains.
+// each claim, and the number of changed claims. The claims of a come first, and then the claims that only b contains.
 // "!" marks a claim whose outcome changed or that only one run contains. Two claims are the same if their names
 // and the names of their experiments are equal.
 func Compare(w io.Writer, a, b *Report) error {

@@ -69,7 +69,7 @@ func words(text string) []string {
 	return lines
 }
 
-func TestCompareWithItselfMarksNothing(t *testing.T) {
+func TestCompareOfEqualReportsMarksNothing(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	if err := Compare(&b, sample(), sample()); err != nil {

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Document is a text with charts and tables that is not a report of a run, such as a plan or a
-// simulation.
+// Document is a text with charts and tables, such as a plan or a simulation. It is not the report of a
+// run.
 type Document struct {
 	Title, Lead string
 	Sections    []Section

@@ -25,7 +25,7 @@ func encoded(t *testing.T, r *Report) []byte {
 	return b.Bytes()
 }
 
-func TestReadReturnsWhatWriteWrote(t *testing.T) {
+func TestReadReturnsReportThatWriteWrote(t *testing.T) {
 	t.Parallel()
 	got, err := Read(bytes.NewReader(encoded(t, sample())))
 	if err != nil {

@@ -18,8 +18,8 @@ var page embed.FS
 // template fails.
 func HTML(w io.Writer, r *Report) error { return execute(w, "page.html", r) }
 
-// execute writes the page that the template name makes of data. If the template fails, execute
-// writes nothing.
+// execute fills a template with data and writes the page. The parameter name is the name of the template.
+// If the template fails, execute writes nothing.
 func execute(w io.Writer, name string, data any) error {
 	var b bytes.Buffer
 	t, err := template.New(name).Funcs(template.FuncMap{

@@ -20,22 +20,22 @@ func TestExperimentVerdictDependsOnClaimsAndControls(t *testing.T) {
 		loose, strict Verdict
 		says          string
 	}{
-		"all held":                   {experiment(held, held), Pass, Pass, "2 of 2 claims hold"},
-		"one":                        {experiment(held), Pass, Pass, "1 of 1 claim holds"},
+		"all claims held":            {experiment(held, held), Pass, Pass, "2 of 2 claims hold"},
+		"one claim held":             {experiment(held), Pass, Pass, "1 of 1 claim holds"},
 		"no claims":                  {experiment(), Errored, Errored, "0 claims were judged"},
-		"some not judged":            {experiment(held, claim(Correctness, NotJudged)), Pass, Pass, "1 of 2 claims hold, 1 not judged"},
-		"none judged":                {experiment(claim(Correctness, NotJudged)), Errored, Errored, "0 of 1 claim holds, 1 not judged"},
+		"some claims not judged":     {experiment(held, claim(Correctness, NotJudged)), Pass, Pass, "1 of 2 claims hold, 1 not judged"},
+		"no claim judged":            {experiment(claim(Correctness, NotJudged)), Errored, Errored, "0 of 1 claim holds, 1 not judged"},
 		"a correctness claim failed": {experiment(held, claim(Correctness, Failed)), Fail, Fail, "1 of 2 claims hold, 1 failed"},
 		"correctness inconclusive":   {experiment(claim(Correctness, Inconclusive)), Fail, Fail, "0 of 1 claim holds, 1 inconclusive"},
-		"no outcome":                 {experiment(held, claim(Correctness, "")), Fail, Fail, "1 of 2 claims hold, 1 failed"},
-		"no kind":                    {experiment(claim("", Failed)), Fail, Fail, "0 of 1 claim holds, 1 failed"},
+		"a claim without an outcome": {experiment(held, claim(Correctness, "")), Fail, Fail, "1 of 2 claims hold, 1 failed"},
+		"a claim without a kind":     {experiment(claim("", Failed)), Fail, Fail, "0 of 1 claim holds, 1 failed"},
 		"a speed claim failed":       {experiment(held, claim(Speed, Failed)), Pass, Fail, "1 of 2 claims hold, 1 failed"},
 		"speed without an outcome":   {experiment(claim(Speed, "")), Pass, Fail, "0 of 1 claim holds, 1 failed"},
 		"speed inconclusive":         {experiment(held, claim(Speed, Inconclusive)), Unsure, Unsure, "1 of 2 claims hold, 1 inconclusive"},
 		"a bar missed":               {experiment(held, claim(Bar, Failed)), Pass, Pass, "1 of 1 claim holds; 0 of 1 bar holds, 1 missed"},
 		"ended with an error":        {broken, Errored, Errored, "1 of 1 claim holds"},
-		"a control caught":           {Experiment{Controls: []Control{{Caught: true}}}, Pass, Pass, "1 of 1 control caught"},
-		"a control not caught":       {Experiment{Claims: []Claim{held}, Controls: []Control{{}}}, Fail, Fail, "1 of 1 claim holds; 0 of 1 control caught"},
+		"a control caught":           {Experiment{Controls: []Control{{Caught: true}}}, Pass, Pass, "1 of 1 control was caught"},
+		"a control not caught":       {Experiment{Claims: []Claim{held}, Controls: []Control{{}}}, Fail, Fail, "1 of 1 claim holds; 0 of 1 control was caught"},
 	} {
 		if got := tt.of.Verdict(false); got != tt.loose {
 			t.Errorf("%s: %s, want %s", name, got, tt.loose)
@@ -58,15 +58,15 @@ func TestReportVerdictDependsOnExperiments(t *testing.T) {
 		report Report
 		want   Verdict
 	}{
-		"nothing ran":        {Report{}, Errored},
-		"all pass":           {Report{Experiments: []Experiment{good, good}}, Pass},
-		"one is unsure":      {Report{Experiments: []Experiment{good, unsure}, Strict: true}, Pass},
-		"slow":               {Report{Experiments: []Experiment{slow}}, Pass},
-		"slow and strict":    {Report{Experiments: []Experiment{slow}, Strict: true}, Fail},
-		"an error":           {Report{Experiments: []Experiment{broken, good}}, Errored},
-		"a failure":          {Report{Experiments: []Experiment{good, broken, bad}}, Fail},
-		"interrupted":        {Report{Experiments: []Experiment{good}, Interrupted: true}, Errored},
-		"interrupted, wrong": {Report{Experiments: []Experiment{bad}, Interrupted: true}, Fail},
+		"no experiment ran":                    {Report{}, Errored},
+		"all experiments pass":                 {Report{Experiments: []Experiment{good, good}}, Pass},
+		"one experiment is inconclusive":       {Report{Experiments: []Experiment{good, unsure}, Strict: true}, Pass},
+		"a failed speed claim":                 {Report{Experiments: []Experiment{slow}}, Pass},
+		"a failed speed claim in a strict run": {Report{Experiments: []Experiment{slow}, Strict: true}, Fail},
+		"an error":                             {Report{Experiments: []Experiment{broken, good}}, Errored},
+		"a failure":                            {Report{Experiments: []Experiment{good, broken, bad}}, Fail},
+		"interrupted":                          {Report{Experiments: []Experiment{good}, Interrupted: true}, Errored},
+		"interrupted after a failed claim":     {Report{Experiments: []Experiment{bad}, Interrupted: true}, Fail},
 	} {
 		if got := tt.report.Verdict(); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -47,12 +47,23 @@ func (r *Report) Summary() string {
 	return s + " It took " + took(r.Seconds) + "."
 }
 
+// ControlTerm explains in two sentences what a control is. It returns "" if the run has no control.
+func (r *Report) ControlTerm() string {
+	if !slices.ContainsFunc(r.Experiments, func(e Experiment) bool { return len(e.Controls) > 0 }) {
+		return ""
+	}
+	return "A control is the same experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail."
+}
+
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the
 // commit, the machine and, for each experiment, its claims, its tables, its other findings and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)
 	fmt.Fprintf(&b, "**%s**: %s Commit %s; %s.\n", r.Verdict(), r.Summary(), r.Commit, r.Machine)
+	if term := r.ControlTerm(); term != "" {
+		fmt.Fprintf(&b, "\n%s\n", term)
+	}
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n", e.Title, e.Summary)

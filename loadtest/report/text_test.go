@@ -7,18 +7,18 @@ import (
 
 func TestTextHasExperimentsThenFindingsThenVerdict(t *testing.T) {
 	t.Parallel()
-	const want = `FAIL          drain: The pool drains, alerts are sent, and the worker starts again: 2 of 3 claims hold, 1 failed; 1 of 2 controls caught (1 min 10 s)
+	const want = `FAIL          drain: The pool drains, alerts are sent, and the worker starts again: 2 of 3 claims hold, 1 failed; 1 of 2 controls were caught (1 min 10 s)
 ERROR         outage: Redis is killed: 0 of 1 claim holds, 1 not judged (12 s)
 
 Findings, each with its reason:
 FAIL drain, page: The service signals page within two seconds after the pool has fallen below 10 %.
     The pool fell below 3,000 keys at 26.9 s; the webhook was called at 31.3 s.
-FAIL drain, without the restart signal: The control was not caught. Its run must refute the claims: "exhaustion".
+FAIL drain, without the restart signal: The control was not caught. In its run, these claims must fail: "exhaustion".
     the claim held: 29.8 s observed
 ERROR outage: The experiment did not run to its end.
     start servers: listen tcp 127.0.0.1:8080: bind: address already in use
 
-FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls caught. The run was interrupted. The report contains what ran until then. It took 3 min 12 s.
+FAIL: 2 of 4 claims hold, 1 failed, 1 not judged; 1 of 2 controls were caught. The run was interrupted. The report contains what ran until then. It took 3 min 12 s.
 `
 	r := sample()
 	r.Experiments = r.Experiments[1:3]
@@ -53,7 +53,7 @@ func TestMarkdownHasVerdictClaimsTablesAndNotes(t *testing.T) {
 	text := b.String()
 	for _, want := range []string{
 		"## Keypool load test, 2026-11-24, `bin/loadtest run", "**FAIL**: 5 of 9 claims hold, 1 failed, 1 inconclusive, 2 not judged; 1 of 2 bars hold, 1 missed",
-		"Commit fd22103; 2 cores of AMD EPYC", "PostgreSQL 15.14, Redis 7.0.15.", "### A thousand creations a second",
+		"Commit fd22103; 2 cores of AMD EPYC", "PostgreSQL 15.14, Redis 7.0.15.", "A control is caught if all claims that it names fail.\n\n### A thousand creations a second",
 		"| claim | bound or prediction | observed | ratio | outcome | figures |\n|---|",
 		"| Creations on SQLite reach 0.7 of a bare server. | 0.7 | 0.46 | 0.657 | MISSES | 28,800/s beside 63,100/s. |\n",
 		"| Cached redirects reach 0.9 of a bare server. | 0.9 | 1.07 | 1.189 | HOLDS | 52,500/s beside 50,600/s. |\n",

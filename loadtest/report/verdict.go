@@ -18,7 +18,7 @@ const (
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A failed speed claim does so only
+// fails reports whether the claim makes its experiment fail. A failed speed claim makes it fail only
 // if strict is true. Only claims that depend on time may be inconclusive, so any other
 // inconclusive claim fails.
 func (c Claim) fails(strict bool) bool {
@@ -96,7 +96,7 @@ func (r *Report) Verdict() Verdict {
 func (r *Report) Passed() bool { return r.Verdict() == Pass }
 
 // Sentence says how many claims and bars of the experiment hold, and how many controls were
-// caught: "5 of 7 claims hold, 1 failed, 1 not judged; 2 of 2 controls caught".
+// caught: "5 of 7 claims hold, 1 failed, 1 not judged; 2 of 2 controls were caught".
 func (e *Experiment) Sentence() string { return sentence(*e) }
 
 // Sentence says how many claims and bars of the run hold, and how many controls were caught.
@@ -128,7 +128,11 @@ func sentence(all ...Experiment) string {
 		parts = append(parts, tally(bars, "bar", "missed"))
 	}
 	if controls > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s caught", caught, count(controls, "control")))
+		were := "were"
+		if controls == 1 {
+			were = "was"
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s %s caught", caught, count(controls, "control"), were))
 	}
 	return cmp.Or(strings.Join(parts, "; "), "0 claims were judged")
 }
@@ -168,8 +172,8 @@ type Finding struct {
 }
 
 // Findings returns the findings of all experiments, the most serious first. If an experiment ended
-// with an error, the error is a finding. The claims of this experiment that were not judged are
-// then no findings.
+// with an error, the error is a finding. In this case, the claims of the experiment that were not
+// judged are not findings.
 func (r *Report) Findings() []Finding {
 	var all []Finding
 	for i := range r.Experiments {
@@ -195,7 +199,7 @@ func (e *Experiment) findings() []Finding {
 	for _, c := range e.Controls {
 		if !c.Caught {
 			quoted := `"` + strings.ReplaceAll(c.Refutes, ", ", `", "`) + `"`
-			text := "The control was not caught. Its run must refute the claims: " + quoted + "."
+			text := "The control was not caught. In its run, these claims must fail: " + quoted + "."
 			all = append(all, Finding{Word: string(Fail), Name: c.Name, Text: text, Why: c.Why})
 		}
 	}

@@ -18,9 +18,11 @@ const (
 	stopTime     = 10 * time.Second
 )
 
-// step returns the longest step in which a server makes at most one creation on average, or the shortest step.
+// step returns the longest step in which a server makes at most one creation on average. If there is no such step, it
+// returns the shortest step.
 func (in Input) step() time.Duration {
-	// The worker checks the pool at multiples of 200 ms, which are never in the middle of these steps.
+	// All creations of a step happen at its midpoint. The worker checks the pool at multiples of 200 ms. No midpoint of
+	// these steps is such a multiple, so a check and a creation never happen at the same time.
 	steps := []time.Duration{500 * time.Millisecond, 200 * time.Millisecond, 100 * time.Millisecond}
 	for _, step := range steps {
 		if float64(in.Keys)/in.Duration*step.Seconds() <= float64(in.Servers) {

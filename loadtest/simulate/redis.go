@@ -63,8 +63,8 @@ func (r *redis) call(ctx context.Context, caller int, work func() time.Duration)
 	return cmp.Or(q.err, ctx.Err())
 }
 
-// serve carries out all requests that have arrived, and sets the time at which each is done. The caller holds
-// mu.
+// serve carries out all requests that have arrived, and sets the time at which each request is done. The caller
+// holds mu.
 func (r *redis) serve(now time.Time) {
 	if len(r.queue) == 0 || r.queue[0].arrives.After(now) {
 		return
@@ -127,7 +127,7 @@ func (r *redis) add(s span) {
 	r.size += s.len()
 }
 
-// push appends keys for a worker. It fails if they belong to an epoch that has ended. The caller holds mu.
+// push appends keys for a worker. It fails if the keys belong to an epoch that has ended. The caller holds mu.
 func (r *redis) push(epoch int64, s span) error {
 	if !r.open || epoch != r.epoch {
 		return kgs.ErrFenced

@@ -8,8 +8,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// server is the part of a server that supplies keys. All of it is code of the product, except supply, which calls
-// the model of Redis.
+// server is the part of a server that supplies keys. The breaker, the source and the fallback are code of the product. Only the
+// field supply calls the model of Redis.
 type server struct {
 	supply  *supply
 	breaker *kgs.Breaker
@@ -24,7 +24,7 @@ type server struct {
 func (r *run) newServer(i int) *server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &server{supply: &supply{redis: r.redis, caller: i, epochs: make(map[int64]int64)}, stop: cancel}
-	s.breaker = kgs.NewBreaker(s.supply, r.log)
+	s.breaker = kgs.NewBreaker(s.supply, "pool", r.log)
 	s.source = kgs.NewSource(kgs.SourceConfig{Supply: s.breaker, Min: r.cfg.BatchMin, Max: r.cfg.BatchMax, Logger: r.log, Metrics: r.metrics})
 	s.keys = kgs.NewFallback(s.source, random{})
 	if i == 0 {
@@ -33,7 +33,7 @@ func (r *run) newServer(i int) *server {
 			status, err := guarded(ctx)
 			status.Taken -= s.source.Local()
 			return status, err
-		}, refill.DeadManConfig{Changed: r.signal})
+		}, refill.DeadMansSwitchConfig{Changed: r.signal})
 		r.parts.Go(func() { _ = deadman.Run(ctx) }) // Run always returns nil
 	}
 	return s
@@ -84,8 +84,8 @@ func ended() context.Context {
 	return ctx
 }
 
-// create makes one creation on a server. If the creation must wait for its key, it waits in a goroutine of its own
-// and does not delay other creations.
+// create makes one creation on a server. A creation that must wait for its key waits in a separate goroutine, so it
+// does not delay other creations.
 func (r *run) create(i int) {
 	s := r.servers[i]
 	if key, err := s.keys.Next(r.ended, "", 0); err == nil {

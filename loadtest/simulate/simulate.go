@@ -2,8 +2,8 @@
 // thousand servers takes less than a minute.
 //
 // The following parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with
-// its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces it,
-// and the dead man's switch ([refill.DeadMan]). The following parts are models: Redis with the pool, the ledger, the
+// its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces the
+// worker, and the dead man's switch ([refill.DeadMansSwitch]). The following parts are models: Redis with the pool, the ledger, the
 // network, the processes and the clients. [Simulation.Models] names the source of each figure in the models.
 //
 // Invariant: two runs with the same [Input] have the same result.
@@ -171,7 +171,8 @@ func (o *Outcome) fallback(at, lasts time.Duration) int64 {
 	return during[len(during)-1].Fallback - during[0].Fallback
 }
 
-// between returns the samples of the interval [from, to], and the first sample after it if no sample is exactly at to.
+// between returns the samples of the interval [from, to]. If no sample is exactly at the end of the interval, between also
+// returns the first sample after the end.
 func (o *Outcome) between(from, to time.Duration) []Sample {
 	i := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= from.Seconds() })
 	j := slices.IndexFunc(o.Samples, func(s Sample) bool { return s.At >= to.Seconds() })

@@ -23,7 +23,7 @@ type supply struct {
 
 var _ kgs.Supply = (*supply)(nil)
 
-// Take implements [kgs.Supply]. If the reply to the previous Take was late, it returns the batch of that call.
+// Take implements [kgs.Supply]. If the reply to the previous call of Take was late, Take returns the batch of that call.
 func (s *supply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var refused error
 	err := s.redis.call(ctx, s.caller, func() time.Duration {

@@ -13,7 +13,7 @@ import (
 // pushChunk is the number of keys that one push sends to Redis.
 const pushChunk = 10_000
 
-// counter is the model of the ledger, which reserves ranges of numbers: a counter in a database.
+// counter is the model of the ledger. The ledger reserves ranges of numbers by means of a counter in a database.
 type counter struct {
 	mu   sync.Mutex
 	next int64
@@ -28,8 +28,8 @@ func (l *counter) reserve(n int64) span {
 	return span{l.next - n, l.next}
 }
 
-// filler is the model of the part of a worker that pushes ranges of the ledger to Redis. Like the part in the
-// product, it continues with the rest of a range after a failure, and drops a range whose epoch has ended.
+// filler is the model of the filler that pushes ranges of the ledger to Redis. Like the filler of Keypool, the model
+// continues with the rest of a range after a failure, and drops a range whose epoch has ended.
 type filler struct {
 	redis  *redis
 	ledger *counter
@@ -108,7 +108,7 @@ func (r *run) program(ctx context.Context, caller int) {
 				Filler: &filler{redis: r.redis, ledger: r.ledger, caller: caller}, Capacity: r.cfg.Capacity, Logger: r.log, Metrics: r.metrics,
 			})
 		}, r.log)
-		deadman := r.deadman(r.redis.status, refill.DeadManConfig{
+		deadman := r.deadman(r.redis.status, refill.DeadMansSwitchConfig{
 			Restart: supervisor.Restart,
 			GiveUp:  func(error) { end() },
 		})
@@ -124,13 +124,13 @@ func (r *run) program(ctx context.Context, caller int) {
 	}
 }
 
-// deadman returns a dead man's switch with the thresholds of the settings.
-func (r *run) deadman(status func(context.Context) (kgs.PoolStatus, error), cfg refill.DeadManConfig) *refill.DeadMan {
+// deadman returns a dead man's switch with the default thresholds of Keypool: 20 % and 10 % of the capacity.
+func (r *run) deadman(status func(context.Context) (kgs.PoolStatus, error), cfg refill.DeadMansSwitchConfig) *refill.DeadMansSwitch {
 	cfg.Capacity, cfg.Logger, cfg.Metrics = r.cfg.Capacity, r.log, r.metrics
 	cfg.RestartBelow, cfg.PageBelow = r.cfg.Capacity/5, r.cfg.Capacity/10
 	cfg.Look = func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)
 		return refill.Observation{PoolStatus: s}, err
 	}
-	return refill.NewDeadMan(cfg)
+	return refill.NewDeadMansSwitch(cfg)
 }

@@ -6,9 +6,10 @@
 //
 // Invariant: an answer that is known to be wrong is an error and not a figure. The checks depend on
 // the program that sends the requests. During a load by wrk, the checks detect a status of 400 or
-// above. They also detect that there are fewer new database rows, or fewer redirects in the count
-// of the server, than answers. The whole answer, with its Location, is checked only once, before
-// the load. Look-ups and creations that this program makes itself are checked completely.
+// above. After the load, they compare the number of answers with the number of new database rows or
+// with the number of redirects that the server counted. The whole answer, with its Location, is
+// checked only once, before the load. If this program itself makes look-ups or creations, it checks
+// every answer completely.
 //
 // Vocabulary: a bar is one figure with its aim. A yardstick is a figure without an aim, for
 // comparison only.
@@ -34,7 +35,7 @@ const (
 	mebi   = 1 << 20
 )
 
-// Experiments returns the experiments. Those that load the disk for a long time come last.
+// Experiments returns the experiments. The experiments that load the disk for a long time come last.
 func Experiments() []*experiment.Experiment {
 	return slices.Concat(earlier(), rivals(), []*experiment.Experiment{create(), redirect(), links(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine()), citus()})
 }
@@ -117,7 +118,7 @@ func definition(name, title, summary string, bars []bar, run func(*experiment.T,
 		}
 		e.Tables = append(append(e.Tables, table), r.tables...)
 		e.Notes = append(e.Notes, r.notes...)
-		e.Notes = append(e.Notes, "The judged value of a bar with a baseline is the median of the ratios of all rounds. The measured value and the baseline are separate medians. A bar that is missed does not fail the run.")
+		e.Notes = append(e.Notes, "If a bar has a baseline, the judged value is the median of the ratios of all rounds. The medians of the measured values and of the baselines are computed separately, so their ratio can differ from the judged value. The range is that of the rounds. A yardstick is a figure without an aim, for comparison only. A missed bar does not fail the run.")
 	}
 	return d
 }
@@ -143,9 +144,10 @@ func (b *bar) judge(f figure) experiment.Verdict {
 	if len(judged) == 0 {
 		return experiment.Verdict{}
 	}
-	why := judged.Spread(b.judgedUnit())
+	why := "the median of the rounds is " + judged.Spread(b.judgedUnit())
 	if b.versus != "" {
-		why += fmt.Sprintf(" of %s; measured %s, baseline %s", b.versus, measure.Quantity(f.measured.Median(), b.unit), measure.Quantity(f.baseline.Median(), b.unit))
+		why = fmt.Sprintf("the median ratio to the baseline (%s) is %s; the median of the measured values is %s, and the median of the baseline is %s",
+			b.versus, judged.Spread(b.judgedUnit()), measure.Quantity(f.measured.Median(), b.unit), measure.Quantity(f.baseline.Median(), b.unit))
 	}
 	if b.most > 0 {
 		return experiment.AtMost(b.most, judged.Median(), "%s", why)
@@ -183,7 +185,7 @@ func alternateIn(t *experiment.T, count int, subjects ...measure.Subject) []meas
 	return figures
 }
 
-// Bodies of requests that create a link with the code "alias", and a link whose code is a key.
+// Bodies of requests. aliasBody creates a link with the alias "alias", and keyBody creates a link whose code is a key.
 const (
 	aliasBody = `{"url":"` + measure.Target + `","alias":"alias"}`
 	keyBody   = `{"url":"` + measure.Target + `"}`

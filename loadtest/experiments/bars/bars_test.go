@@ -25,7 +25,7 @@ func TestJudgeComputesOneRatioPerRound(t *testing.T) {
 		{"figure above the aim", bar{most: 10}, figure{measured: measure.Series{10, 11, 11}}, report.Failed},
 		{"no figure", bar{most: 10}, figure{}, ""},
 		{"no baseline", bar{versus: "bare", most: 10}, figure{measured: measure.Series{1}}, ""},
-		{"baseline of zero", bar{versus: "bare", most: 10}, figure{measure.Series{0}, measure.Series{0}}, report.Failed},
+		{"a baseline of zero", bar{versus: "bare", most: 10}, figure{measure.Series{0}, measure.Series{0}}, report.Failed},
 	}
 	for _, tt := range tests {
 		if got := tt.bar.judge(tt.figure).Outcome; got != tt.want {

@@ -28,8 +28,8 @@ const (
 	citusWarmUp = 2 * time.Second
 
 	plainPostgres    = "plain PostgreSQL"
-	costText         = "With %[2]d shards on %[1]d nodes, a creation takes at most 1.5 times the processor time of a creation on plain PostgreSQL, summed over the server, the coordinator and the workers."
-	coordinatorText  = "With %[2]d shards on %[1]d nodes, the coordinator takes at most 10 %% of the processor time of a creation, summed over the server, the coordinator and the workers."
+	costText         = "With %[2]d shards on %[1]d nodes of Citus, the server, the coordinator and the workers together use at most 1.5 times as much processor time for a creation as the server and plain PostgreSQL use."
+	coordinatorText  = "With %[2]d shards on %[1]d nodes of Citus, the coordinator uses at most 10 %% of the processor time that the server, the coordinator and the workers together use for a creation."
 	costRatio        = 1.5
 	coordinatorShare = 10 // percent
 )
@@ -204,7 +204,7 @@ func (d *deployment) coordinatorShare() measure.Series {
 	return d.series(func(c cost) float64 { return 100 * c.coordinator / c.sum() })
 }
 
-// costTable shows the costs of all deployments by part. The first of them is the baseline.
+// costTable shows the costs of all deployments by part. The first deployment is the baseline.
 func costTable(all []*deployment) report.Table {
 	table := report.Table{
 		Title:   "Processor time of a creation by part, in µs: median (range) of the rounds",

@@ -8,7 +8,7 @@ import (
 )
 
 // The sum excludes Redis, and each ratio is computed from one round.
-func TestCostTableComparesSumsOfRounds(t *testing.T) {
+func TestCostTableComputesRatioFromSumsOfSameRound(t *testing.T) {
 	t.Parallel()
 	plain := &deployment{name: plainPostgres, costs: []cost{{server: 60, coordinator: 40, redis: 5}, {server: 120, coordinator: 80, redis: 5}}}
 	cluster := &deployment{name: "Citus", costs: []cost{{server: 70, coordinator: 7, workers: 63, redis: 9}, {server: 140, coordinator: 28, workers: 112, redis: 9}}}
@@ -23,7 +23,7 @@ func TestCostTableComparesSumsOfRounds(t *testing.T) {
 }
 
 // Only the bars of two nodes have an aim.
-func TestOnlyBarsOfTwoCitusNodesHaveAims(t *testing.T) {
+func TestOnlyCitusBarsWithTwoNodesHaveAims(t *testing.T) {
 	t.Parallel()
 	for _, s := range spreads {
 		for _, b := range s.bars() {
@@ -41,7 +41,7 @@ func TestOnlyBarsOfTwoCitusNodesHaveAims(t *testing.T) {
 }
 
 // The count of the processor time begins again at 0 when a process starts again, so the cost is unknown.
-func TestSinceFailsIfProcessWasRestarted(t *testing.T) {
+func TestCostSinceFailsIfProcessWasRestarted(t *testing.T) {
 	t.Parallel()
 	before := cost{server: 10, coordinator: 20, workers: 30, redis: 40}
 	used, err := cost{server: 30, coordinator: 60, workers: 30, redis: 50}.since(before)

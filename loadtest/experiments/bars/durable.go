@@ -94,8 +94,8 @@ func (*logStore) Lookup(context.Context, string) (shortener.Link, error) {
 func (*logStore) Change(context.Context, shortener.Link, shortener.Link) error { return errNoStore }
 
 // First implements [shortener.Store].
-func (*logStore) First(context.Context, int64, string) (shortener.First, error) {
-	return shortener.First{}, errNoStore
+func (*logStore) FirstCreation(context.Context, int64, string) (shortener.FirstCreation, error) {
+	return shortener.FirstCreation{}, errNoStore
 }
 
 // ForgetKeys implements [shortener.Store].

@@ -16,8 +16,8 @@ import (
 const earlierProgram = "EARLIER_SHORTENER"
 
 // links measures the cost of owned links and of counting visits. It compares the rate of redirects
-// of a server that counts visits with that of a server that does not. It also compares the rates of
-// creations with a token and without a token.
+// of a server that counts visits with the rate of a server that counts none. It also compares the
+// rates of creations with a token and without a token.
 func links() *experiment.Experiment {
 	bars := []bar{
 		{name: "redirects, VISITS=total", unit: measure.PerSecond, versus: "VISITS=off", least: 0.95,

@@ -26,10 +26,10 @@ func create() *experiment.Experiment {
 			{name: "creations, SQLite against the log", unit: measure.PerSecond, versus: "a bare durable log", least: 0.80,
 				text: "On SQLite (synchronous=FULL), the rate of creations is at least 0.80 times the rate of creations that are only appended to a file."},
 			{name: "creations, PostgreSQL against the log", unit: measure.PerSecond, versus: "a bare durable log"},
-			{name: "bytes written for a link, SQLite", unit: "bytes", most: 1090, note: "the bytes that the process writes to the disk, for the write-ahead log of SQLite and for its checkpoints, which copy this log into the database file; the figure was 4,360 bytes when links were stored in the order of their codes",
-				text: "The embedded server writes at most 1,090 bytes to the disk for each link, a quarter of the bytes that it wrote when links were stored in the order of their codes."},
-			{name: "log bytes of a link, PostgreSQL", unit: "bytes", most: 303, note: "the write-ahead log only; the figure was 505 bytes when links were stored in the order of their codes",
-				text: "PostgreSQL writes at most 303 bytes of log for each link, 0.6 of the bytes that it wrote when links were stored in the order of their codes."},
+			{name: "bytes written for a link, SQLite", unit: "bytes", most: 1090, note: "the process writes these bytes for the write-ahead log of SQLite and for the checkpoints, which copy this log into the database file; the figure was 4,360 bytes when links were stored in the order of their codes",
+				text: "The embedded server writes at most 1,090 bytes to the disk for each link. This is a quarter of the bytes that it wrote when links were stored in the order of their codes."},
+			{name: "log bytes of a link, PostgreSQL", unit: "bytes", most: 303, note: "the figure contains only the write-ahead log; it was 505 bytes when links were stored in the order of their codes",
+				text: "PostgreSQL writes at most 303 bytes of log for each link. This is 0.6 times the bytes that it wrote when links were stored in the order of their codes."},
 		},
 		func(t *experiment.T, r *record) {
 			bare := measure.BareServer(t)
@@ -63,8 +63,8 @@ func creations(t *experiment.T, name, database string, settings ...string) (meas
 	return load.Subject(name), server
 }
 
-// perLink returns load with a further measurement: after each round, it appends to series the growth of the counter
-// bytes, divided by the number of new links.
+// perLink returns load with a further measurement. After each round, it divides the growth of the counter bytes by the
+// number of new links, and appends the quotient to series.
 func perLink(load measure.Subject, database string, series *measure.Series, bytes func(context.Context) (int64, error)) measure.Subject {
 	run := load.Measure
 	load.Measure = func(ctx context.Context) (perSecond float64, err error) {
@@ -139,7 +139,7 @@ func memory() *experiment.Experiment {
 // start measures the time from the start of the embedded server's process to its first link.
 func start() *experiment.Experiment {
 	return define("start", "First link after the start",
-		"The embedded server starts without a database file, which it then creates, and a client tries to create a link every 10 ms. The experiments with large databases measure the start with many links.",
+		"The embedded server starts without a database file and creates the file. A client tries to create a link every 10 ms. The experiments with large databases measure the start with many links.",
 		[]bar{{name: "start, no database", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
 			text: "The embedded server takes at most 100 ms from exec to the first answer with status 201."}},
 		func(t *experiment.T, r *record) { firstLinks(t, r, "start, no database") })

@@ -44,7 +44,7 @@ const (
 	// fewSkipped is how many numbers a crash may skip if the key source makes a call for each key.
 	// These are the numbers of the creations in progress.
 	fewSkipped  = 40
-	mostSmaller = 0.9 // greatest ratio of the size of an index of codes in order to that of codes without order
+	mostSmaller = 0.9 // greatest ratio of the size of an index of codes in order to the size of an index of codes without order
 )
 
 // The two key sources of the table "INCR against KGS", and the key source that is also the fallback.
@@ -59,8 +59,9 @@ const (
 func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
 		Name: "compare/keysources", Title: "Speed, crashes and outages of every key source",
-		Summary: fmt.Sprintf("Clients create links with each key source, first as fast as possible on %d connections and then at %d per second. After that, servers are killed repeatedly. Then "+
-			"the components that a key source needs are killed for some seconds. At the end, the experiment inserts 300,000 links with each kind of code and measures the index.",
+		Summary: fmt.Sprintf("Clients create links with each key source, first as fast as possible on %d connections and then at %d per second. "+
+			"After that, servers are killed (ten times at scale 1). Then the components that a key source needs are killed for some seconds. At the end, the experiment "+
+			"inserts the same number of links (300,000 at scale 1) with each kind of code and measures the index.",
 			measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
 		// Without the protection store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
@@ -172,7 +173,7 @@ func claims() []experiment.Claim[record] {
 			return off
 		}, "counters make one call per creation", fmt.Sprintf("The key sources redis-incr and ticket make one call per creation, to Redis or to a ticket database. The average differs from 1 by at most %.2f.", perKeyOff)),
 		atMost(without, mostWithout, "calls", calls, "other key sources make no calls",
-			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. A key needs no call. The calls that are counted are those that a server makes even when it is idle.", mostWithout)),
+			fmt.Sprintf("Key sources that compute their codes (snowflake, hash, uuid and random) make at most %.2f calls per creation. A key needs no call, so the only calls are the few that every server makes even when it is idle.", mostWithout)),
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
 			fmt.Sprintf("If a key source takes keys in batches, a crash of a server loses at most %d numbers on average: two batches of %d keys, and the keys of the creations in progress.", mostSkipped, crashBatch)),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",
@@ -185,7 +186,7 @@ func claims() []experiment.Claim[record] {
 		},
 		{
 			Name: "codes in order need a smaller index", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
-			Text: fmt.Sprintf("An index of codes in order takes at most %.1f times as many bytes as an index of codes of the same length without order.", mostSmaller),
+			Text: fmt.Sprintf("An index of codes that ascend in the order of their creation takes at most %.1f times as many bytes as an index of random codes of the same length.", mostSmaller),
 		},
 		{Name: "comparison ends in time", Text: fmt.Sprintf("The comparison takes at most %.0f minutes.", limit.Minutes()), Unit: "s", Kind: report.Speed, Judge: judgeTime},
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
@@ -205,7 +206,7 @@ func atMost(kind supplied, bound float64, unit string, values func(*found) measu
 		if worst == nil {
 			return experiment.Verdict{}
 		}
-		return experiment.AtMost(bound, values(worst).Median(), "the key source %s has the largest value: %.4g %s", worst.Name, values(worst).Median(), unit)
+		return experiment.AtMost(bound, values(worst).Median(), "the largest value is %.4g %s, and the key source %s has it", values(worst).Median(), unit, worst.Name)
 	}}
 }
 
@@ -220,7 +221,7 @@ func judgeRivals(r *record) experiment.Verdict {
 			worst, name = ratio, rival
 		}
 	}
-	return experiment.AtLeast(1, worst, "the ratio to the rival %s is the smallest", name)
+	return experiment.AtLeast(1, worst, "the smallest ratio is %.2f, which is the ratio to the rival %s", worst, name)
 }
 
 func judgeIndex(r *record) experiment.Verdict {
@@ -228,7 +229,7 @@ func judgeIndex(r *record) experiment.Verdict {
 	if len(ordered) == 0 || len(unordered) == 0 {
 		return experiment.Verdict{}
 	}
-	return experiment.AtMost(mostSmaller, ordered.Median()/unordered.Median(), "%.1f bytes per link for codes in order, %.1f for codes without order", ordered.Median(), unordered.Median())
+	return experiment.AtMost(mostSmaller, ordered.Median()/unordered.Median(), "the index takes %.1f bytes per link for codes in order, and %.1f bytes per link for codes without order", ordered.Median(), unordered.Median())
 }
 
 func judgeTime(r *record) experiment.Verdict {

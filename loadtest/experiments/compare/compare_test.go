@@ -61,7 +61,7 @@ func judge(r *record, outcome report.Outcome) (names []string) {
 }
 
 // Each wrong observation refutes the claim about this observation, and no other claim.
-func TestWrongObservationRefutesOnlyItsClaim(t *testing.T) {
+func TestWrongObservationRefutesOnlyMatchingClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spoil func(*record)
@@ -147,7 +147,7 @@ func TestTableOfIncrAndKGSShowsObservations(t *testing.T) {
 	}
 }
 
-func TestEachKeySourceHasItsProperties(t *testing.T) {
+func TestKeySourcePropertiesAreCorrect(t *testing.T) {
 	t.Parallel()
 	r := sound()
 	if err := r.countLines(t.Context()); err != nil {
@@ -225,20 +225,20 @@ func TestObserveCountsCreationsDuringAndAfterOutage(t *testing.T) {
 		want          outage
 		retryable     bool // every refusal says when to retry
 	}{
-		{"nothing happens", "ll" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
+		{"the key source serves every creation", "ll" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 		{"local keys, then refusals", "ll" + "llrrr" + "ll", outage{
 			served: 2, refused: 3, answers: []string{retryable}, local: 2500 * time.Millisecond, returned: true,
 		}, true},
-		{"a fallback", "ll" + "lffff" + "fl", outage{
+		{"the fallback serves creations", "ll" + "lffff" + "fl", outage{
 			served: 1, byFallback: 4, local: 1500 * time.Millisecond, back: 200 * time.Millisecond, returned: true,
 		}, true},
 		{"the key source does not recover", "ll" + "rrrrr" + "lr", outage{
 			refused: 5, answers: []string{retryable}, local: 500 * time.Millisecond, back: 1200 * time.Millisecond,
 		}, true},
-		{"answers without Retry-After", "ll" + "r-x--" + "ll", outage{
+		{"refusals without Retry-After", "ll" + "r-x--" + "ll", outage{
 			refused: 2, unknown: 3, answers: []string{"500", retryable, "no answer"}, local: 500 * time.Millisecond, returned: true,
 		}, false},
-		{"no answers", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, true},
+		{"creations without an answer", "ll" + "-----" + "ll", outage{unknown: 5, answers: []string{"no answer"}, local: 500 * time.Millisecond, returned: true}, true},
 		{"a creation before the kill fails", "l-" + "lllll" + "ll", outage{served: 5, local: 5 * time.Second, returned: true}, true},
 	} {
 		got := observe(entries(start, tt.letters), w, byFallback)
@@ -255,7 +255,7 @@ func TestObserveCountsCreationsDuringAndAfterOutage(t *testing.T) {
 	}
 }
 
-func TestGapsCountsMissingNumbers(t *testing.T) {
+func TestFunctionGapsCountsMissingNumbers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
@@ -264,11 +264,11 @@ func TestGapsCountsMissingNumbers(t *testing.T) {
 	}{
 		{"no numbers", nil, 1, 0},
 		{"one number", []int64{7}, 1, 0},
-		{"consecutive", []int64{7, 8, 9}, 1, 0},
-		{"in any order", []int64{9, 7, 8}, 1, 0},
-		{"a batch of a hundred that a crash took", []int64{0, 1, 102, 103}, 1, 100},
-		{"odd and even, consecutive", []int64{1, 2, 3, 4}, 2, 0},
-		{"odd far ahead of even", []int64{1001, 1003, 2, 4}, 2, 0},
+		{"consecutive numbers", []int64{7, 8, 9}, 1, 0},
+		{"consecutive numbers in any order", []int64{9, 7, 8}, 1, 0},
+		{"a crash loses a hundred numbers", []int64{0, 1, 102, 103}, 1, 100},
+		{"consecutive odd and even numbers", []int64{1, 2, 3, 4}, 2, 0},
+		{"odd numbers far ahead of even numbers", []int64{1001, 1003, 2, 4}, 2, 0},
 		{"two odd numbers are missing", []int64{1, 7, 2, 4}, 2, 2},
 	} {
 		if got := gaps(tt.numbers, tt.step); got != tt.want {

@@ -85,8 +85,8 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 	}
 }
 
-// skippedBy counts the skipped numbers or keys of a server: the server took them, no link has them,
-// and no server can take them again at the moment. All servers must have ended before.
+// skippedBy counts the skipped numbers or keys of a server. The server took them, no link has them, and
+// no server can take them again now. All servers must have ended before the call.
 func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 	switch one.Name {
 	case "kgs", incr:
@@ -122,8 +122,8 @@ func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) 
 	return gaps(numbers, step), err
 }
 
-// gaps groups the numbers by their remainder in a division by step. It counts the numbers that are
-// missing between the least and the greatest number of each group.
+// gaps groups the numbers by their remainder modulo step. It counts the numbers that are missing
+// between the least and the greatest number of each group.
 func gaps(numbers []int64, step int64) (n int64) {
 	for remainder := range step {
 		some := slices.DeleteFunc(slices.Clone(numbers), func(number int64) bool { return number%step != remainder })

@@ -41,7 +41,8 @@ func kinds() map[sources.Class]func(i int64) string {
 	}
 }
 
-// drawn returns a code without order. Its small bias does not change the size of an index.
+// drawn returns a random code. Some characters are slightly more frequent than others, but this does not
+// change the size of an index.
 func drawn(alphabet string, length int) string {
 	code := make([]byte, length)
 	_, _ = rand.Read(code) // rand.Read never returns an error
@@ -106,10 +107,10 @@ func byRank(table string) layout {
 		SELECT $2::bigint + i, code, ` + linkURL + `, 'pool', now() FROM unnest($1::text[]) WITH ORDINALITY AS c (code, i) ON CONFLICT (rank) DO NOTHING`}
 }
 
-// insert makes the links from lo to below hi with an INSERT like that of the store. Like the store, it
+// insert makes the links with the indexes [lo, hi), with an INSERT like that of the store. Like the store, it
 // sorts the codes of a batch. It returns how many bytes of the log the links take. It begins with a
 // checkpoint. PostgreSQL therefore starts no checkpoint during the inserts, and the log of each round
-// includes images of the pages that change first after the checkpoint.
+// includes an image of each changed page, made at the first change of the page after the checkpoint.
 func insert(ctx context.Context, conn *pgx.Conn, into layout, lo, hi int64, code func(int64) string) (log float64, err error) {
 	var before, after float64
 	position := func(n *float64) error { // reads how many bytes PostgreSQL has written to its log in total

@@ -23,7 +23,7 @@ const (
 	orderInserts   = 64_000 // links of a round
 )
 
-// orderRecord holds a table of links by code and one by rank.
+// orderRecord holds a table of links by code and a table of links by rank.
 type orderRecord struct {
 	links  int64
 	tables []*ordered
@@ -41,7 +41,7 @@ type ordered struct {
 func order() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[orderRecord]{
 		Name: "compare/order", Title: "Links by code and by rank",
-		Summary: "Keys that are made one after the other have codes without order, but consecutive ranks. If the code is the primary key of the links, each new link changes another page of the index, " +
+		Summary: "Keys that are made one after the other have codes in random order, but consecutive ranks. If the code is the primary key of the links, each new link changes a different page of the index, " +
 			"and PostgreSQL logs this page. If the rank is the primary key, the links of a commit are neighbours in the index. " +
 			"Each of two tables gets the same number of links, inserted as the store does, in transactions of 64 links.",
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: runOrder, Show: showOrder,
@@ -103,7 +103,7 @@ func judgeOrder(r *orderRecord) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	code, rank := r.tables[0].log.Median(), r.tables[1].log.Median()
-	return experiment.AtMost(mostLog, rank/code, "%.0f bytes of log for a link by rank, %.0f by code", rank, code)
+	return experiment.AtMost(mostLog, rank/code, "a link takes %.0f bytes of log if the rank is the primary key, and %.0f bytes if the code is the primary key", rank, code)
 }
 
 func showOrder(r *orderRecord, e *report.Experiment) {
@@ -123,5 +123,5 @@ func showOrder(r *orderRecord, e *report.Experiment) {
 		table.Rows = append(table.Rows, row)
 	}
 	e.Tables = append(e.Tables, table)
-	e.Notes = append(e.Notes, fmt.Sprintf("Each table has %s links before the measured inserts. Each round begins with a checkpoint, so the log includes images of the pages that change first after it.", report.Number(float64(r.links))))
+	e.Notes = append(e.Notes, fmt.Sprintf("Each table has %s links before the measured inserts. Each round begins with a checkpoint, so the log includes an image of each changed page, made at the first change of the page after the checkpoint.", report.Number(float64(r.links))))
 }

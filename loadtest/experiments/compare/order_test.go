@@ -17,11 +17,11 @@ func TestLinkOrderClaimComparesBytesOfWriteAheadLog(t *testing.T) {
 		record *orderRecord
 		want   report.Outcome
 	}{
-		"half of the log":       {tables(measure.Series{500}, measure.Series{250}), report.Held},
-		"the same log":          {tables(measure.Series{500}, measure.Series{500}), report.Failed},
-		"one table is missing":  {tables(measure.Series{500}, nil), ""},
-		"an empty record":       {&orderRecord{}, ""},
-		"most bytes in a round": {tables(measure.Series{500, 500, 500}, measure.Series{250, 250, 600}), report.Held},
+		"half of the log bytes":                 {tables(measure.Series{500}, measure.Series{250}), report.Held},
+		"equal log bytes":                       {tables(measure.Series{500}, measure.Series{500}), report.Failed},
+		"one table is missing":                  {tables(measure.Series{500}, nil), ""},
+		"an empty record":                       {&orderRecord{}, ""},
+		"more log bytes in one of three rounds": {tables(measure.Series{500, 500, 500}, measure.Series{250, 250, 600}), report.Held},
 	} {
 		if got := judgeOrder(tt.record); got.Outcome != tt.want {
 			t.Errorf("%s: %q, want %q", name, got.Outcome, tt.want)

@@ -125,7 +125,7 @@ func (o *outage) String() string {
 func (o *outage) answered() string { return cmp.Or(strings.Join(o.answers, "; "), "none") }
 
 // again describes the time from the first answer of the restarted component until the key source serves every creation again.
-// This time is not measured for an outage of only the ticket database with even numbers.
+// This time is not measured if only the ticket database with even numbers was down.
 func (o *outage) again() string {
 	switch {
 	case o.victim == evenTickets:
@@ -134,6 +134,17 @@ func (o *outage) again() string {
 		return "not before the load ended"
 	}
 	return tenths(o.back)
+}
+
+// recovered says in a clause when the key source served every creation again. It returns "" if this time is not measured.
+func (o *outage) recovered() string {
+	switch {
+	case o.victim == evenTickets:
+		return ""
+	case !o.returned:
+		return ", and did not serve every creation again before the load ended"
+	}
+	return ", and served every creation again " + tenths(o.back) + " after the restarted component answered"
 }
 
 // recovery returns the seconds from the first answer of the restarted component until the key source serves every creation again. If
@@ -147,7 +158,8 @@ func (o *outage) recovery() float64 {
 
 func tenths(d time.Duration) string { return report.Duration(d.Round(100 * time.Millisecond)) }
 
-// local returns how many seconds the key source works without its supply, for each outage without a fallback.
+// local returns how many seconds the key source works without its supply. It leaves out outages with a fallback, and
+// outages in which the key source still has a part of its supply.
 func (f *found) local() (seconds measure.Series) {
 	for _, o := range f.outages {
 		if o.stops() {
@@ -157,7 +169,7 @@ func (f *found) local() (seconds measure.Series) {
 	return seconds
 }
 
-// outageClaim is a claim about the worst of the outages for which the function about returns true.
+// outageClaim is a claim about outages. It judges the worst of those outages for which the field about returns true.
 type outageClaim struct {
 	kind             report.Kind
 	unit, name, text string
@@ -171,7 +183,7 @@ func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of this ticket database ends with another kill and not with a restart
+	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of only the even ticket database ends when the other ticket database is killed too, and not with a restart
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{
 		{
@@ -180,11 +192,11 @@ func outageClaims() (all []experiment.Claim[record]) {
 		},
 		{
 			kind: report.Speed, unit: "s", name: "counters stop without their supply", about: without(perKey), value: local, bound: mostStop,
-			text: fmt.Sprintf("redis-incr serves creations for at most %.1f s after Redis is killed. The same holds for ticket after both ticket databases are killed.", mostStop),
+			text: fmt.Sprintf("The key source redis-incr serves creations for at most %.1[1]f s after Redis is killed. The key source ticket serves creations for at most %.1[1]f s after both ticket databases are killed.", mostStop),
 		},
 		{
 			kind: report.Availability, unit: "creations not served", name: "one ticket database is enough",
-			text:  "While one of the two ticket databases is down, every creation is served.",
+			text:  "While one of the two ticket databases is down, every creation with the key source ticket is served.",
 			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
 			value: func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
@@ -206,7 +218,7 @@ func outageClaims() (all []experiment.Claim[record]) {
 		},
 		{
 			kind: report.Speed, unit: "s", name: "every key source recovers", about: whole, value: (*outage).recovery, bound: mostBack,
-			text: fmt.Sprintf("Each key source serves every creation again within %d s of the first answer of the restarted component, without intervention.", mostBack),
+			text: fmt.Sprintf("After a killed component is restarted and answers again, each key source serves every creation within %d s, without intervention.", mostBack),
 		},
 	} {
 		all = append(all, experiment.Claim[record]{Name: c.name, Text: c.text, Unit: c.unit, Kind: c.kind, Judge: c.judge})
@@ -224,12 +236,12 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 	if c.least {
 		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
 	}
-	return verdict(c.bound, c.value(worst), "the worst of %d outages: key source %s, killed: %s, FALLBACK=%s; served without its supply for %s; time to recover: %s; "+
-		"creations during the outage: %s; answers to failed creations, also after the restart: %s", len(some),
-		worst.name, worst.victim, worst.fallback, tenths(worst.local), worst.again(), worst, worst.answered())
+	return verdict(c.bound, c.value(worst), "the worst of %d outages is that of the key source %s with FALLBACK=%s; this component was killed: %s; "+
+		"the key source served every creation for %s after the kill%s; creations during the outage: %s; answers to failed creations, also after the restart: %s",
+		len(some), worst.name, worst.fallback, worst.victim, tenths(worst.local), worst.recovered(), worst, worst.answered())
 }
 
-// outagesOf returns the outages for which about returns true, in the order of the key sources.
+// outagesOf returns the outages that meet the condition about, in the order of the key sources.
 func (r *record) outagesOf(about func(*found, *outage) bool) (some []*outage) {
 	for _, f := range r.found {
 		for _, o := range f.outages {

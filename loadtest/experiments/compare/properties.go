@@ -60,7 +60,7 @@ const (
 	plainFile   = "kgs/keysource/keysource.go"
 )
 
-// sourceFiles returns the files that a key source needs and a server with KEY_SOURCE=random does not.
+// sourceFiles returns the files that a key source needs and that a server with KEY_SOURCE=random does not need.
 func sourceFiles(name string) []string {
 	switch name {
 	case "redis-pool":

@@ -131,7 +131,7 @@ func show(r *record, e *report.Experiment) {
 		fmt.Sprintf("Each server ran with KGS_PERMUTE=false and was killed %d times while %d clients made links on it. Skipped numbers are numbers that the server took and that no link has. "+
 			"They are lost, with one exception: keys that postgres-pool-reserve marked as reserved are given out again ten minutes after the crash. Key sources without numbers skip none.", r.crashes, crashClients),
 		fmt.Sprintf("The supply of a key source is the component that its keys come from. An outage lasts some seconds. The time to recover begins when the restarted component answers. Each server gets %d creations per second, or %d where the "+
-			"PostgreSQL that holds all links is killed. Redis is empty after its restart, so a pool is filled again, and a counter starts again although its first codes are in use. "+
+			"PostgreSQL that holds all links is killed. Redis is empty after its restart, so a pool is filled again, and a counter starts again at 1, although its first codes are already in use. "+
 			"The row of a link in the database says where its code came from.", outageRate, crowdRate),
 		fmt.Sprintf("The index has %s links with each kind of code, inserted as the store does. The log includes images of whole pages. PostgreSQL writes such an image when it "+
 			"first changes a page after one of the %d checkpoints.", report.Number(float64(r.links)), indexRounds),

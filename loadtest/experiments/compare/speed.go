@@ -143,7 +143,7 @@ func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (ma
 }
 
 // steady measures the p99 of creations at the steady rate, in milliseconds. The time of a creation begins
-// when it is due. It reads every link back.
+// when the creation is due. steady reads every link back.
 func (m *meter) steady(ctx context.Context, one *sources.Running, f *found) (made int64, ms float64, err error) {
 	load, recorder := lab.Traffic(m.t, one.Server), loadtest.NewRecorder()
 	load.Run(ctx, steadyRate, steadyWarmUp, loadtest.NewRecorder())
@@ -181,7 +181,7 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 // calls returns how many calls a key source has made to PostgreSQL, Redis and the key service. PostgreSQL counts statements.
 // Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
 // counts its requests. The result includes the few calls per second that a server makes even when it is idle. For Redis, it
-// includes these calls of all servers. They hardly matter beside thousands of creations per second.
+// includes these calls of all servers. These calls are few compared with thousands of creations per second.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {

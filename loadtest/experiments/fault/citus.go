@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -45,20 +46,20 @@ func citusRows() []row {
 				loseWorker(r, float64(max(citusRate, r.Times(citusKillRate))), (*lab.Database).Kill, (*lab.Database).Restart)
 			}),
 			Claims: theLinks(availableTo(99.9),
-				observed(otherNodes, "While the worker is down, a link that lives on the other worker redirects."),
-				observed(nodeLinks, "While the worker is down, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
+				observed(otherNodes, "While the worker is down, a link that is stored on the other worker redirects."),
+				observed(nodeLinks, "While the worker is down, the server answers a request for an uncached link that is stored on this worker with 503 and Retry-After."),
 				latencyWithoutWorker(),
-				timed("recovery time", "Links that live on the worker redirect within 10 s after it is available again.")),
+				timed("recovery time", "Links that are stored on the worker redirect within 10 s after the worker is available again.")),
 			Controls: without(available, "placement"),
 		},
 		{
 			Name: "citus/35b", Title: "worker of Citus frozen", Alone: true,
-			Summary: "As row 35, but the worker is frozen with SIGSTOP and thawed again.",
+			Summary: "The links are distributed over two workers. One of them is frozen with SIGSTOP under load, and continues 60 s later.",
 			Run:     inject(func(r *run) { loseWorker(r, citusRate, (*lab.Database).Freeze, (*lab.Database).Thaw) }),
 			Claims: theLinks(availableTo(98),
-				observed(otherNodes, "While the worker is frozen, a link that lives on the other worker redirects."),
-				observed(nodeLinks, "While the worker is frozen, a link that lives on it and is in no cache is answered with 503 and Retry-After."),
-				timed("recovery time", "Links that live on the worker redirect within 10 s after it is thawed.")),
+				observed(otherNodes, "While the worker is frozen, a link that is stored on the other worker redirects."),
+				observed(nodeLinks, "While the worker is frozen, the server answers a request for an uncached link that is stored on this worker with 503 and Retry-After."),
+				timed("recovery time", "Links that are stored on the worker redirect within 10 s after the worker is thawed.")),
 			Controls: without(available, "placement"),
 		},
 		{
@@ -66,18 +67,18 @@ func citusRows() []row {
 			Summary: "A third worker is added under load, and citus_rebalance_start moves shards to it.",
 			Run:     inject(moveShards),
 			Claims: theLinks(availableTo(99),
-				observed(moved, "The new worker has shards, and new links live on it."),
-				observed(direct, "The server connects to the new worker after the shards have moved, because it reads their new places.")),
+				observed(moved, "The new worker has shards, and new links are stored on it."),
+				observed(direct, "After shards have moved to the new worker, the server connects to this worker.")),
 			Controls: without(direct, "places"),
 		},
 		{
 			Name: "citus/35d", Title: "coordinator of Citus killed", Alone: true,
-			Summary: "The coordinator is killed with SIGKILL under load, and restarted up to 30 s later. No worker refills the pool in this time, but the server takes keys from the full pool in Redis.",
+			Summary: "The coordinator is killed with SIGKILL under load, and restarted later (30 s later at scale 1). The pool is not refilled in this time, but the server takes keys from the full pool in Redis.",
 			Run:     inject(loseCoordinator),
 			Claims: theLinks(availableTo(98),
 				observed("cached links redirect", "While the coordinator is down, links in the cache redirect."),
 				observed(coordinator, "While the coordinator is down, every creation is answered with 201, or with 503 and Retry-After."),
-				timed(slowRefusal, "While the coordinator is down, a creation is answered within 1 s plus the time of the slowest redirect from the cache."),
+				timed(slowRefusal, "While the coordinator is down, a creation is answered within 1 s plus the time of the slowest redirect from the cache. The slowest redirect shows how busy the machine is."),
 				timed("recovery time", "Links are created within 10 s after the coordinator is available again."),
 			),
 			Controls: without(available, "placement"),
@@ -103,7 +104,7 @@ func (r *run) citus() *lab.Cluster {
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
-		r.Refute(available, "%d links were to be created before the fault, and after %v, %d are missing", n, patient, enough-load.Figures().Acknowledged)
+		r.Refute(available, "only %d of %d links were created before the fault within %v", n-enough+load.Figures().Acknowledged, n, patient)
 	}
 }
 
@@ -138,7 +139,7 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 		link := on[i%len(on)]
 		answer, err := other.Client.Send(r.Context(), http.MethodGet, "/"+link.Code, nil, nil)
 		r.saw(nodeLinks, err == nil && answer.Status == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != "",
-			"GET /%s: status %d, error %v", link.Code, answer.Status, err)
+			"%s", answerTo(link.Code, err, fmt.Sprintf("status %d and Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))))
 		lab.Pause(r, 50*time.Millisecond)
 	}
 	r.serve(later)
@@ -168,7 +169,7 @@ const busyLatency = 200 * time.Millisecond
 // latencyWithoutWorker returns the claim that creations are not slower while a worker is down.
 func latencyWithoutWorker() claim {
 	return ifInjected(report.Speed, killLatency, "ms",
-		"While the worker is down, the p99.9 of a creation is at most twice the p99.9 before the fault. The first second after the fault does not count. The time of a request begins when it is due.",
+		"While the worker is down, the p99.9 of a creation is at most twice the p99.9 before the fault. The first second after the fault does not count. The time of a creation begins when the creation is due.",
 		func(r *Record) experiment.Verdict {
 			w := r.Worker
 			if w.Without == 0 {
@@ -176,13 +177,13 @@ func latencyWithoutWorker() claim {
 			}
 			before, without := float64(w.Before.Microseconds())/1000, float64(w.Without.Microseconds())/1000
 			if w.Before > busyLatency && without <= 2*before { // nearly every latency would be at most twice as long
-				return experiment.NotJudged("the p99.9 was %.1f ms before the fault, so the machine was too busy, and %.1f ms while the worker was down", before, without)
+				return experiment.NotJudged("the machine was too busy: the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)
 			}
 			return experiment.AtMost(2*before, without, "the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)
 		}).UnlessSmall(func(r *Record) bool { return r.Worker.Small })
 }
 
-// linksOn divides links into those that live on a worker and the others.
+// linksOn divides links into those that are stored on a worker and the others.
 func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Entry) (on, elsewhere []loadtest.Entry) {
 	local := make(map[string]bool)
 	lab.Query(r, c.Coordinator.URL, func(ctx context.Context, conn *pgx.Conn) error {
@@ -207,7 +208,7 @@ func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Ent
 		}
 	}
 	if len(on) == 0 || len(elsewhere) == 0 {
-		r.Fatalf("%d links live on the worker and %d elsewhere, so the fault row proves nothing", len(on), len(elsewhere))
+		r.Fatalf("%d links are stored on the worker and %d elsewhere, so the fault row proves nothing", len(on), len(elsewhere))
 	}
 	return on, elsewhere
 }
@@ -228,15 +229,16 @@ func moveShards(r *run) {
 	})
 	r.create(load, 10*citusRate)
 	connected := r.connected(added)
-	r.saw(direct, connected, "the server has connections to the new worker: %t", connected)
+	r.saw(direct, connected, "the server has %s to the new worker", either(connected, "connections", "no connection"))
 	r.serve(load)
 	links := acknowledged(load)
 	on, _ := r.linksOn(c, added, links[len(links)-5*citusRate:])
-	r.saw(moved, len(on) > 0, "%d of the last %d links live on the new worker", len(on), 5*citusRate)
+	r.saw(moved, len(on) > 0, "%d of the last %d links are stored on the new worker", len(on), 5*citusRate)
 	r.end(server)
 }
 
-// connected reports whether a server has connections to a worker. Other nodes connect under names of Citus.
+// connected reports whether a server has connections to a worker. Connections from other nodes do not count: their
+// application names begin with citus.
 func (r *run) connected(worker *lab.Database) (connected bool) {
 	lab.Query(r, worker.URL, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend'
@@ -266,7 +268,7 @@ func loseCoordinator(r *run) {
 		o := server.Client.Create(r.Context(), "https://example.com/")
 		slowest = max(slowest, time.Since(sent))
 		right := o.State == loadtest.Acknowledged || o.State == loadtest.Refused && o.RetryAfter != ""
-		r.saw(coordinator, right, "answer to a creation: %s, reason %q, Retry-After %q", o.State, o.Detail, o.RetryAfter)
+		r.saw(coordinator, right, "%s", created(o))
 	}
 	r.took(slowRefusal, time.Second+hiccup, slowest)
 	c.Coordinator.Restart()

@@ -87,7 +87,7 @@ func linksOf(link, definition string, further ...claim) []claim {
 
 // accountsClose returns the claim for the guarantee I4.
 func accountsClose() claim {
-	return observed(closed, "The accounts close: each reserved key is in exactly one place. It is linked, in the pool, on its way to the pool, in a batch of a server, "+
+	return observed(closed, "The accounts close: each reserved key is in exactly one place. A key can be linked, in the pool, on its way to the pool, in a batch of a server, "+
 		"or abandoned for a recorded reason.")
 }
 
@@ -105,7 +105,7 @@ func availableTo(percent float64) claim {
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
 // noRefusals returns the claim for the guarantee I5 in a fault row that kills the server itself.
-// Creations fail while the server is down. While it runs, it must refuse no creation.
+// Creations fail while the server is down. While the server runs, it must refuse no creation.
 func noRefusals(text string) claim {
 	c := counted("no refusal by the killed server", "refused creations", text)
 	c.Kind = report.Availability
@@ -119,7 +119,7 @@ func served(name, text string, percent float64) claim {
 		if f.Sent+f.Unsent == 0 {
 			return experiment.Verdict{}
 		}
-		v := experiment.AtLeast(percent, availability(f), "%d of %d creations were acknowledged; %d were refused, %d have an unknown outcome, %d were not sent",
+		v := experiment.AtLeast(percent, availability(f), "%d of %d creations were acknowledged; %d were refused, %d have an unknown outcome, and %d were not sent",
 			f.Acknowledged, f.Sent+f.Unsent, f.Refused, f.Unknown, f.Unsent)
 		if f.Acknowledged == 0 {
 			v = v.Certain()
@@ -170,49 +170,55 @@ func (r *run) figure(claim string, bound, observed float64, format string, args 
 
 // took records an observed duration, which must be at most limit.
 func (r *run) took(claim string, limit, duration time.Duration) {
-	r.figure(claim, limit.Seconds(), duration.Seconds(), "it took %v, and at most %v is allowed", duration.Round(time.Millisecond), limit)
+	r.figure(claim, limit.Seconds(), duration.Seconds(), "the measured time is %v, and the limit is %v", duration.Round(time.Millisecond), limit)
 }
 
 // becomes waits until ok returns true, and records this for the claim. If ok returns false for longer than a
-// minute, becomes refutes the claim and ends the run. The text what describes the state for which ok returns true.
-func (r *run) becomes(claim, what string, ok func() bool) {
+// minute, becomes refutes the claim and ends the run. The text since names the event at which the wait begins, and
+// follows the word "after". The text what is a clause that says what ok observes.
+func (r *run) becomes(claim, since, what string, ok func() bool) {
 	began := time.Now()
 	if !lab.Happens(r, patient, ok) {
-		r.Refute(claim, "not observed within %v: %s", patient, what)
+		r.Refute(claim, "within %v after %s, the run did not observe that %s", patient, since, what)
 	}
-	r.saw(claim, true, "observed after %v: %s", time.Since(began).Round(10*time.Millisecond), what)
+	r.saw(claim, true, "%v after %s, the run observed that %s", time.Since(began).Round(10*time.Millisecond), since, what)
 }
 
 // sawAbandoned records whether exactly the keys of killed servers are abandoned. The parameter crashed is
 // the number of these keys.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
-		"abandoned keys by reason: %s; killed servers had %d keys", reasons(a.Abandoned), crashed)
+		"%s; the killed servers had %d keys", abandonedKeys(a.Abandoned), crashed)
 }
 
 // sawLinks records the result of reading the links back.
 func (r *run) sawLinks(v loadtest.Verdict) {
 	r.record.Created = v.Figures
 	if v.Checked == 0 {
-		r.Refute(kept, "no link was acknowledged")
+		r.Refute(kept, "no link was acknowledged, so no link could be read back")
 	}
-	why := fmt.Sprintf("%d links were read back", v.Checked)
+	why := fmt.Sprintf("%d links were checked", v.Checked)
 	if len(v.Reports) > 0 {
-		why += "; the first problem: " + v.Reports[0]
+		why += "; the first problem is that " + v.Reports[0]
 	}
 	r.figure(kept, 0, float64(v.Lost+v.Unread), "%d links are lost and %d cannot be read; %s", v.Lost, v.Unread, why)
 	r.figure(right, 0, float64(v.Wrong), "%d links lead to a wrong URL; %s", v.Wrong, why)
-	r.figure(once, 0, float64(v.Twice), "%d links share a code or are stored twice; %s", v.Twice, why)
+	r.figure(once, 0, float64(v.Twice), "%d links have the code of another link or are stored a second time; %s", v.Twice, why)
 }
 
 // sawAccounts records the result of an audit.
 func (r *run) sawAccounts(a lab.Accounts) {
 	r.record.Abandoned = a.Abandoned
-	r.saw(closed, a.Closes, "%d keys are linked; abandoned keys by reason: %s. %.2000s", a.Linked, reasons(a.Abandoned), a.Problem())
+	why := fmt.Sprintf("%d keys are linked; %s", a.Linked, abandonedKeys(a.Abandoned))
+	if problem := a.Problem(); problem != "" {
+		why += "; " + problem
+	}
+	r.saw(closed, a.Closes, "%.2000s", why)
 	faults := make(map[string]float64)
 	for _, f := range a.Faults {
 		faults[f.Kind]++
 	}
-	r.figure(keysOnce, 0, faults["duplicate"]+faults["reused"], "faults by kind in the audit: %v", faults)
-	r.figure(keysKept, 0, faults["missing"], "faults by kind in the audit: %v", faults)
+	r.figure(keysOnce, 0, faults["duplicate"]+faults["reused"], "the audit lists %v keys that are in two places, and %v linked keys that can be handed out again",
+		faults["duplicate"], faults["reused"])
+	r.figure(keysKept, 0, faults["missing"], "the audit lists %v missing keys", faults["missing"])
 }

@@ -12,7 +12,7 @@ import (
 func clusterRows() []row {
 	return []row{
 		{
-			Name: "fault/11c", Title: "Redis Cluster loses the master of the pool",
+			Name: "fault/11c", Title: "Redis Cluster loses the master that has the pool",
 			Summary: "The pool is in a Redis Cluster of three masters and three replicas. The master with the pool is killed with SIGKILL under load. " +
 				"The Cluster promotes the replica of this master.",
 			Run: inject(poolMasterKilled), Controls: without(recovers, "cluster-reload"),
@@ -25,12 +25,12 @@ func clusterRows() []row {
 		{
 			Name: "fault/cluster", Title: "Redis Cluster loses one of three masters with lists of the pool",
 			Summary: "The pool has three lists, one on each master of a Redis Cluster. Under load, a master and its replica are killed with SIGKILL. " +
-				"They are restarted without data at most a minute later.",
+				"They are restarted without data later (a minute later at scale 1).",
 			Run: inject(listKilled), Controls: []experiment.Control{{Settings: []string{"KGS_POOL_SHARDS=1"}, Refutes: otherLists}},
 			Claims: theLinks(
 				noneFails("while a master is down"),
 				counted(otherLists, "codes", "While a master is down, the fallback makes no code, because the server takes keys from the lists on the other masters."),
-				observed(recovers, "When the master is available again, its list begins a new epoch, and the pool is full."),
+				observed(recovers, "After the master is available again, a new epoch of its list begins, and the pool becomes full."),
 			),
 		},
 	}
@@ -57,11 +57,13 @@ func poolMasterKilled(r *run) {
 	r.strike(1)
 	promoted := lab.RedisClient(r, nodes[clusterMasters+holder].URL)
 	lab.Wait(r, patient, "the replica is promoted", func() bool { return replication(r, promoted, "role") == "master" })
+	var s lab.Status // the last status of the server
 	resumed := lab.Happens(r, 20*time.Second, func() bool {
-		s := server.Status()
+		s = server.Status()
 		return lab.Known(s.Breaker, "") == "closed" && s.Full() && lab.Known(s.Epoch, -1) > epoch && worker.Status().Full()
 	})
-	r.must(recovers, resumed, "the epoch before the fault was %d; status of the server: %+v", epoch, server.Status())
+	r.must(recovers, resumed, "the epoch was %d before the fault; at the end of the wait, the server reported the epoch %s, the breaker %s, the state %s and %s keys in the pool",
+		epoch, reported(s.Epoch), reported(s.Breaker), s.State, reported(s.PoolKeys))
 	lab.Pause(r, r.Lasting(20*time.Second))
 	r.serve(load)
 	worker.Stop()
@@ -91,7 +93,7 @@ func listKilled(r *run) {
 	r.serve(load)
 	nodes[holder].Restart()
 	nodes[clusterMasters+holder].Restart()
-	r.becomes(recovers, "the pool is full in the next epoch", func() bool {
+	r.becomes(recovers, "the restart of the master and the replica", "the pool is full in the next epoch", func() bool {
 		s := server.Status()
 		return s.Full() && lab.Known(s.Epoch, -1) > epoch
 	})

@@ -17,18 +17,18 @@ func diskRows() []row {
 	full := theLinks(
 		observed("creations refused", "While the disk is full, the server begins to refuse creations."),
 		observed(refusal, "While the disk is full, the server answers a creation with 503 and Retry-After."),
-		observed("healthz answers 503", "While the disk is full, /healthz answers 503."),
+		observed("healthz answers 503", "While the disk is full, /healthz answers with status 503."),
 		observed(recovers, "When the disk has space again, the server creates links again without intervention."),
 	)
 	return []row{
 		{
 			Name: "fault/18", Title: "disk full, SQLite",
-			Summary: "The SQLite file is on a disk of 16 MB. A large file fills the disk and is removed later. This is repeated.",
+			Summary: "The SQLite file is on a disk of 16 MB. A large file fills the disk and is removed later. At scale 1, this happens five times.",
 			Run:     inject(diskFullEmbedded), Claims: full, Controls: without(kept, "commit"),
 		},
 		{
 			Name: "fault/18b", Title: "disk full, PostgreSQL",
-			Summary: "The tables of PostgreSQL are on a disk of 16 MB. A large file fills the disk and is removed later. This is repeated. " +
+			Summary: "The tables of PostgreSQL are on a disk of 16 MB. A large file fills the disk and is removed later. At scale 1, this happens five times. " +
 				"The write-ahead log is on another disk, because PostgreSQL stops when the log has no space.",
 			Run: inject(diskFullPostgres), Claims: full, Controls: without(kept, "commit"),
 		},
@@ -36,7 +36,7 @@ func diskRows() []row {
 			Name: "fault/19", Title: "SQLite with 32 writers during backups", Alone: true,
 			Summary: "32 clients write to one SQLite file through two servers. Meanwhile VACUUM INTO and `audit` run repeatedly.",
 			Run:     inject(busyEmbedded), Controls: without(unfailing, "busy"),
-			Claims: theLinks(noneFails("while the fault lasts"), observed("SQLite integrity", "The integrity check of SQLite finds no problem in the database or in any backup.")),
+			Claims: theLinks(noneFails("during the backups and audits"), observed("SQLite integrity", "The integrity check of SQLite finds no problem in the database or in any backup.")),
 		},
 	}
 }
@@ -58,7 +58,7 @@ func diskFullPostgres(r *run) {
 	diskFull(r, disk, r.started("DATABASE_URL="+r.links+"&default_tablespace=small"))
 }
 
-// diskFull fills the disk under load and makes space again, several times.
+// diskFull fills the disk under load and makes space again. At scale 1, it does this five times.
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
 	// Creations still succeed for a while after the disk is full. They fail when SQLite has filled its log of a few
@@ -70,15 +70,11 @@ func diskFull(r *run, disk string, server *lab.Program) {
 		remove := fill(r, disk)
 		r.strike(1)
 		within := func(claim, what string, ok func() bool) {
-			format := "observed within %v: %s"
 			seen := lab.Happens(r, limit, ok)
-			if !seen {
-				format = "not observed within %v: %s"
-			}
-			r.saw(claim, seen, format, limit, what)
+			r.saw(claim, seen, "while the disk was full, the run waited for at most %v and %s that %s", limit, either(seen, "observed", "did not observe"), what)
 		}
 		within("creations refused", "a creation is refused", func() bool { return load.Figures().Refused > 0 })
-		within("healthz answers 503", "/healthz answers 503", func() bool {
+		within("healthz answers 503", "/healthz answers with status 503", func() bool {
 			err := server.Client.Healthy(r.Context())
 			return err != nil && strings.Contains(err.Error(), "503 ")
 		})
@@ -87,7 +83,7 @@ func diskFull(r *run, disk string, server *lab.Program) {
 		r.stop(load)
 		remove()
 		load.Start(100)
-		r.becomes(recovers, "a link is created", func() bool { return load.Figures().Acknowledged > 0 })
+		r.becomes(recovers, "the disk had space again and the load had begun", "a link is created", func() bool { return load.Figures().Acknowledged > 0 })
 		r.stop(load)
 	}
 	r.end(server)

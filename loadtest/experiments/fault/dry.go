@@ -1,8 +1,10 @@
 package fault
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"keypool/loadtest/lab"
@@ -11,8 +13,8 @@ import (
 // dryRows returns the fault rows in which the worker stops filling the pool.
 func dryRows() []row {
 	claims := theLinks(
-		observed("restart signalled", "While the pool has less than 20 % of its keys, the server signals `restart` or `page`."),
-		observed("page signalled", "While the pool has less than 10 % of its keys, the server signals `page`."),
+		observed("restart signalled", "While the pool holds less than 20 % of its capacity, the server signals `restart` or `page`."),
+		observed("page signalled", "While the pool holds less than 10 % of its capacity, the server signals `page`."),
 		observed("webhook alerts", "The webhook accepts `restart` once and then `page` once, although it refuses the first attempt to deliver each alert."),
 		observed("fallback takes over", "When the pool is empty, the fallback makes codes."),
 		observed(recovers, "A new worker fills the pool."),
@@ -20,7 +22,7 @@ func dryRows() []row {
 		availableTo(99.5),
 	)
 	useless := append(slices.Clone(claims),
-		observed("exit status", "The process of the worker restarts the worker, but the worker still fills no pool. Within two minutes, this process ends "+
+		observed("exit status", "The process of the worker restarts the worker several times, but the worker does not fill the pool. Within two minutes, the process ends "+
 			"with a status other than 0, so that a service manager starts the process again."))
 	control := without("restart signalled", "deadman")
 	return []row{
@@ -73,12 +75,12 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	if useless != nil {
 		d.sawExit(useless)
 	}
-	d.becomes("fallback takes over", "the fallback makes codes", func() bool { return random(d.server) > 0 })
+	d.becomes("fallback takes over", either(useless == nil, "the check of the alerts", "the end of the worker's process"), "the fallback makes codes", func() bool { return random(d.server) > 0 })
 	lab.Pause(d, d.Lasting(20*time.Second))
 	worker := d.worker()
 	worker.Start()
-	r.refills(d.server)
-	d.becomes("ok signalled", "the last alert at the webhook is ok", func() bool {
+	r.refills(d.server, "the new worker was ready")
+	d.becomes("ok signalled", "the pool was full", "the last alert at the webhook is ok", func() bool {
 		states := d.hook.States() // while the pool fills, the server may signal `restart` before `ok`
 		return len(states) > 0 && states[len(states)-1] == "ok"
 	})
@@ -107,17 +109,18 @@ func (d *dry) sawAlarms() {
 		share := float64(*s.PoolKeys) / dryCapacity
 		if share < 0.2 {
 			d.must("restart signalled", s.State == "restart" || s.State == "page",
-				"`restart` or `page` is required below 20 %%; the state is %s with %.1f %% of the keys left", s.State, 100*share)
+				"the pool held %.1f %% of its capacity, and the state was %s; below 20 %%, the state must be `restart` or `page`", 100*share, s.State)
 		}
 		if share < 0.1 {
-			d.must("page signalled", s.State == "page", "`page` is required below 10 %%; the state is %s with %.1f %% of the keys left", s.State, 100*share)
+			d.must("page signalled", s.State == "page",
+				"the pool held %.1f %% of its capacity, and the state was %s; below 10 %%, the state must be `page`", 100*share, s.State)
 		}
 		return *s.PoolKeys == 0
 	})
 	lab.Happens(d, patient, func() bool { return len(d.hook.States()) >= 2 })
 	states := d.hook.States()
 	d.saw("webhook alerts", slices.Equal(states, []string{"restart", "page"}) && d.hook.Malformed() == 0,
-		"the webhook received the signals %v and %d malformed requests", states, d.hook.Malformed())
+		"the webhook accepted these signals in this order: %s; it received %d malformed requests", cmp.Or(strings.Join(states, ", "), "none"), d.hook.Malformed())
 }
 
 // sawExit waits until the process of a worker that cannot fill the pool ends. The dead man's switch in this
@@ -125,7 +128,7 @@ func (d *dry) sawAlarms() {
 func (d *dry) sawExit(useless *lab.Program) {
 	const limit = 2 * time.Minute // enough for three restarts with growing pauses
 	if !lab.Happens(d, limit, useless.Ended) {
-		d.Refute("exit status", "the worker still runs after %v", limit)
+		d.Refute("exit status", "the worker still ran after %v", limit)
 	}
 	status := useless.Exit(patient)
 	d.saw("exit status", status > 0, "the worker ended with status %d", status)

@@ -30,7 +30,7 @@ func editRows() []row {
 		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request to change it is refused."),
 		counted(staysGone, "answers with a URL", "After a deletion was acknowledged, the API always answers that the link is deleted. "+
 			"While the database answers, no redirect leads to the URL of the link more than 3 s after the acknowledgement."),
-		timed(freshChange, "Every server uses an acknowledged change within 1 s while the database answers."),
+		timed(freshChange, "While the database answers, every server uses an acknowledged change within 1 s. This is the expected time. The claims about wrong answers allow 3 s."),
 	}
 	const how = "Two servers share the database. For each link, one client changes the URL and then deletes the link, and another client changes the title. " +
 		"Other clients read all links through both servers. "
@@ -68,7 +68,7 @@ func editLinks(r *run) {
 		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // the random number need not be secret
 		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
 	}
-	// The readers continue until a redirect to an older state is an error, and then for the time freshness.
+	// After the time generous, a redirect to an older state is an error. The readers then continue for the time freshness.
 	lab.Pause(r, generous+freshness)
 	for _, stop := range stops {
 		stop()
@@ -97,7 +97,7 @@ func (e *editing) end(r *run, servers []*lab.Program) {
 	r.record.Created = e.figures
 	for _, claim := range []string{kept, right, fixedKept, staysGone} {
 		against := e.wrong[claim]
-		r.figure(claim, 0, float64(len(against)), "%d observations against the claim in %d changes of %d links%s",
+		r.figure(claim, 0, float64(len(against)), "%d observations contradict the claim; the clients requested %d changes of %d links%s",
 			len(against), e.figures.Sent, len(links), firstOf(against))
 	}
 	r.took(freshChange, freshness, e.latest)

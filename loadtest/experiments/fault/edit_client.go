@@ -126,7 +126,7 @@ func (e *editing) change(ctx context.Context, h *history, url, method string, wa
 	if done {
 		acknowledge()
 	} else if err == nil && answer.Status != http.StatusServiceUnavailable {
-		e.against(kept, "%s of the link %s: status %d, want %d: %s", method, h.code, answer.Status, want, answer.Body)
+		e.against(kept, "%s of the link %s was answered with status %d instead of %d: %s", method, h.code, answer.Status, want, answer.Body)
 	}
 	e.count(done)
 }
@@ -135,7 +135,7 @@ func (e *editing) change(ctx context.Context, h *history, url, method string, wa
 func (e *editing) refusesURL(ctx context.Context, h *history) {
 	answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"url": "https://example.com/" + rand.Text()}))
 	if err == nil && answer.Status != http.StatusConflict && answer.Status != http.StatusServiceUnavailable {
-		e.against(fixedKept, "another URL for the fixed link %s: status %d, want 409: %s", h.code, answer.Status, answer.Body)
+		e.against(fixedKept, "a request for another URL of the fixed link %s was answered with status %d instead of 409: %s", h.code, answer.Status, answer.Body)
 	}
 }
 
@@ -145,7 +145,7 @@ func (e *editing) retitle(ctx context.Context, h *history) {
 	for briefly(ctx, 10*time.Millisecond) {
 		answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"title": rand.Text()}))
 		if err == nil && !slices.Contains([]int{http.StatusOK, http.StatusGone, http.StatusServiceUnavailable}, answer.Status) {
-			e.against(kept, "another title for the link %s: status %d, want 200 or 410: %s", h.code, answer.Status, answer.Body)
+			e.against(kept, "a request for another title of the link %s was answered with status %d instead of 200 or 410: %s", h.code, answer.Status, answer.Body)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (e *editing) find(ctx context.Context, h *history) bool {
 	}
 	link, err := linkIn(answer, http.StatusOK)
 	if err != nil {
-		e.against(kept, "the API answers the link %s with %v", h.code, err)
+		e.against(kept, "the API gave a wrong answer for the link %s: %v", h.code, err)
 		return true
 	}
 	if link.DeletedAt != "" {
@@ -177,7 +177,7 @@ func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 	case err != nil || status == http.StatusServiceUnavailable:
 		return false
 	case status != http.StatusFound && status != http.StatusGone:
-		e.against(kept, "GET /%s: status %d", h.code, status)
+		e.against(kept, "GET /%s was answered with status %d", h.code, status)
 		return true
 	}
 	if calm == nil || calm != e.calm.Load() || began.Sub(*calm) < 2*freshness {
@@ -205,7 +205,11 @@ func (e *editing) judge(h *history, url string, began time.Time, limit time.Dura
 	case h.fixed:
 		claim = fixedKept
 	}
-	e.against(claim, "%s answers the link %s with %q, which was replaced %v before the request (requested by a client: %t)", what, h.code, url, late, known)
+	problem := fmt.Sprintf("which was replaced %v before the request", late)
+	if !known {
+		problem = "which no client requested for this link"
+	}
+	e.against(claim, "%s showed the URL %q of the link %s, %s", what, url, h.code, problem)
 	return late
 }
 

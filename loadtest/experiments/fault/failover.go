@@ -21,7 +21,7 @@ import (
 func failoverRows() []row {
 	claims := linksOf("later link", "A later link is a link that was acknowledged after the fault.",
 		counted("no code reassigned", "reassigned codes", "No code that was acknowledged before the fault is assigned to another URL afterwards, "+
-			"even if the database has lost its link."),
+			"even if the database has lost the link of this code."),
 		observed(recovers, "Links are created again after the fault."),
 	)
 	control := without("no code reassigned", "skip-ahead", "floor")
@@ -44,8 +44,8 @@ func failoverRows() []row {
 	}
 }
 
-// newForgetful starts a database, which the row later rolls back, and a server. The pool is so small that the worker
-// refills it all the time.
+// newForgetful starts a server and a database. The fault row later rolls the database back. The pool is so small that
+// the worker refills it all the time.
 func newForgetful(r *run) (*lab.Database, *lab.Program) {
 	r.use(lab.Postgres(r), lab.DurableRedis(r), "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
 	return r.postgres, r.startFull()
@@ -127,7 +127,7 @@ func forget(r *run, server *lab.Program, rollBack func()) {
 	r.during(before, rate, r.Lasting(20*time.Second)+time.Second)
 	rollBack()
 	r.strike(1)
-	r.becomes(recovers, "a link is created", func() bool {
+	r.becomes(recovers, "the end of the fault", "a link is created", func() bool {
 		return server.Client.Create(r.Context(), "https://example.com/again").State == loadtest.Acknowledged
 	})
 	// The load lasts until all keys of the pool have been replaced several times.
@@ -146,21 +146,21 @@ func sawNoCodeAgain(r *run, before, after *lab.Load) {
 	for _, e := range acknowledged(after) {
 		given[e.Code] = e.URL
 	}
-	forgotten, again, example := 0, 0, ""
+	forgotten, again, last := 0, 0, ""
 	for _, e := range acknowledged(before) {
 		switch url, known := given[e.Code]; {
 		case !known:
 			forgotten++
 		case url != e.URL:
 			again++
-			example = fmt.Sprintf(", for example %q", e.Code)
+			last = fmt.Sprintf("%q leads to another URL", e.Code)
 		}
 	}
 	if forgotten+again == 0 {
 		r.Fatalf("the database has lost no link, so the fault row proves nothing")
 	}
-	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their link; %d codes lead to another URL%s",
-		forgotten, again, example)
+	r.figure("no code reassigned", 0, float64(again), "%d acknowledged codes have lost their links, and %d acknowledged codes lead to another URL%s",
+		forgotten, again, example(last))
 }
 
 // acknowledged returns the acknowledged creations of a load.

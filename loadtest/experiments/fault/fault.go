@@ -15,7 +15,7 @@
 // Invariant: if the fault did not happen, the row fails and judges no claim.
 //
 // Each row starts its own programs and databases. It controls and observes the programs through their
-// commands, settings and HTTP interface. Some rows also depend on the inside of the programs:
+// commands, settings and HTTP interface. Some rows also depend on internals of the programs:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
 //   - one fault row reads all keys of the pool in Redis and compares them with the codes of a space;
@@ -24,7 +24,6 @@
 package fault
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,9 +104,4 @@ func show(record *Record, e *report.Experiment) {
 		Rows: [][]string{append(cells, reasons(record.Abandoned),
 			fmt.Sprintf("%.2f %%", availability(record.Created)), fmt.Sprintf("%d ms", record.Slowest.Milliseconds()))},
 	})
-}
-
-// reasons returns the number of abandoned keys for each reason, as text.
-func reasons(abandoned map[string]int64) string {
-	return cmp.Or(strings.Trim(strings.TrimPrefix(fmt.Sprint(abandoned), "map"), "[]"), "0")
 }

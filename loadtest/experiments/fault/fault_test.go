@@ -48,7 +48,7 @@ func TestSuiteChangeHasSevenFaultRows(t *testing.T) {
 	}
 }
 
-func TestClaimFailsIfObservationContradictsIt(t *testing.T) {
+func TestClaimFailsIfObservationContradictsClaim(t *testing.T) {
 	sound, reused := lab.Accounts{Closes: true}, lab.Accounts{Faults: []lab.Fault{{Kind: "reused"}}}
 	checked := func(f loadtest.Findings) func(*run) {
 		return func(r *run) { r.sawLinks(loadtest.Verdict{Findings: f}) }
@@ -81,8 +81,8 @@ func TestClaimFailsIfObservationContradictsIt(t *testing.T) {
 		{"accounts close", audited(sound), closed, report.Held},
 		{"accounts do not close", audited(lab.Accounts{}, sound), closed, report.Failed},
 		{"no audit", func(*run) {}, closed, ""},
-		{"reused key", audited(reused, sound), keysOnce, report.Failed},
-		{"reused key but no missing key", audited(reused), keysKept, report.Held},
+		{"the audit finds a reused key", audited(reused, sound), keysOnce, report.Failed},
+		{"the audit finds a reused key but no missing key", audited(reused), keysKept, report.Held},
 		{"availability at the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
 		{"availability below the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
 		{"no load", func(*run) {}, available, ""},
@@ -104,9 +104,9 @@ func TestWorstObservationDecidesClaim(t *testing.T) {
 		want    []report.Outcome
 	}{
 		{"no observation", func(*run) {}, []report.Outcome{"", ""}},
-		{"all observations good", func(r *run) { r.saw("state", true, "ok"); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{report.Held, report.Held}},
-		{"one of two states wrong", func(r *run) { r.saw("state", false, "page"); r.saw("state", true, "ok") }, []report.Outcome{report.Failed, ""}},
-		{"one of two times late", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
+		{"all observations are right", func(r *run) { r.saw("state", true, "ok"); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{report.Held, report.Held}},
+		{"one of two states is wrong", func(r *run) { r.saw("state", false, "page"); r.saw("state", true, "ok") }, []report.Outcome{report.Failed, ""}},
+		{"one of two times is too long", func(r *run) { r.took("time", 5*time.Second, 6*time.Second); r.took("time", 5*time.Second, time.Second) }, []report.Outcome{"", report.Failed}},
 	} {
 		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)

@@ -40,7 +40,7 @@ func floodRows() []row {
 		Claims: theLinks(
 			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows."),
 			counted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more. The p99 is compared with that of the rounds in which the scanner sends its requests to another server."),
+			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more. The baseline is the p99 of the rounds in which the scanner sends its requests to another server."),
 		),
 	}}
 }
@@ -66,7 +66,7 @@ func scanned(r *run) {
 		}
 	}
 	length := time.Second + r.Lasting(4*time.Second)
-	var beside, under []time.Duration // p99 of each round: while the other server or this server is scanned
+	var beside, under []time.Duration // p99 of each round: beside while the other server is scanned, under while this server is scanned
 	var found answersOf
 	began := time.Now()
 	for range 5 {
@@ -76,13 +76,13 @@ func scanned(r *run) {
 	}
 	// The miss limiter permits further misses during all rounds, also while the scanner sends its requests to the other server.
 	most := 200 + 50*time.Since(began).Seconds() + scanClients // MISS_BURST, MISS_RATE, and the misses that are in progress at the same time
-	r.figure(scanLimited, most, float64(found.missing.Load()), "the scanner sent %.0f requests per second: %d were answered with 404, %d with 429, %d otherwise",
+	r.figure(scanLimited, most, float64(found.missing.Load()), "the scanner sent %.0f requests per second; %d requests were answered with status 404, %d with status 429, and %d otherwise",
 		float64(found.all())/found.seconds, found.missing.Load(), found.limited.Load(), found.others.Load())
 	slices.Sort(beside)
 	slices.Sort(under)
 	base, p99 := beside[len(beside)/2], under[len(under)/2]
 	bound := max(base*6/5, base+scanSlack)
-	r.figure(scanSlows, float64(bound.Microseconds())/1000, float64(p99.Microseconds())/1000, "the median of the p99 of five rounds is %v, and %v while the other server is scanned", p99, base)
+	r.figure(scanSlows, float64(bound.Microseconds())/1000, float64(p99.Microseconds())/1000, "the median of the p99s of five rounds was %v while this server was scanned, and %v while the other server was scanned", p99, base)
 	other.Stop()
 	r.end(server)
 }

@@ -24,7 +24,7 @@ func hostileRows() []row {
 	return []row{
 		{
 			Name: "fault/25", Title: "hostile host names",
-			Summary: "A client sends creations whose URL has a host of up to 5,000 Chinese characters. Their processor time is compared with that of creations that succeed.",
+			Summary: "A client sends creations whose URL has a host of up to 5,000 Chinese characters. The processor time of these creations is compared with the processor time of creations that succeed.",
 			Run:     inject(hostileHosts), Controls: without(cheapHosts, "host-bound"),
 			Claims: []claim{ifInjected(report.Correctness, cheapHosts, "times",
 				"A creation with a hostile host needs at most 1 ms of processor time, or at most five times the processor time of a creation that succeeds, whichever is more.",
@@ -32,7 +32,7 @@ func hostileRows() []row {
 		},
 		{
 			Name: "fault/33", Title: "a client looks for aliases, occupies them, and creates links without end",
-			Summary: "A client without a token sends 150 creations with an alias that exists, creations with an alias and a life of a microsecond, and 600 further creations.",
+			Summary: "Three clients without a token do harm. One sends 150 creations with an alias that exists, one sends 600 creations, and one sends a creation with an alias and a life of a microsecond. Meanwhile other clients create links.",
 			Run:     inject(abuse),
 			Controls: []experiment.Control{
 				{Without: []string{"alias-miss"}, Refutes: oracle}, {Without: []string{"least-life"}, Refutes: noSquatting},
@@ -40,9 +40,9 @@ func hostileRows() []row {
 			},
 			Claims: []claim{
 				counted(oracle, "answers", "The server tells a client that an alias exists at most as often as the miss limiter allows."),
-				observed(noSquatting, "A creation with a life of less than a second gets status 422, and its alias stays free."),
+				observed(noSquatting, "A creation of a link that would expire within less than a second gets status 422, and its alias stays free."),
 				counted(fewCreations, "links", "A client without a token creates at most as many links as ANONYMOUS_RATE allows."),
-				counted("others are not limited", "refusals", "Other clients are not refused."),
+				counted("others are not limited", "refusals", "The server refuses no creation of other clients."),
 			},
 		},
 	}
@@ -58,7 +58,7 @@ func hostileHosts(r *run) {
 		r.strike(1)
 		bad := costOf(r, server, requests, http.StatusUnprocessableEntity, "https://"+host+"/")
 		r.figure(cheapHosts, float64(limit)/float64(good), float64(bad)/float64(good),
-			"a creation with a host of %d bytes needs %v of processor time, and a creation of a link %v", len(host), bad, good)
+			"a creation whose host has %d bytes needs %v of processor time, and a creation that succeeds needs %v", len(host), bad, good)
 	}
 	server.Stop()
 }
@@ -122,15 +122,15 @@ func abuse(r *run) {
 	// The two attackers have separate addresses, so that each reaches only one limit.
 	shown, most := limited(150, http.StatusConflict, missRate, missBurst, "198.51.100.1", map[string]any{"url": "https://other.example/", "alias": "taken"})
 	r.figure(oracle, most, float64(shown), "%d answers show that the alias exists", shown)
-	created, most := limited(600, http.StatusCreated, creationRate, 10*creationRate, "198.51.100.2", map[string]any{"url": "https://example.com/"})
-	r.figure(fewCreations, most, float64(created), "%d links were created", created)
+	made, most := limited(600, http.StatusCreated, creationRate, 10*creationRate, "198.51.100.2", map[string]any{"url": "https://example.com/"})
+	r.figure(fewCreations, most, float64(made), "the client created %d links", made)
 
 	status := create("198.51.100.3", map[string]any{"url": "https://example.com/", "alias": "squat", "expires_in": "1us"})
 	r.strike(1)
 	free, _, err := server.Client.Follow(r.Context(), "squat")
 	r.Must(err)
 	r.saw(noSquatting, status == http.StatusUnprocessableEntity && free == http.StatusNotFound,
-		"the creation is answered with %d, and a request for the alias with %d", status, free)
+		"the creation was answered with status %d, and a request for the alias was answered with status %d", status, free)
 	refusals := 0
 	for n := range 20 {
 		if create(fmt.Sprintf("203.0.113.%d", n), map[string]any{"url": "https://example.com/"}) != http.StatusCreated {

@@ -35,19 +35,19 @@ const (
 func malformedRows() []row {
 	return []row{{
 		Name: "fault/24", Title: "slow, huge and malformed requests",
-		Summary: "A client sends headers and bodies at a byte per second, announces bodies of 1 GB and sends them, and sends malformed requests.",
+		Summary: "A client sends headers and bodies at one byte per second. Then it sends bodies of 1 GB, with and without their length. At the end it sends malformed requests.",
 		Run:     inject(malformed),
 		Controls: []experiment.Control{
 			{Without: []string{"slow-client"}, Refutes: slowEnds},
 			{Without: []string{"body-limit"}, Refutes: hugeRefused, AlsoRefutes: []string{littleMemory}},
 		},
 		Claims: theLinks(
-			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes its connection."),
-			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GB, it answers with 413 or closes the connection."),
+			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes the connection."),
+			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GB, the server answers with status 413 or closes the connection."),
 			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
 			counted(neverInternal, "answers", "The server answers no malformed request with success, a redirect or status 500, and logs no panic."),
 			observed(stillServes, "The server keeps running."),
-			noneFails("of a client that creates links meanwhile"),
+			noneFails("for another client, which creates links at the same time"),
 		),
 	}}
 }
@@ -58,14 +58,15 @@ func malformed(r *run) {
 	load := r.start(server, 50)
 	load.AwaitMore(10)
 	address := strings.TrimPrefix(server.Public, "http://")
-	r.figure(slowEnds, 0, float64(slowRequests(r, address)), "connections that the server left open for %v", slowLimit)
+	open := slowRequests(r, address)
+	r.figure(slowEnds, 0, float64(open), "%d connections were still open %v after the client opened them", open, slowLimit)
 	before := server.Memory().Resident
 	accepted := hugeRequests(address)
 	r.figure(hugeRefused, 0, float64(accepted), "%d bodies were read beyond %d MiB", accepted, hugeSent>>20)
-	grown := int64(server.Memory().Peak) - int64(before)
-	r.figure(littleMemory, hugeMemory, float64(max(0, grown)), "the peak of the memory rose by %d MiB", grown>>20)
+	grown := max(0, int64(server.Memory().Peak)-int64(before))
+	r.figure(littleMemory, hugeMemory, float64(grown), "the peak of the memory rose by %d MiB", grown>>20)
 	r.malformedRequests(server, address)
-	r.must(stillServes, !server.Ended(), "the server has ended")
+	r.must(stillServes, !server.Ended(), "%s", running(server))
 	r.serve(load)
 	r.end(server)
 }
@@ -166,11 +167,11 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 		strings.Replace(valid, `{"url"`, `{{url"`, 1), strings.Replace(valid, "https", "\xff\xfe\xfd\xfc\xfb", 1),
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\nConnection: close\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 	}
-	wrong, first := 0, ""
+	wrong, last := 0, ""
 	for n, request := range requests {
 		if status := exchange(address, request); status >= 200 && status < 400 || status == http.StatusInternalServerError {
 			wrong++
-			first = fmt.Sprintf("request %d is answered with %d", n, status)
+			last = fmt.Sprintf("request %d was answered with status %d", n, status)
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the random number need not be secret
@@ -181,15 +182,15 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 		}
 		if status := exchange(address, string(request)); status == http.StatusInternalServerError {
 			wrong++
-			first = fmt.Sprintf("%q is answered with 500", request)
+			last = fmt.Sprintf("the request %q was answered with status 500", request)
 		}
 	}
 	r.strike(1)
 	if strings.Contains(server.Tail(), "panic") {
 		wrong++
-		first = server.Tail()
+		last = "the log contains a panic: " + server.Tail()
 	}
-	r.figure(neverInternal, 0, float64(wrong), "%d wrong answers; %s", wrong, first)
+	r.figure(neverInternal, 0, float64(wrong), "%d wrong answers or panics were observed%s", wrong, example(last))
 }
 
 // exchange sends a request and ends its side of the connection. It returns the status of the answer, or 0 without one.

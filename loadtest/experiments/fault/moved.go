@@ -29,10 +29,10 @@ func movedRows() []row {
 			"deleted and restored, and replaced by a copy and restored. At the end, a backup replaces the files, and the server starts again with the backup.",
 		Run: inject(filesMoved), Controls: without(noFalseAck, "file-guard"),
 		Claims: theLinks(
-			counted(noFalseAck, "creations", "No creation that is sent while the SQLite files are not at their path is acknowledged."),
+			counted(noFalseAck, "creations", "If a creation is sent while the SQLite files are not at their path, it is never acknowledged."),
 			observed(refusal, "While the SQLite files are not at their path, the server answers a creation with 503 and Retry-After."),
-			observed(unhealthy, "While the SQLite files are not at their path, /healthz answers 503."),
-			timed(inTime, "Within 2 s after the SQLite files have left their path, creations are refused and /healthz answers 503."),
+			observed(unhealthy, "While the SQLite files are not at their path, /healthz answers with status 503."),
+			timed(inTime, "Within 2 s after the SQLite files were moved, deleted or replaced, the server refuses creations, and /healthz answers with status 503."),
 			observed(recovers, "When the SQLite files are back, the server creates links again without intervention."),
 		),
 	}}
@@ -55,7 +55,7 @@ func filesMoved(r *run) {
 			r.strike(1)
 			r.sawNoFiles(server, load)
 			r.Must(os.Rename(kept, harm.path))
-			r.becomes(recovers, "a link is created", func() bool {
+			r.becomes(recovers, "the files were back", "a link is created", func() bool {
 				_, err := load.TryOne(r.Context())
 				return err == nil
 			})
@@ -79,12 +79,12 @@ func filesMoved(r *run) {
 func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
 	began := time.Now()
 	refuses := lab.Happens(r, 5*movedLimit, func() bool { _, _, right := refused(r, server); return right })
-	r.saw(refusal, refuses, "a creation is answered with 503 and Retry-After: %v", refuses)
+	r.saw(refusal, refuses, "%s creation was answered with status 503 and a header Retry-After", either(refuses, "a", "no"))
 	ill := lab.Happens(r, 2*movedLimit, func() bool {
 		err := server.Client.Healthy(r.Context())
 		return err != nil && strings.Contains(err.Error(), "503 ")
 	})
-	r.saw(unhealthy, ill, "/healthz answers 503: %v", ill)
+	r.saw(unhealthy, ill, "/healthz %s with status 503", either(ill, "answered", "did not answer"))
 	r.took(inTime, movedLimit, time.Since(began))
 	lab.Pause(r, r.Lasting(time.Second))
 	late := 0
@@ -93,7 +93,7 @@ func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
 			late++
 		}
 	}
-	r.figure(noFalseAck, 0, float64(late), "%d creations that were sent while the files were away were acknowledged", late)
+	r.figure(noFalseAck, 0, float64(late), "%d creations were acknowledged although the files were not at their path when the creations were sent", late)
 }
 
 // deleteFile deletes a file. Its content stays at kept.

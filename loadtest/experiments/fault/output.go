@@ -20,9 +20,9 @@ const (
 func outputRows() []row {
 	claims := theLinks(
 		observed(stillServes, "The server keeps running, and it answers the requests that cause log lines."),
-		noneFails("while standard error cannot be written"),
+		noneFails("while the server cannot write to its standard error"),
 		observed(dropsLines, "The server counts the log lines that it drops in the metric log_lines_dropped_total."),
-		observed(endsInTime, "After SIGTERM the server ends within 10 s with status 0."),
+		observed(endsInTime, "After SIGTERM, the server ends within 10 s with status 0."),
 	)
 	return []row{
 		{
@@ -52,16 +52,21 @@ func unwritable(r *run, harm func(pipe *os.File)) {
 	harm(reader)
 	r.strike(1)
 	err = causeLines(r, server, dir)
-	r.must(stillServes, err == nil && !server.Ended(), "the error of a request that causes a log line: %v; the server has ended: %v", err, server.Ended())
+	answered := "every request that causes a log line was answered"
+	if err != nil {
+		answered = fmt.Sprintf("a request that causes a log line was not answered as expected (%v)", err)
+	}
+	r.must(stillServes, err == nil && !server.Ended(), "%s; %s", answered, running(server))
 	lab.Wait(r, patient, "the server is ready again", func() bool { return server.TryReady(r.Context()) == nil })
 	load := r.start(server, 50)
 	lab.Pause(r, time.Second+r.Lasting(10*time.Second))
 	r.serve(load)
 	dropped := server.Counter("log_lines_dropped_total")
-	r.saw(dropsLines, dropped > 0, "%g lines were dropped", dropped)
+	r.saw(dropsLines, dropped > 0, "the server counted %g dropped log lines", dropped)
 
 	server.Signal(syscall.SIGTERM)
-	r.must(endsInTime, lab.Happens(r, 10*time.Second, server.Ended), "the server still runs 10 s after SIGTERM")
+	ended := lab.Happens(r, 10*time.Second, server.Ended)
+	r.must(endsInTime, ended, "within 10 s after SIGTERM, the server %s", either(ended, "ended", "did not end"))
 	status := server.Exit(patient)
 	r.saw(endsInTime, status == 0, "the server ended with status %d", status)
 	server.Errors = nil

@@ -41,8 +41,13 @@ func (r *run) tokenCommand(args ...string) *exec.Cmd {
 
 // mustToken runs a tokenCommand and returns its output. It ends the run if the command fails.
 func (r *run) mustToken(args ...string) string {
-	out, err := r.tokenCommand(args...).Output()
-	r.Must(err)
+	var stderr strings.Builder
+	command := r.tokenCommand(args...)
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		r.Fatalf("`token %s` failed: %w: %s", strings.Join(args, " "), err, stderr.String())
+	}
 	return string(out)
 }
 
@@ -80,14 +85,6 @@ func linkIn(a loadtest.Answer, want int) (l ownedLink, err error) {
 func object(members map[string]any) string {
 	b, _ := json.Marshal(members) //nolint:errchkjson // the encoding cannot fail
 	return string(b)
-}
-
-// firstOf returns the first of the observations, as text that continues a sentence.
-func firstOf(observations []string) string {
-	if len(observations) == 0 {
-		return ""
-	}
-	return "; the first: " + observations[0]
 }
 
 // beside calls do in a goroutine. The context of do ends when stop is called or when the run ends. The function stop

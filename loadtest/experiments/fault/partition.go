@@ -19,13 +19,13 @@ const farAddress = "127.0.0.2"
 func partitionRows() []row {
 	return []row{{
 		Name: "fault/32", Title: "silent network partition between servers and PostgreSQL",
-		Summary: "Under load, the kernel drops all packets between two servers and PostgreSQL for 150 s, or for at least 40 s with a small scale. Neither side gets " +
+		Summary: "Under load, the kernel drops all packets between two servers and PostgreSQL, for 150 s at scale 1 and for at least 40 s at a smaller scale. Neither side gets " +
 			"an error or learns that a connection has ended.",
 		Run: inject(partitioned), Controls: without(reaped, "keepalives"),
 		Claims: theLinks(
 			observed(refusal, "During the partition, a server answers a creation with 503 and Retry-After."),
 			counted(reaped, "connections", "During the partition, PostgreSQL ends all connections that it had before the partition."),
-			observed(recovers, "Each server creates links again after the partition without intervention."),
+			observed(recovers, "After the partition, each server creates links again without intervention."),
 			timed(recoveryTime, "Links are created again within 10 s after the partition."),
 			noneFails("after the recovery"),
 		),
@@ -50,7 +50,7 @@ func partitioned(r *run) {
 	heal := lab.Partition(r, address)
 	r.strike(1)
 	refuses := lab.Happens(r, patient, func() bool { _, _, right := refused(r, servers[0]); return right })
-	r.saw(refusal, refuses, "a creation is answered with 503 and Retry-After: %v", refuses)
+	r.saw(refusal, refuses, "%s creation was answered with status 503 and a header Retry-After", either(refuses, "a", "no"))
 	left := func() (n int) {
 		now := connections(r)
 		for pid := range before {
@@ -61,7 +61,7 @@ func partitioned(r *run) {
 		return n
 	}
 	lab.Happens(r, patient, func() bool { return left() == 0 })
-	r.figure(reaped, 0, float64(left()), "%d of %d connections are left after %v", left(), len(before), time.Since(cut).Round(time.Second))
+	r.figure(reaped, 0, float64(left()), "%d of the %d connections from before the partition were left %v after the start of the partition", left(), len(before), time.Since(cut).Round(time.Second))
 	lab.Pause(r, max(r.Lasting(150*time.Second), 40*time.Second)-time.Since(cut))
 	for _, load := range loads {
 		r.stop(load)

@@ -17,7 +17,7 @@ func poolerRows() []row {
 			"Under load, PgBouncer is killed with SIGKILL or stopped with SIGTERM, in turn, and restarted a second later.",
 		Run: inject(poolerRestarts),
 		Claims: theLinks(
-			observed(recovers, "Each server starts while PgBouncer is between the server and PostgreSQL, and creates links again after each restart of PgBouncer."),
+			observed(recovers, "Each server starts although it reaches PostgreSQL only through PgBouncer. After each restart of PgBouncer, each server creates links again."),
 			timed(recoveryTime, "Links are created again within 10 s after PgBouncer accepts connections again."),
 			observed(refusal, "While PgBouncer is down, the server answers every creation with 503 and Retry-After."),
 			noneFails("after the recovery, while PgBouncer runs"),
@@ -32,8 +32,8 @@ func poolerRestarts(r *run) {
 	behind := "DATABASE_URL=" + pooler.URL
 	servers := launch(2, func() *lab.Program { return r.server(behind) })
 	var loads []*lab.Load
-	for _, s := range servers {
-		r.becomes(recovers, "a server is ready behind PgBouncer", func() bool { return s.TryReady(r.Context()) == nil })
+	for i, s := range servers {
+		r.becomes(recovers, either(i == 0, "the launch of the servers", "the other server was ready"), "a server is ready behind PgBouncer", func() bool { return s.TryReady(r.Context()) == nil })
 		loads = append(loads, r.traffic(s))
 	}
 	end := []func(){pooler.Kill, pooler.Stop}
@@ -46,7 +46,7 @@ func poolerRestarts(r *run) {
 		r.strike(1)
 		for until := time.Now().Add(time.Second); time.Now().Before(until); {
 			answer, _, right := refused(r, servers[n%2])
-			r.saw(refusal, right, "answer to a creation: %s", answer)
+			r.saw(refusal, right, "%s", answer)
 		}
 		for _, load := range loads {
 			r.stop(load)
@@ -68,8 +68,8 @@ func (r *run) createsAgain(ended time.Time, loads []*lab.Load) {
 	for _, load := range loads {
 		load.Start(150)
 	}
-	for _, load := range loads {
-		r.becomes(recovers, "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
+	for i, load := range loads {
+		r.becomes(recovers, either(i == 0, "the start of the loads", "links were created again on the other server"), "links are created again", func() bool { return load.Figures().Acknowledged > 0 })
 	}
 	r.took(recoveryTime, 10*time.Second, time.Since(ended))
 }

@@ -20,12 +20,12 @@ func databaseRows() []row {
 	return []row{
 		{
 			Name: "fault/15", Title: "PostgreSQL crashes", Alone: true,
-			Summary: "PostgreSQL is killed with SIGKILL under load and restarted 3 s later, several times.",
+			Summary: "Under load, PostgreSQL is killed with SIGKILL and restarted later. At scale 1, this happens four times, and PostgreSQL is down for 3 s each time.",
 			Run:     inject(postgresKilled), Controls: without(kept, "commit", "repeat"),
 			Claims: theLinks(
 				observed("cached links redirect", "While the database is down, the server still redirects links that are in its cache."),
 				observed(refusal, "While the database is down, the server answers every creation with 503 and Retry-After."),
-				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache, which shows how busy the machine is."),
+				timed("refusal time", "While the database is down, a creation is refused within 1 s plus the time of the slowest redirect from the cache. The slowest redirect shows how busy the machine is."),
 				timed(recoveryTime, "Links are created again within 10 s after PostgreSQL is available again."),
 			),
 		},
@@ -46,7 +46,7 @@ func databaseRows() []row {
 			Name: "fault/22", Title: "clocks of PostgreSQL and Redis jump by an hour",
 			Summary: "The clocks of PostgreSQL and Redis jump by an hour, forward and backward, while two servers hold batches and two workers fill the pool.",
 			Run:     inject(clocksJump), Controls: without("running processes keep their keys", "heartbeats"),
-			Claims: theLinks(noneFails("while the fault lasts"), counted("running processes keep their keys", "abandoned keys", "No key of a running process is abandoned.")),
+			Claims: theLinks(noneFails("while the clocks jump"), counted("running processes keep their keys", "abandoned keys", "No key of a running process is abandoned.")),
 		},
 	}
 }
@@ -71,7 +71,7 @@ func postgresKilled(r *run) {
 			}
 			answer, took, right := refused(r, server)
 			slowest = max(slowest, took)
-			r.saw(refusal, right, "answer to a creation: %s", answer)
+			r.saw(refusal, right, "%s", answer)
 		}
 		r.stop(load) // the journal of the load contains the refused creations
 		r.postgres.Restart()
@@ -92,7 +92,7 @@ func (r *run) follow(claim string, s *lab.Program, code, url string) time.Durati
 	began := time.Now()
 	status, location, err := s.Client.Follow(r.Context(), code)
 	r.saw(claim, status == http.StatusFound && location == url,
-		"GET /%s: status %d, Location %q, error %v; want Location %q", code, status, location, err, url)
+		"%s; the URL of the link is %q", answerTo(code, err, fmt.Sprintf("status %d and Location %q", status, location)), url)
 	return time.Since(began)
 }
 
@@ -103,7 +103,7 @@ func refused(r *run, s *lab.Program) (answer string, took time.Duration, right b
 	o := s.Client.Create(r.Context(), "https://example.com/")
 	took = time.Since(began)
 	right = o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
-	return fmt.Sprintf("%s, reason %q, Retry-After %q", o.State, o.Detail, o.RetryAfter), took, right
+	return created(o), took, right
 }
 
 func commitReplyLost(r *run) {
@@ -118,7 +118,7 @@ func commitReplyLost(r *run) {
 		proxy.Lose(5, keep, commits)
 		r.during(load, 200, 2*time.Second+r.Lasting(8*time.Second))
 		if proxy.Lost() == before {
-			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the fault row proves nothing", keep)
+			r.Fatalf("the proxy cut off no reply after %d bytes, so the fault row proves nothing", keep)
 		}
 	}
 	r.mend(proxy, load)
@@ -137,10 +137,10 @@ func wrongSecret(r *run) {
 	}
 	createSome()
 	server.Stop()
-	r.refuses("a server with another secret", r.server(other), "KGS_SECRET")
-	r.refuses("a worker with another secret", r.worker(other), "KGS_SECRET")
-	r.refuses("a server without a secret", r.server(), "KGS_SECRET")
-	r.refuses("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_PERMUTE")
+	r.mustRefuse("a server with another secret", r.server(other), "KGS_SECRET")
+	r.mustRefuse("a worker with another secret", r.worker(other), "KGS_SECRET")
+	r.mustRefuse("a server without a secret", r.server(), "KGS_SECRET")
+	r.mustRefuse("a server without permutation", r.server(own, "KGS_PERMUTE=false"), "KGS_PERMUTE")
 	createSome()
 	r.end(server)
 }
@@ -173,7 +173,7 @@ func clocksJump(r *run) {
 
 // awaitHeartbeats waits until each process has sent two heartbeats. Every five seconds, a process sends a heartbeat
 // and checks the heartbeats of the other processes. When it has sent two heartbeats, it has also checked the other
-// processes. A holder that was declared dead is missing from the ledger, or its count begins again at 1.
+// processes. A holder that was declared dead is missing from the ledger, or the count of its heartbeats begins again at 1.
 // awaitHeartbeats does not wait for such a holder, because the claim about running processes judges it.
 func awaitHeartbeats(r *run) {
 	before := heartbeats(r)

@@ -10,12 +10,12 @@ import (
 )
 
 // redisRows returns the fault rows in which Redis or a reply of Redis fails. The function
-// rollbackRows returns those in which Redis continues with older data.
+// rollbackRows returns the rows in which Redis continues with older data.
 func redisRows() []row {
 	return []row{
 		{
-			Name: "fault/6", Title: "Redis down",
-			Summary: "Redis is killed with SIGKILL under load and restarted a minute later. Because Redis may have lost data, the pool begins a new epoch.",
+			Name: "fault/6", Title: "Redis down", Alone: true,
+			Summary: "Redis is killed with SIGKILL under load and restarted later (a minute later at scale 1). Because Redis may have lost data, the pool begins a new epoch.",
 			Run:     inject(redisKilled), Controls: []experiment.Control{{Settings: []string{"FALLBACK=none"}, Refutes: available}},
 			Claims: theLinks(
 				availableTo(99.9),
@@ -25,19 +25,19 @@ func redisRows() []row {
 		},
 		{
 			Name: "fault/7", Title: "Redis hung", Alone: true,
-			Summary: "Redis is frozen with SIGSTOP under load and continues a minute later. While Redis is frozen, its connections stay open, but it answers no request.",
+			Summary: "Redis is frozen with SIGSTOP under load and continues later (a minute later at scale 1). While Redis is frozen, its connections stay open, but it answers no request.",
 			Run:     inject(redisHung), Controls: without("no wait for Redis", "patience"),
 			Claims: theLinks(
 				availableTo(99.9),
 				timed("no wait for Redis", fmt.Sprintf("No creation waits for Redis. The p99.9 of the latency is at most the larger of %v and twice the p99.9 with a healthy Redis. "+
-					"The slowest creation takes at most %v longer than with a healthy Redis.", noise, waitForRedis)),
+					"The slowest creation takes at most %v longer than the slowest creation with a healthy Redis.", noise, waitForRedis)),
 				counted("no creation hangs", "s", fmt.Sprintf("Every creation takes at most %v, even while Redis is frozen.", noHiccup)),
 				observed(recovers, "When Redis continues, the circuit breaker of the server closes, and the pool becomes full. The epoch of the pool does not change."),
 			),
 		},
 		{
 			Name: "fault/8", Title: "lost reply to a take", Suites: changeToo(),
-			Summary: "A server takes batches of keys from the pool in Redis. A proxy between the server and Redis cuts off every second reply with a batch in the middle.",
+			Summary: "A server takes batches of keys from the pool in Redis. A proxy between the server and Redis passes on only the first half of every second reply that contains a batch, and then resets the connection.",
 			Run:     inject(takeReplyLost), Controls: without(keysKept, "take-id"),
 			Claims: theLinks(
 				counted(keysKept, "missing keys", "No reserved key is missing from the accounts."),
@@ -58,7 +58,7 @@ func redisRows() []row {
 			Summary: "Redis has the eviction policy allkeys-lru when the programs start. Later, CONFIG SET sets this policy while the programs run.",
 			Run:     inject(redisEvicts), Controls: without(noStart, "policy"),
 			Claims: theLinks(
-				observed(noStart, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL, the present policy and the required policy."),
+				observed(noStart, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL, the current policy and the required policy."),
 				observed("eviction alarm", "The server and the worker signal `page` while the policy allows Redis to evict keys."),
 				timed("eviction alarm time", "The server and the worker signal `page` within 5 s after the policy was set."),
 				observed(recovers, "The server and the worker signal `ok` when the policy no longer allows Redis to evict keys."),
@@ -90,10 +90,10 @@ func (r *run) awaitEpoch(p *lab.Program) int64 {
 	return known(r, "the epoch of the pool", r.awaitFull(p).Epoch)
 }
 
-// resumes waits until a server reports a closed breaker and a full pool in the given epoch, and records this for
-// the claim recovers.
-func (r *run) resumes(server *lab.Program, epoch int64) {
-	r.becomes(recovers, "the breaker is closed and the pool is full", func() bool {
+// awaitRecovery waits until a server reports that the breaker is closed and the pool is full in the given epoch. It
+// records this for the claim whose name is in the constant recovers.
+func (r *run) awaitRecovery(server *lab.Program, epoch int64) {
+	r.becomes(recovers, "Redis was available again", fmt.Sprintf("the breaker is closed and the pool is full in the epoch %d", epoch), func() bool {
 		s := server.Status()
 		return lab.Known(s.Breaker, "") == "closed" && s.Full() && lab.Known(s.Epoch, -1) == epoch
 	})
@@ -111,14 +111,14 @@ func redisKilled(r *run) {
 	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
-		made, left := random(server), local(r, server) // read in this order, because the number of local keys only falls
+		made, left := random(server), local(r, server) // made is read first: if local keys are left after that, they were there already when made was read
 		r.saw("local keys before fallback", left == 0 || made == 0, "%.1f s after the kill, the server had %d local keys, and the fallback had made %v codes",
 			time.Since(killed).Seconds(), left, made)
 		return left == 0
 	})
 	lab.Pause(r, max(r.Lasting(time.Minute), drain)-time.Since(killed))
 	r.redis.Restart()
-	r.resumes(server, epoch+1)
+	r.awaitRecovery(server, epoch+1)
 	lab.Pause(r, r.Lasting(20*time.Second))
 	r.serve(load)
 	r.end(server)
@@ -147,16 +147,16 @@ func redisHung(r *run) {
 		r.strike(1)
 		hung := r.during(load, rate, max(r.Lasting(time.Minute), drain))
 		r.redis.Thaw()
-		r.resumes(server, epoch)
+		r.awaitRecovery(server, epoch)
 
 		bound := max(2*healthy.Latency.P999, noise)
 		waits = hung.Latency.P999 > bound || hung.Latency.Max > healthy.Latency.Max+waitForRedis
 		r.record.Served = hung
-		r.observe("no wait for Redis", 0, experiment.Holds(!waits, "latency with a hung Redis: %v; with a healthy Redis: %v", hung.Latency, healthy.Latency).
+		r.observe("no wait for Redis", 0, experiment.Holds(!waits, "with a hung Redis, the latency was %v; with a healthy Redis, it was %v", hung.Latency, healthy.Latency).
 			Figures(bound.Seconds(), hung.Latency.P999.Seconds()))
 	}
 	r.end(server)
-	r.figure("no creation hangs", noHiccup.Seconds(), r.record.Slowest.Seconds(), "the slowest creation took %v", r.record.Slowest)
+	r.figure("no creation hangs", noHiccup.Seconds(), r.record.Slowest.Seconds(), "the slowest creation took %v", r.record.Slowest.Round(time.Millisecond))
 }
 
 func takeReplyLost(r *run) {
@@ -175,7 +175,7 @@ func takeReplyLost(r *run) {
 	a := r.end(server)
 	// A failed creation may cost its key. A lost reply must not cost a key.
 	r.figure("lost reply costs no key", float64(figures.Failed()), float64(a.Lost()),
-		"%d replies with batches of %d keys were lost; %d keys were abandoned; %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
+		"%d replies with batches of %d keys were lost, %d keys were abandoned, and %d creations failed", proxy.Lost(), batch, a.Lost(), figures.Failed())
 }
 
 // mend makes a proxy pass on all replies, waits until a link is created, and counts each lost reply as a
@@ -188,8 +188,8 @@ func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
 	r.strike(proxy.Lost())
 }
 
-// pushReplyLost drops replies while a worker fills the pool. A pool of any size needs at least 20 pushes, so
-// several replies are dropped.
+// pushReplyLost drops replies while a worker fills the pool. This pool is filled with at least 10 pushes, so several
+// replies are dropped.
 func pushReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)
@@ -215,8 +215,8 @@ func redisEvicts(r *run) {
 	}
 	server, worker := r.server(noWorker), r.worker()
 	setPolicy("allkeys-lru")
-	r.refuses("the server", server, "REDIS_URL", "allkeys-lru", "noeviction")
-	r.refuses("the worker", worker, "REDIS_URL", "allkeys-lru", "noeviction")
+	r.mustRefuse("the server", server, "REDIS_URL", "allkeys-lru", "noeviction")
+	r.mustRefuse("the worker", worker, "REDIS_URL", "allkeys-lru", "noeviction")
 	both := func(state string) bool { return server.Status().State == state && worker.Status().State == state }
 	setPolicy("noeviction")
 	server.Start()
@@ -225,18 +225,18 @@ func redisEvicts(r *run) {
 	load := r.start(server, 200)
 	setPolicy("allkeys-lru")
 	set := time.Now()
-	r.becomes("eviction alarm", "the server and the worker signal page", func() bool { return both("page") })
+	r.becomes("eviction alarm", "the policy was set", "the server and the worker signal page", func() bool { return both("page") })
 	r.took("eviction alarm time", 5*time.Second, time.Since(set))
 	setPolicy("noeviction")
-	r.becomes(recovers, "the server and the worker signal ok", func() bool { return both("ok") })
+	r.becomes(recovers, "the policy was set back", "the server and the worker signal ok", func() bool { return both("ok") })
 	load.AwaitMore(1)
 	worker.Stop()
 	r.end(server)
 }
 
-// refuses launches a program that must refuse to start: it must end with status 2 and with all the words in its
-// log. If the program becomes ready, refuses ends the run.
-func (r *run) refuses(what string, p *lab.Program, words ...string) {
+// mustRefuse launches a program. The program must not become ready: it must end with status 2, and its log must contain
+// all words. If the program becomes ready, mustRefuse ends the run.
+func (r *run) mustRefuse(what string, p *lab.Program, words ...string) {
 	p.Launch()
 	r.strike(1)
 	lab.Wait(r, patient, what+" refuses to start or is ready", func() bool { return p.Ended() || p.TryReady(r.Context()) == nil })
@@ -245,6 +245,7 @@ func (r *run) refuses(what string, p *lab.Program, words ...string) {
 	}
 	status, log := p.Exit(patient), p.Tail()
 	for _, word := range words {
-		r.saw(noStart, status == 2 && strings.Contains(log, word), "required: status 2, and %q in the log; observed: %s ended with status %d and logged %q", word, what, status, log)
+		found := strings.Contains(log, word)
+		r.saw(noStart, status == 2 && found, "%s ended with status %d, and its log %s %q%s", what, status, either(found, "contains", "does not contain"), word, either(found, "", ": "+log))
 	}
 }

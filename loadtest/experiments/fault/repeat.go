@@ -30,12 +30,12 @@ func repeatRows() []row {
 	claims := []claim{
 		counted(kept, "unanswered keys and lost links", "Every creation is answered in the end, and its link is in the database."),
 		counted(right, "different answers", "All answers of both servers to a creation contain the same link, also after a fault. "+
-			"At the end, the clients send every creation again. Each answer then shows that it is a repetition, with the header Idempotency-Replayed or, in a bulk request, with the status 200."),
-		counted(once, "further links", "Each idempotency key creates exactly one link. So does each ref of a line in a bulk request."),
+			"At the end, the clients send every creation again. Each answer then shows that the creation is a repetition, with the header Idempotency-Replayed or, in a bulk request, with the status 200."),
+		counted(once, "further links", "Each idempotency key, and each ref of a line in a bulk request, creates exactly one link."),
 		accountsClose(),
 	}
 	const how = "Clients send each creation to two servers at once and repeat it until both servers answer. Half of the creations are requests with an Idempotency-Key, " +
-		"and half are lines of bulk requests with a ref. " +
+		"and the other half are lines with a ref in bulk requests. " +
 		"A proxy in front of each server loses or cuts one of seven replies. "
 	return []row{
 		{
@@ -107,7 +107,7 @@ func (p *repeating) single(ctx context.Context, server int, a *repeated, replay 
 	link, err := linkIn(answer, http.StatusCreated)
 	replayed := answer.Header.Get("Idempotency-Replayed") == "true"
 	if same := a.got(link.Code); err != nil || !same || replay && !replayed {
-		p.differs("the key %s got the code %q (replayed: %t) instead of %q; error %v", a.key, link.Code, replayed, a.code, err)
+		p.differs("the creation with the key %s was answered with the code %q instead of %q (marked as a repetition: %t, error: %v)", a.key, link.Code, a.code, replayed, err)
 	}
 	return true
 }
@@ -141,13 +141,13 @@ func (p *repeating) bulk(ctx context.Context, server int, lines []*repeated, rep
 		complete++
 		a := lines[l.Line-1]
 		if same := a.got(l.Link.Code); !same || l.Status != http.StatusCreated && l.Status != http.StatusOK || replay && l.Status != http.StatusOK {
-			p.differs("the ref %s got the status %d and the code %q instead of %q", a.key, l.Status, l.Link.Code, a.code)
+			p.differs("the line with the ref %s was answered with status %d and the code %q, and the first answer had the code %q", a.key, l.Status, l.Link.Code, a.code)
 		}
 	}
 	return complete == len(lines)
 }
 
-// request is one request, which a client sends to a server. It reports whether the request is
+// request is a function that sends one request to a server. It reports whether the request is
 // answered. If replay is true, the answer must show that the request is a repetition.
 type request func(ctx context.Context, server int, replay bool) (answered bool)
 
@@ -217,7 +217,7 @@ func repeatCreations(r *run) {
 func (p *repeating) awaitDone(r *run, n int64) {
 	for done := p.done.Load(); done < n; done = p.done.Load() {
 		if !lab.Happens(r, repeatLimit, func() bool { return p.done.Load() > done }) {
-			r.Refute(kept, "%d requests are answered, and no further one within %v", done, repeatLimit)
+			r.Refute(kept, "after the answers to %d requests, no request was answered for %v", done, repeatLimit)
 		}
 	}
 }
@@ -234,12 +234,12 @@ func (p *repeating) end(r *run, servers []*lab.Program, all []*repeated) {
 		case len(found) > 1:
 			further += len(found) - 1
 		case found[0] != a.code:
-			p.differs("the key %s has the link %s, but its answer named %s", a.key, found[0], a.code)
+			p.differs("the creation with the key %s has the link %s, but its answer named %s", a.key, found[0], a.code)
 		}
 	}
-	r.figure(kept, 0, float64(lost), "%d of %d keys have no link; %d requests were sent", lost, len(all), p.sent.Load())
-	r.figure(right, 0, float64(len(p.different)), "%d answers differ%s", len(p.different), firstOf(p.different))
-	r.figure(once, 0, float64(further), "%d keys made %d further links", len(all), further)
+	r.figure(kept, 0, float64(lost), "%d of %d keys have no link; the clients sent %d requests", lost, len(all), p.sent.Load())
+	r.figure(right, 0, float64(len(p.different)), "%d answers are wrong%s", len(p.different), firstOf(p.different))
+	r.figure(once, 0, float64(further), "%d links were stored in addition to one link for each of %d keys", further, len(all))
 	r.record.Created = loadtest.Figures{Sent: int64(len(all)), Acknowledged: int64(len(all))}
 	r.audit(servers[0])
 	each(servers, (*lab.Program).Stop)

@@ -7,6 +7,7 @@ import (
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/report"
 )
 
 const (
@@ -14,6 +15,7 @@ const (
 	deletedGone   = "deleted links are gone"
 	deletionTime  = "time until a deleted link is gone"
 	linksRedirect = "links redirect"
+	linksAnswered = "links are available"
 
 	// deletionLimit is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read.
 	deletionLimit = 2 * time.Second
@@ -24,18 +26,26 @@ const (
 func replicaRows() []row {
 	return []row{{
 		Name: "fault/20", Title: "replicas of PostgreSQL lag by 10 s, hang and are killed",
-		Summary: "Servers look links up in two replicas, one of which applies each change 10 s late. " +
-			"Then the other replica is frozen, and killed. At the end the primary is killed.",
+		Summary: "PostgreSQL has two replicas, and one of them applies each change 10 s late. One server looks links up in both replicas. " +
+			"The other servers look links up in one of them. Then the other replica is frozen and, after a recovery, killed. At the end the primary is killed.",
 		Run: inject(replicasFail),
 		Claims: theLinks(
-			counted(justCreated, "links", "A link redirects on a second server directly after its creation, although the only replica of the second server does not have the link yet."),
-			counted(deletedGone, "links", "A deleted link is gone (410) on a second server within 4 s, although the only replica of the second server still has the link."),
-			timed(deletionTime, "A deleted link is gone on a second server within 2 s."),
-			counted(linksRedirect, "failed redirects", "Links that a replica has redirect while the replica hangs, while it is down, and while the primary is down."),
+			counted(justCreated, "links", "A link redirects directly after its creation, even on a server whose only replica does not have the link yet."),
+			counted(deletedGone, "links", "A deleted link is gone (status 410), even on a server whose only replica still has the link. The run waits at most 4 s for each deleted link."),
+			timed(deletionTime, "On this server, each deleted link is gone within 2 s. This is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read."),
+			counted(linksRedirect, "wrong answers", "While a replica hangs, while a replica is down, and while the primary is down, no link leads to a wrong URL, and no link is answered as if it did not exist."),
+			redirectsAvailable(),
 			noneFails("while replicas lag, hang or are down"),
 		),
 		Controls: append(without(justCreated, "replica-miss"), without(deletedGone, "replica-lag")...),
 	}}
+}
+
+// redirectsAvailable returns the claim that servers answer for links during the faults.
+func redirectsAvailable() claim {
+	c := counted(linksAnswered, "failed redirects", "While replicas lag, hang or are down, and while the primary is down, the servers redirect for every link: no answer is missing, and none has a status such as 503.")
+	c.Kind = report.Availability
+	return c
 }
 
 // replicated is a run with servers that use replicas.
@@ -89,32 +99,48 @@ func (c *replicated) awaitReplicas(servers ...*lab.Program) {
 
 // followNewLinks follows each link directly after its creation, on the server whose only replica lacks the link.
 func (c *replicated) followNewLinks() {
-	n, before, failed, example := c.Times(10_000), asked(c.tolerant), 0, ""
+	n, before, answers := c.Times(10_000), asked(c.tolerant), followed{}
 	for i := range n {
 		url := fmt.Sprintf("https://example.com/new/%d", i)
-		o := c.creating.Client.Create(c.Context(), url)
-		if o.State != loadtest.Acknowledged {
-			c.Fatalf("a creation failed: %s %s", o.State, o.Detail)
-		}
-		if problem := c.redirects(c.tolerant, o.Code, url); problem != "" {
-			failed++
-			example = "; for example " + problem
-		}
+		var o loadtest.Outcome
+		lab.Wait(c, patient, "a link is created", func() bool { // on a busy machine, a creation may be refused
+			o = c.creating.Client.Create(c.Context(), url)
+			return o.State == loadtest.Acknowledged
+		})
+		c.follow(&answers, c.tolerant, o.Code, url)
 	}
 	if now := asked(c.tolerant); now-before < float64(n)/2 {
 		c.Fatalf("the replica was asked for only %v of %d new links, so the fault row proves nothing", now-before, n)
 	}
-	c.figure(justCreated, 0, float64(failed), "%d of %d links did not redirect%s", failed, n, example)
+	c.judge(&answers, justCreated, "directly after their creation")
 }
 
-// redirects follows a code on a server. It returns "" if the server redirects to url, and a description of the answer
-// if it does not.
-func (c *replicated) redirects(s *lab.Program, code, url string) (problem string) {
+// followed counts the answers to requests for links.
+type followed struct {
+	requests, wrong, failed  int
+	wrongAnswer, failureText string // describe the last wrong answer and the last failure
+}
+
+// follow requests a link and counts the answer. The answer must be a redirect to url.
+func (c *replicated) follow(f *followed, s *lab.Program, code, url string) {
 	status, location, err := s.Client.Follow(c.Context(), code)
-	if err == nil && status == http.StatusFound && location == url {
-		return ""
+	f.requests++
+	answer := fmt.Sprintf("request %d: %s", f.requests, answerTo(code, err, fmt.Sprintf("status %d and Location %q", status, location)))
+	switch {
+	case err == nil && status == http.StatusFound && location == url:
+	case err != nil || status >= http.StatusInternalServerError:
+		f.failed++
+		f.failureText = answer
+	default:
+		f.wrong++
+		f.wrongAnswer = answer
 	}
-	return fmt.Sprintf("GET /%s: status %d, Location %q, error %v", code, status, location, err)
+}
+
+// judge records the wrong answers for the given claim, and the failed answers for the claim linksAnswered.
+func (c *replicated) judge(f *followed, claim, when string) {
+	c.figure(claim, 0, float64(f.wrong), "%d of %d answers were wrong %s%s", f.wrong, f.requests, when, example(f.wrongAnswer))
+	c.figure(linksAnswered, 0, float64(f.failed), "%d of %d redirects failed %s%s", f.failed, f.requests, when, example(f.failureText))
 }
 
 // deleteLinks deletes links that the late replica has, and waits until the server strict answers that they are gone.
@@ -143,7 +169,7 @@ func (c *replicated) deleteLinks() {
 		}
 		c.took(deletionTime, deletionLimit, time.Since(deleted))
 	}
-	c.figure(deletedGone, 0, float64(alive), "%d of %d deleted links still redirect after %v", alive, len(codes), 2*deletionLimit)
+	c.figure(deletedGone, 0, float64(alive), "%d of %d deleted links were not gone within %v after their deletion", alive, len(codes), 2*deletionLimit)
 }
 
 // loseReplica freezes and kills the current replica while links are created and followed.
@@ -158,7 +184,7 @@ func (c *replicated) loseReplica(load *lab.Load) {
 		links := acknowledged(load)
 		fault.inject()
 		c.strike(1)
-		c.followAll(c.creating, links, "while a replica is "+fault.name)
+		c.followAll(c.creating, links, "while a replica was "+fault.name)
 		fault.mend()
 		c.awaitReplicas(c.creating, c.fresh)
 	}
@@ -170,19 +196,16 @@ func (c *replicated) losePrimary(load *lab.Load) {
 	lab.Pause(c, deletionLimit) // after this pause, the current replica has all links
 	c.postgres.Kill()
 	c.strike(1)
-	c.followAll(c.fresh, links, "while the primary is down")
+	c.followAll(c.fresh, links, "while the primary was down")
 	c.postgres.Restart()
 }
 
 // followAll follows links for a while, beginning with the newest.
 func (c *replicated) followAll(s *lab.Program, links []loadtest.Entry, when string) {
-	failed, followed, example := 0, 0, ""
-	for end := time.Now().Add(3*time.Second + c.Lasting(10*time.Second)); time.Now().Before(end) && followed < len(links); followed++ {
-		link := links[len(links)-1-followed]
-		if problem := c.redirects(s, link.Code, link.URL); problem != "" {
-			failed++
-			example = "; for example " + problem
-		}
+	var answers followed
+	for end := time.Now().Add(3*time.Second + c.Lasting(10*time.Second)); time.Now().Before(end) && answers.requests < len(links); {
+		link := links[len(links)-1-answers.requests]
+		c.follow(&answers, s, link.Code, link.URL)
 	}
-	c.figure(linksRedirect, 0, float64(failed), "%d of %d links did not redirect %s%s", failed, followed, when, example)
+	c.judge(&answers, linksRedirect, when)
 }

@@ -30,12 +30,12 @@ func revokeRows() []row {
 	return []row{
 		{
 			Name: "fault/revoke", Title: "tokens revoked while servers are killed, SQLite",
-			Summary: "A token is revoked while two servers run, and again while one of them is killed with SIGKILL and starts again.",
+			Summary: "A token is revoked while two servers run. Then one server is killed with SIGKILL, and another token is revoked before this server starts again.",
 			Run:     inject(func(r *run) { r.embedded(); revokeBesideKills(r) }), Claims: claims, Controls: reload,
 		},
 		{
 			Name: "fault/revokeb", Title: "tokens revoked while servers lose PostgreSQL",
-			Summary: "A token is revoked while two servers run. Another is revoked while a proxy breaks the connections between one server and PostgreSQL. " +
+			Summary: "A token is revoked while two servers run. Another token is revoked while a proxy breaks the connections between one server and PostgreSQL. " +
 				"Then PostgreSQL is killed with SIGKILL, and a command that revokes a token fails.",
 			Run: inject(revokeWithoutPostgres), Claims: claims, Controls: slices.Concat(reload, without(accepted, "token-memory")),
 		},
@@ -54,7 +54,7 @@ func (o *owner) check(r *run, server int) int {
 func (o *owner) valid(r *run, when string, servers ...int) {
 	for _, server := range servers {
 		status := o.check(r, server)
-		r.must(accepted, status == http.StatusUnprocessableEntity, "%s, server %d answers a valid token with status %d, want 422", when, server, status)
+		r.must(accepted, status == http.StatusUnprocessableEntity, "%s, the server %d answered with status %d; the status 422 means that it accepts the token, and 401 that it refuses the token", when, server, status)
 	}
 }
 
@@ -65,7 +65,7 @@ func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 		return !slices.ContainsFunc(servers, func(server int) bool { return o.check(r, server) != http.StatusUnauthorized })
 	}
 	ok := lab.Happens(r, revokeLimit, refuses)
-	r.must(refused401, ok, "%s, the servers %v refuse it within %v: %t", when, servers, revokeLimit, ok)
+	r.must(refused401, ok, "%s, the servers %v %s the token within %v", when, servers, either(ok, "refused", "did not all refuse"), revokeLimit)
 	return time.Now()
 }
 
@@ -75,10 +75,14 @@ func (o *owner) id() string { return strings.Split(o.bearer, "_")[1] }
 // revoke revokes the token and waits until the servers refuse the token. The command runs in the background, because it
 // returns only after the time within which the servers must refuse the token.
 func (o *owner) revoke(r *run, when string, servers ...int) {
+	var output strings.Builder
 	command := r.tokenCommand("revoke", o.id())
+	command.Stderr = &output
 	r.Must(command.Start())
 	refusedAt := o.refused(r, when, servers...)
-	r.Must(command.Wait())
+	if err := command.Wait(); err != nil {
+		r.Fatalf("%s, `token revoke` failed: %w: %s", when, err, output.String())
+	}
 	o.refused(r, when+", after the command", servers...)
 	r.took(refusalTime, freshness, refusedAt.Sub(o.revokedAt(r)))
 }
@@ -137,7 +141,7 @@ func revokeWithoutPostgres(r *run) {
 		proxy.Away()
 		r.strike(1)
 		first.revoke(r, "while the other server does not reach PostgreSQL", 0)
-		valid.valid(r, "while it does not reach PostgreSQL", 1)
+		valid.valid(r, "while the server does not reach PostgreSQL", 1)
 		proxy.Lead(r.postgres.Addr)
 		back := time.Now()
 		r.took(refusalTime, freshness, first.refused(r, "after the server reaches PostgreSQL again", 1).Sub(back))

@@ -21,24 +21,25 @@ func rollbackRows() []row {
 	return []row{
 		{
 			Name: "fault/10", Title: "Redis restarted from an older snapshot", Suites: changeToo(),
-			Summary: "The pool has 200,000 keys. A server takes half of them, and Redis saves a snapshot. A second server takes 100,000 keys, " +
+			Summary: "The pool is full. A server takes half of its keys (100,000 keys at scale 1), and Redis saves a snapshot. A second server takes as many keys, " +
 				"and the worker refills the pool. Redis is killed with SIGKILL and restarts from the snapshot.",
 			Run: inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/10b", Title: "Redis restarted from an older snapshot with a full pool",
-			Summary: "The pool is full with 200,000 keys, and Redis saves a snapshot. Then two servers take 100,000 keys each, and the worker refills the pool. " +
-				"Redis is killed with SIGKILL and restarts from the snapshot, in which the pool is full.",
+			Summary: "The pool is full, and Redis saves a snapshot. Each of two servers then takes half as many keys as a full pool has (100,000 keys at scale 1), " +
+				"and the worker refills the pool. Redis is killed with SIGKILL and restarts from the snapshot, in which the pool is full.",
 			Run: inject(func(r *run) { restoreRedis(r, true) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/11", Title: "Redis fails over to a lagging replica",
-			Summary: "A replica of Redis is frozen. Two servers take 100,000 keys each. The master is killed with SIGKILL, and the replica is promoted.",
-			Run:     inject(func(r *run) { redisFailsOver(r, byProxy) }), Claims: claims, Controls: control,
+			Summary: "A replica of Redis is frozen. Each of two servers then takes half as many keys as a full pool has (100,000 keys at scale 1). " +
+				"The master is killed with SIGKILL. The replica continues and is promoted.",
+			Run: inject(func(r *run) { redisFailsOver(r, byProxy) }), Claims: claims, Controls: control,
 		},
 		{
 			Name: "fault/11b", Title: "Redis fails over to a lagging replica through a Sentinel",
-			Summary: "A replica of Redis is frozen. Two servers take 100,000 keys each. The master is killed with SIGKILL. " +
+			Summary: "A replica of Redis is frozen. Each of two servers then takes half as many keys as a full pool has (100,000 keys at scale 1). The master is killed with SIGKILL, and the replica continues. " +
 				"A Sentinel detects that the master is down and promotes the replica.",
 			Suites: changeToo(), Run: inject(func(r *run) { redisFailsOver(r, bySentinel) }), Claims: claims, Controls: control,
 		},
@@ -76,6 +77,7 @@ func (b *rollback) takeOne() {
 // waits until the pool is full again, and returns the epoch of the pool.
 func (b *rollback) take() (epoch int64) {
 	for len(b.servers) < 2 {
+		b.awaitFull(b.worker) // a pool that is not full may give smaller batches
 		b.takeOne()
 	}
 	for _, load := range b.loads {
@@ -84,8 +86,8 @@ func (b *rollback) take() (epoch int64) {
 	return b.awaitEpoch(b.worker)
 }
 
-// renewed waits until every process reports a later epoch than the given epoch, and ends the row. It must be
-// called as soon as Redis is available again.
+// renewed waits until every process reports a later epoch than the given epoch, and ends the row. The row must call
+// renewed as soon as Redis is available again.
 func (b *rollback) renewed(epoch int64) {
 	const limit, giveUp = 5 * time.Second, 20 * time.Second
 	back := time.Now()
@@ -93,8 +95,8 @@ func (b *rollback) renewed(epoch int64) {
 	for _, p := range append(b.servers, b.worker) {
 		now := int64(-1) // the epoch that the process reports; -1 while it reports none
 		newer := lab.Happens(b, giveUp, func() bool { now = lab.Known(p.Status().Epoch, -1); return now > epoch })
-		b.must("new epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports epoch %d",
-			epoch, time.Since(back), now)
+		b.must("new epoch", newer, "the epoch was %d before the fault; %v after Redis was available again, a process reports %s",
+			epoch, time.Since(back).Round(time.Millisecond), either(now < 0, "no epoch", fmt.Sprint("the epoch ", now)))
 		b.took("new epoch time", limit, time.Since(back))
 	}
 	most := len(b.servers) * b.keys

@@ -107,9 +107,10 @@ func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	return s
 }
 
-// refills waits until the pool is full, and records this for the claim recovers.
-func (r *run) refills(p *lab.Program) {
-	r.becomes(recovers, "the pool is full", func() bool { return p.Status().Full() })
+// refills waits until the pool is full, and records this for the claim whose name is in the constant recovers. The text
+// since names the event at which the wait begins.
+func (r *run) refills(p *lab.Program, since string) {
+	r.becomes(recovers, since, "the pool is full", func() bool { return p.Status().Full() })
 }
 
 // traffic prepares a load, which creates links on a server. The links are read back at the end of the fault row.

@@ -55,8 +55,8 @@ func serverRows() []row {
 // killBatch is the greatest number of keys in a local batch in row 1.
 const killBatch = 500
 
-// killRepeatedly kills the server under load and starts it again. The parameter atFullScale is the number of kills
-// at scale 1, the scale of the full load test.
+// killRepeatedly kills the server under load and starts it again, several times. The parameter atFullScale is the
+// number of kills at scale 1.
 func killRepeatedly(r *run, atFullScale int) {
 	kills := max(20, r.Times(atFullScale)) // at least 20, because only some kills interrupt a commit
 	server := r.server(fmt.Sprintf("KGS_BATCH_MAX=%d", killBatch))
@@ -80,9 +80,9 @@ func killRepeatedly(r *run, atFullScale int) {
 	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs the
 	// keys in the two batches of the server, and the keys of creations in progress.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
-	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, %d per kill; "+
-		"%d keys are in batches of killed servers; abandoned keys by reason: %s",
-		kills, lost, lost/int64(kills), a.InBatches, reasons(a.Abandoned))
+	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, which is %d keys per kill; "+
+		"%d of these keys are in batches of killed servers; %s",
+		kills, lost, lost/int64(kills), a.InBatches, abandonedKeys(a.Abandoned))
 }
 
 // stopUnderLoad stops a server with SIGTERM while it serves requests.
@@ -122,18 +122,18 @@ func stopUnderLoad(r *run) {
 			failed++
 		}
 	}
-	r.figure("half-sent requests answered", 0, float64(failed), "%d of %d requests were not answered with 201", failed, halves)
+	r.figure("half-sent requests answered", 0, float64(failed), "%d of %d half-sent requests were not answered with status 201", failed, halves)
 	status := server.Exit(patient)
 	r.saw("exit status", status == 0, "the server ended with status %d", status)
 	if !refusing {
-		r.saw("exit status", false, "the server still accepted connections %v after SIGTERM", patient)
+		r.saw("exit status", false, "the server still accepted new connections %v after SIGTERM", patient)
 	}
 	r.took("stop time", limit, time.Since(signalled))
 	sawAnswers(r, underWay, load.Entries(), signalled)
 	// Keys in batches are a failure too, because a janitor later abandons the batches of a server that has ended.
 	a := r.audit(server)
 	r.sawAbandoned(a, 0)
-	r.figure(returned, 0, float64(a.InBatches), "%d keys are still in batches", a.InBatches)
+	r.figure(returned, 0, float64(a.InBatches), "%d keys are still in batches of the stopped server", a.InBatches)
 	r.end(server)
 }
 
@@ -159,10 +159,11 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
 		if e.State == loadtest.Intended && e.At.Before(signalled.Add(-onItsWay)) {
 			underWay++
 			r.saw("requests in progress answered", now[n].State == loadtest.Acknowledged,
-				"creation %d was sent %v before SIGTERM; its outcome: %s, reason %q", n, signalled.Sub(e.At), now[n].State, now[n].Detail)
+				"creation %d was sent %v before SIGTERM; %s", n, signalled.Sub(e.At).Round(time.Millisecond), created(now[n].Outcome))
 		}
 	}
-	r.saw("requests in progress answered", underWay > 0, "the server was processing %d creations at SIGTERM", underWay)
+	// This text is shown only if all these creations were acknowledged, because otherwise an earlier observation is worse.
+	r.saw("requests in progress answered", underWay > 0, "the server acknowledged all %d creations that it was processing when it received SIGTERM", underWay)
 }
 
 // dial opens a connection to a server.

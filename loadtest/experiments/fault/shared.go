@@ -27,13 +27,13 @@ const (
 // has pools in two Redis databases, or values in Redis are changed.
 func sharedRows() []row {
 	paged := []claim{
-		observed(pages, "A server that the fault affects signals `page`."),
-		timed(pageInTime, "A server that the fault affects signals `page` within 25 s."),
+		observed(pages, "At least one of the servers that the fault affects signals `page`."),
+		timed(pageInTime, "At least one of the servers that the fault affects signals `page` within 25 s."),
 	}
 	return []row{
 		{
 			Name: "fault/27", Title: "a copy of the database uses the same Redis",
-			Summary: "Under load, a server starts with a copy of the database and the same REDIS_URL. Then FLUSHDB empties Redis, several times.",
+			Summary: "Under load, a server starts with a copy of the database and the same REDIS_URL. Then FLUSHDB empties Redis repeatedly (eleven times at scale 1).",
 			Run:     inject(databaseCopied), Controls: without(oneSkip, "pool-owner", "epoch-backoff"),
 			Claims: theLinks(append(paged,
 				counted(oneSkip, "skip-aheads", "The ledger of each database skips ahead at most once. A skip-ahead costs all numbers that a rollback may have hidden."),
@@ -45,7 +45,7 @@ func sharedRows() []row {
 			Summary: "Under load, a second server starts with the same database, but with another database number in REDIS_URL.",
 			Run:     inject(twoPools), Controls: without(poolsLost, "epoch-backoff"),
 			Claims: theLinks(append(paged,
-				counted(poolsLost, "keys", fmt.Sprintf("At most %.0f keys are lost: the keys of three full pools and a fifth more.", 3*sharedPools*1.2)),
+				counted(poolsLost, "keys", fmt.Sprintf("At most %.0f keys are lost, which is 1.2 times the number of keys in three full pools.", 3*sharedPools*1.2)),
 			)...),
 		},
 		{
@@ -64,7 +64,7 @@ func sharedRows() []row {
 // pagesSoon waits until a program signals page, and records how long this takes from the time start.
 func (r *run) pagesSoon(p *lab.Program, start time.Time) {
 	paged := lab.Happens(r, patient, func() bool { return p.Status().State == "page" })
-	r.saw(pages, paged, "the state is %s", p.Status().State)
+	r.saw(pages, paged, "the state of the server is %q", p.Status().State)
 	r.took(pageInTime, pageLimit, time.Since(start))
 }
 
@@ -99,7 +99,7 @@ func databaseCopied(r *run) {
 		r.Must(client.FlushDB(r.Context()).Err())
 		r.strike(1)
 		lab.Pause(r, 2*time.Second)
-		r.refills(server)
+		r.refills(server, "the pause of 2 s that follows FLUSHDB")
 	}
 	r.sawSkips(1, server, copied)
 	copied.Stop()
@@ -126,17 +126,17 @@ func twoPools(r *run) {
 		return nil
 	}
 	paged := lab.Happens(r, patient, func() bool { return pagedBy() != nil })
-	r.saw(pages, paged, "the states are %s and %s", server.Status().State, second.Status().State)
+	r.saw(pages, paged, "the states of the two servers are %q and %q", server.Status().State, second.Status().State)
 	r.took(pageInTime, pageLimit, time.Since(began))
 	lab.Pause(r, max(5*time.Second, r.Lasting(30*time.Second)))
 	r.stop(load)
 	r.stop(other)
 	lost := r.epochKeys()
-	r.figure(poolsLost, 3*sharedPools*1.2, float64(lost), "%d keys were reserved before the last epoch and are not linked; a full pool has %d keys", lost, sharedPools)
+	r.figure(poolsLost, 3*sharedPools*1.2, float64(lost), "%d keys are lost, because they were reserved before the last epoch and are not linked; a full pool has %d keys", lost, sharedPools)
 	r.end(second, server) // the last epoch belongs to the pool of the second server
 }
 
-// epochKeys returns how many numbers the ledger has reserved before the present epoch, minus the number of all links.
+// epochKeys returns how many numbers the ledger has reserved before the current epoch, minus the number of all links.
 func (r *run) epochKeys() (lost int64) {
 	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
 		return conn.QueryRow(ctx, `SELECT coalesce(max(next), 0) - (SELECT count(*) FROM all_links) FROM kgs_epochs WHERE length = 6`).Scan(&lost)
@@ -178,7 +178,7 @@ func poolAltered(r *run) {
 		for _, value := range values {
 			clean = clean && value != absurd
 		}
-		r.saw(cleanPool, clean, "after the change %v, the pool has a new epoch, is full and has no altered value: %v", change, clean)
+		r.saw(cleanPool, clean, "after the change %v, the pool %s", change, either(clean, "recovered completely", "did not recover completely"))
 		if !clean {
 			break // while this value is in Redis, further changes prove nothing
 		}
@@ -190,7 +190,7 @@ func poolAltered(r *run) {
 			wrong++
 		}
 	}
-	r.figure(onlyCodes, 0, float64(wrong), "%d codes have another form", wrong)
+	r.figure(onlyCodes, 0, float64(wrong), "%d acknowledged codes have another form", wrong)
 	r.sawSkips(0, server)
 	r.end(server)
 }

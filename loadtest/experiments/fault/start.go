@@ -3,6 +3,7 @@ package fault
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -77,18 +78,22 @@ func startTogether(r *run) {
 	r.strike(1)
 	for _, m := range migrations {
 		status, err := m.Exit(patient)
-		r.saw("migrations succeed", err == nil && status == 0, "`shortener migrate` ended with status %d, error %v", status, err)
+		failure := ""
+		if err != nil {
+			failure = fmt.Sprintf(" and the error %v", err)
+		}
+		r.saw("migrations succeed", err == nil && status == 0, "`shortener migrate` ended with status %d%s", status, failure)
 	}
 	for _, s := range servers {
 		ready := lab.Happens(r, patient, func() bool { return s.Ended() || s.TryReady(r.Context()) == nil })
-		state := "ready"
+		state, log := "is ready", ""
 		switch {
 		case s.Ended():
-			state = "ended"
+			state, log = "has ended", "; its log:\n"+s.Tail()
 		case !ready:
-			state = "not ready"
+			state, log = "is not ready", "; its log:\n"+s.Tail()
 		}
-		r.must("servers become ready", state == "ready", "the state of a server is %q after at most %v; its log:\n%s", state, patient, s.Tail())
+		r.must("servers become ready", state == "is ready", "the run waited for at most %v for a server, and this server %s%s", patient, state, log)
 	}
 	for i := range servers {
 		followElsewhere(r, servers[i], servers[(i+1)%len(servers)], 2)
@@ -103,9 +108,9 @@ func startTogether(r *run) {
 func followElsewhere(r *run, a, b *lab.Program, n int) {
 	for range n {
 		url := "https://example.com/" + rand.Text()
-		created := a.Client.Create(r.Context(), url)
-		r.must("links redirect on other servers", created.State == loadtest.Acknowledged, "the outcome of a creation is %+v, want acknowledged", created)
-		r.follow("links redirect on other servers", b, created.Code, url)
+		o := a.Client.Create(r.Context(), url)
+		r.must("links redirect on other servers", o.State == loadtest.Acknowledged, "%s", created(o))
+		r.follow("links redirect on other servers", b, o.Code, url)
 		a, b = b, a
 	}
 }
@@ -132,8 +137,8 @@ func twoByTwo(r *run) {
 
 	r.serve(survivor)
 	f := r.stop(victim)
-	r.figure("no refusal by the killed server", 0, float64(f.Refused), "%d creations were refused and %d were acknowledged", f.Refused, f.Acknowledged)
-	r.refills(servers[0])
+	r.figure("no refusal by the killed server", 0, float64(f.Refused), "the killed server refused %d creations and acknowledged %d creations while it ran", f.Refused, f.Acknowledged)
+	r.refills(servers[0], "the end of the loads")
 	r.audit(servers[0]) // this audit runs while the workers run
 	each(workers, (*lab.Program).Stop)
 	r.end(servers...)

@@ -41,9 +41,9 @@ func visitRows() []row {
 	fitted := counted(visitsFitted, "visits", "The server drops no visit: the metric shortener_visits_dropped_total is 0.")
 	killed := []claim{
 		once,
-		counted(visitsKept, "lost visits", fmt.Sprintf("A kill loses only visits that were answered in the last %v before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
+		counted(visitsKept, "lost visits", fmt.Sprintf("Even if a flush takes its whole time limit, a kill loses only visits that were answered in the last %v before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
 			"plus the time limit of the flush in progress (%v).", visitsFlush+flushLimit, visitsFlush, flushLimit)),
-		timed(unflushed, "A kill loses only visits that were answered in the last 1.5 s before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, 1 s), "+
+		timed(unflushed, "If flushes are fast, a kill loses only visits that were answered in the last 1.5 s before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, 1 s), "+
 			"plus half a second for the flush in progress."),
 	}
 	stopped := []claim{once, lasting, observed("exit status", "After SIGTERM, the server ends with status 0.")}
@@ -76,7 +76,8 @@ func visitRows() []row {
 		},
 		{
 			Name: "fault/visitaway", Title: "PostgreSQL unavailable under redirects",
-			Summary:  "PostgreSQL is killed with SIGKILL and restarted a minute later, and then it is frozen for a minute. Meanwhile clients follow links.",
+			Summary: "PostgreSQL is killed with SIGKILL and restarted later, and then it is frozen for some time. " +
+				"At scale 1, it does not answer for about a minute each time. Meanwhile clients follow links.",
 			Run:      inject(visitsWait),
 			Claims:   []claim{once, lasting, fitted, redirectsServed(), timed(visitsStored, "All visits are stored within 10 s after PostgreSQL is available again.")},
 			Controls: []experiment.Control{{Without: []string{"visit-memory"}, Refutes: visitsFitted, AlsoRefutes: []string{visitsKept}}},
@@ -98,7 +99,7 @@ func visitsKilled(r *run) {
 		server.Start()
 		v := r.visitors(server, 20)
 		v.start()
-		// The pause is long enough that some visits are older than those that the kill may lose. The kill happens at a
+		// The pause is long enough that some visits are older than the visits that the kill may lose. The kill happens at a
 		// random moment between two flushes.
 		lab.Pause(r, visitsFlush+flushLimit+500*time.Millisecond+rand.N(visitsFlush)) //nolint:gosec // the random number need not be secret
 		killed := time.Now()
@@ -142,7 +143,7 @@ func flushReplyLost(r *run) {
 		lab.Pause(r, 2*time.Second+r.Lasting(8*time.Second))
 		v.stop()
 		if proxy.Lost() == before {
-			r.Fatalf("the proxy lost no reply of which it would have passed on %d bytes, so the fault row proves nothing", keep)
+			r.Fatalf("the proxy cut off no reply after %d bytes, so the fault row proves nothing", keep)
 		}
 	}
 	proxy.Lose(1, 0, nil)
@@ -222,8 +223,8 @@ func (r *run) sawVisits(v *visitors, due time.Time) comparison {
 		r.Fatalf("no request was answered with a redirect, so the fault row proves nothing")
 	}
 	r.record.Visits.add(c.visitTotals)
-	why := fmt.Sprintf("%d redirects were answered, %d requests have an unknown outcome, and %d visits are stored", c.answered, c.unknown, c.stored)
-	r.figure(visitsOnce, 0, float64(c.twice), "%d visits are surplus; %s", c.twice, why)
-	r.figure(visitsKept, 0, float64(c.lost), "%d visits are lost that must be stored; %s", c.lost, why)
+	why := fmt.Sprintf("%d requests were answered with a redirect, %d requests have an unknown outcome, and %d visits are stored", c.answered, c.unknown, c.stored)
+	r.figure(visitsOnce, 0, float64(c.twice), "%d stored visits are surplus; %s", c.twice, why)
+	r.figure(visitsKept, 0, float64(c.lost), "%d visits that must be stored are lost; %s", c.lost, why)
 	return c
 }

@@ -14,7 +14,7 @@ func walkRows() []row {
 	return []row{
 		{
 			Name: "fault/walk", Title: "workers killed while they use up a whole space", Alone: true,
-			Summary: "Eight workers push all codes of 3 characters to the pool, at full scale also all codes of 4 characters. " +
+			Summary: "Eight workers push all codes of 3 characters to the pool. At scale 1, they also push all codes of 4 characters. " +
 				"Then they continue with the next length. Meanwhile workers are killed at random, and links are created.",
 			Run: inject(walkToTheEnd),
 			Claims: theLinks(
@@ -52,11 +52,11 @@ func walkToTheEnd(r *run) {
 	c := countCodes(r)
 	for length := 3; length <= longest; length++ {
 		missing := int64(math.Pow(62, float64(length))) - c.found[length]
-		r.saw("each code exactly once", missing <= lost && c.more[length] == 0, "%d-character codes: %d are neither a link nor in the pool, "+
-			"of which at most %d may be abandoned; %d occur more than once", length, missing, lost, c.more[length])
+		r.saw("each code exactly once", missing <= lost && c.more[length] == 0, "of the codes with %d characters, %d are neither a link nor in the pool, "+
+			"and at most %d of these may be abandoned; %d codes occur more than once", length, missing, lost, c.more[length])
 		lost -= missing
 	}
-	r.saw("next code length", c.found[longest+1] > 0, "%d codes have %d characters", c.found[longest+1], longest+1)
+	r.saw("next code length", c.found[longest+1] > 0, "%d codes with %d characters were found", c.found[longest+1], longest+1)
 }
 
 // codes counts the codes that are in the pool or are links. It detects repeated codes of up to four

@@ -15,12 +15,12 @@ func workerRows() []row {
 	return []row{
 		{
 			Name: "fault/3", Title: "worker killed at each step of a refill", Suites: changeToo(), Failpoints: true,
-			Summary: "A worker moves a range from the ledger to the pool in several steps. Workers kill themselves with SIGKILL, each after a different step: " +
+			Summary: "A worker moves a range from the ledger to the pool in several steps. Workers kill themselves with SIGKILL, one after the other, each after one of these steps: " +
 				"epoch opened, range reserved, chunk pushed, all chunks pushed, delivery recorded, mark of the range deleted.",
 			Run: inject(workerKilled), Controls: without(keysOnce, "mark"),
 			Claims: theLinks(
 				keysAreUnique(),
-				timed("refill resumes in time", "Each worker reaches the step at which it kills itself within 10 s of its start. The last worker is not killed. It pushes keys within 10 s of its start."),
+				timed("refill resumes in time", "Within 10 s of its start, each worker reaches the step at which it kills itself. The last worker, which is not killed, pushes keys within 10 s of its start."),
 				observed(recovers, "After the last kill, the pool becomes full."),
 				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
 			),
@@ -49,8 +49,7 @@ func workerRows() []row {
 	}
 }
 
-// workerKilled starts one worker after the other. Each worker kills itself at a different step of the refill. The
-// pool has room for all keys that the workers push, so each worker has a range to push.
+// workerKilled starts one worker after the other. Each worker kills itself at one step of the refill. The pool has room for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
 	const capacity = 400_000 // with this capacity, a range has 20,000 keys and needs two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
@@ -68,7 +67,7 @@ func workerKilled(r *run) {
 	lab.Wait(r, patient, "the next worker has pushed keys", func() bool { return pushed(worker) > 0 })
 	r.took("refill resumes in time", refillAgain, time.Since(killed))
 	worker.AwaitReady(patient)
-	r.refills(server)
+	r.refills(server, "the last worker was ready")
 	lost := awaitDeaths(r, server, worker)
 	makeRoom(r, capacity, 100_000)
 	worker.Stop()
@@ -142,8 +141,9 @@ func lostToCrashes(p *lab.Program) float64 {
 
 // makeRoom takes keys from the pool until the workers have delivered the ranges of all dead holders. For
 // this purpose it starts servers that take batches of the given number of keys. Each time the pool falls
-// below nine tenths of its capacity, the workers refill it. makeRoom reads Redis and the ledger directly,
-// because /status can be a second old and an audit reads all keys.
+// below nine tenths of its capacity (the low-water mark), a worker refills it. The worker may stop before the
+// pool is full, if it delivers a range that a dead worker had pushed completely. makeRoom reads Redis and the
+// ledger directly, because /status can be a second old and an audit reads all keys.
 func makeRoom(r *run, capacity, keys int64) {
 	client := lab.RedisClient(r, r.redis.URL)
 	pool := func() int64 {
@@ -151,14 +151,15 @@ func makeRoom(r *run, capacity, keys int64) {
 		r.Must(err)
 		return n
 	}
+	low := capacity - capacity/10
 	var takers []*lab.Program
 	for shipping(r, ` AND holder NOT IN (SELECT holder FROM kgs_holders)`) > 0 {
-		for pool() >= capacity-capacity/10 {
+		for pool() >= low {
 			next := r.started(noWorker, fmt.Sprintf("KGS_BATCH_MIN=%d", keys))
 			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(r, next) > 0 })
 			takers = append(takers, next)
 		}
-		lab.Wait(r, patient, "the pool is full again", func() bool { return pool() >= capacity })
+		lab.Wait(r, patient, "the workers refill the pool", func() bool { return pool() >= low })
 	}
 	lab.Wait(r, patient, "every reserved range is delivered", func() bool { return shipping(r, "") == 0 })
 	each(takers, (*lab.Program).Stop)
@@ -190,13 +191,13 @@ func workerThaws(r *run) {
 	second.Start()
 	server.AwaitReady(patient)
 	r.start(server, 200)
-	r.becomes("range adopted", "the range of the frozen worker is delivered", func() bool {
+	r.becomes("range adopted", "the start of the load", "the range of the frozen worker is delivered", func() bool {
 		taker.Start()
 		taker.Stop()
 		return r.audit(server).Shipping == 0
 	})
 	frozen.Thaw()
-	r.becomes(recovers, "the first worker has delivered its third range", func() bool {
+	r.becomes(recovers, "SIGCONT", "the first worker has delivered its third range", func() bool {
 		taker.Start()
 		taker.Stop()
 		return pushed(frozen) >= 3000 // three ranges of a thousand keys
@@ -218,7 +219,7 @@ func workersAtOnce(r *run) {
 	workers := launch(together, func() *lab.Program { return r.worker() })
 	r.strike(together)
 	each(workers, awaitReady)
-	r.refills(server)
+	r.refills(server, "all workers were ready")
 	load.AwaitMore(int64(r.Times(1000)))
 	r.stop(load)
 	each(workers, (*lab.Program).Stop)

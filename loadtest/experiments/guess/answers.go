@@ -87,7 +87,7 @@ func guess(ctx context.Context, transport http.RoundTripper, url, address string
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = res.Body.Close() }() // the body was read, or err gives the reason
+	defer func() { _ = res.Body.Close() }() // an error of Close does not matter: the body was read, or err says why it was not
 	_, err = io.Copy(io.Discard, res.Body)
 	return res.StatusCode, err
 }

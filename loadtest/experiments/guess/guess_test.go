@@ -59,7 +59,7 @@ func scanned() *scanRecord {
 	return r
 }
 
-func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
+func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		spoil func(*scanRecord)
@@ -115,7 +115,7 @@ func TestPredictorsGuessOnlyOrderedCodes(t *testing.T) {
 	}{
 		{"a counter", sources.Counter, func(i int64) int64 { return 1000 + i }, 100, 100, "the next numbers"},
 		{"every third number", sources.Counter, func(i int64) int64 { return 3 * i }, 100, 100, "constant differences"},
-		{"odd and even, far apart", sources.Counter, func(i int64) int64 { return 500_000*(i%2) + i }, 100, 100, "constant differences"},
+		{"odd and even numbers that are far apart", sources.Counter, func(i int64) int64 { return 500_000*(i%2) + i }, 100, 100, "constant differences"},
 		{"a counter with gaps", sources.Counter, func(i int64) int64 { return i + i/10*5 }, 60, 100, "the next numbers"},
 		{"a descending counter", sources.Counter, func(i int64) int64 { return 1_000_000 - 7*i }, 100, 100, "constant differences"},
 		{"a link every 3 ms", sources.Time, func(i int64) int64 { return (1_000_000+3*i)<<timeShift | someMachine }, 100, 100, "constant differences"},
@@ -146,7 +146,7 @@ func TestHitsCountsRepeatedGuessAtFirstPosition(t *testing.T) {
 	}
 }
 
-func TestWrongCodesOfKeySourceRefuteOnlyTheirClaims(t *testing.T) {
+func TestWrongCodesOfKeySourceRefuteOnlyMatchingClaims(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string
@@ -155,9 +155,9 @@ func TestWrongCodesOfKeySourceRefuteOnlyTheirClaims(t *testing.T) {
 	}{
 		{"sound", func(all []found) []found { return all }, nil},
 		{"a code of another form", func(all []found) []found { all[pool].strange = 1; return all }, []string{"codes have the documented form", order}},
-		{"a pool in order", func(all []found) []found { all[pool].ascending = 1; return all }, []string{order}},
-		{"a pool that is guessed", func(all []found) []found { all[pool].guessed.many = 1; return all }, []string{unpredicted}},
-		{"a counter that is not guessed", func(all []found) []found { all[counter].guessed.few = 0; return all }, []string{"codes of counters can be guessed"}},
+		{"a pool with ascending codes", func(all []found) []found { all[pool].ascending = 1; return all }, []string{order}},
+		{"a pool whose codes are guessed", func(all []found) []found { all[pool].guessed.many = 1; return all }, []string{unpredicted}},
+		{"a counter whose codes are not guessed", func(all []found) []found { all[counter].guessed.few = 0; return all }, []string{"codes of counters can be guessed"}},
 		{"no counter", func(all []found) []found { return all[pool:] }, nil},
 		{"nothing", func([]found) []found { return nil }, nil},
 	} {

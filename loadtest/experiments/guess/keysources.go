@@ -24,12 +24,12 @@ const (
 	poolKeys  = 20_000 // keys in a full pool, more than the run takes
 
 	// A code ascends if it is greater than the code that was made before it. Codes are in order if
-	// the share of ascending codes is at least inOrder. They have no order if this share is from
+	// the share of ascending codes is at least inOrder. Codes have no order if this share is from
 	// 1-noOrder to noOrder.
 	inOrder = 0.98
 	noOrder = 0.60
 
-	enoughGuessed = 95 // least number of codes, of the nextCodes next codes, that must be guessed
+	enoughGuessed = 95 // how many of the next nextCodes codes must be guessed, at least
 )
 
 // Names of claims that must fail in a control.
@@ -109,7 +109,7 @@ func sourceClaims() []experiment.Claim[record] {
 			for _, f := range all {
 				strange += f.strange
 			}
-			return experiment.None(int64(strange), "%d codes have another form", strange)
+			return experiment.None(int64(strange), "%d codes have a form that is not documented", strange)
 		}),
 		on(order, fmt.Sprintf("At least %.0f %% of the codes of counters and of snowflake are greater than the preceding code. For the other key sources, this share is from %.0f to %.0f %%.",
 			100*inOrder, 100*(1-noOrder), 100*noOrder), "key sources", judgeOrder),
@@ -164,10 +164,14 @@ func judgeOrder(all []found) experiment.Verdict {
 	var wrong []string
 	for _, f := range all {
 		if !f.fitsClass() {
-			wrong = append(wrong, fmt.Sprintf("%s (%s ascending, %d codes of another form)", f.name, percent(f.ascending), f.strange))
+			wrong = append(wrong, fmt.Sprintf("%s (%s of the codes ascend, and %d codes have another form)", f.name, percent(f.ascending), f.strange))
 		}
 	}
-	return experiment.None(int64(len(wrong)), "%d of %d key sources have a wrong order or form; %s", len(wrong), len(all), strings.Join(wrong, ", "))
+	which := ""
+	if len(wrong) > 0 {
+		which = ": " + strings.Join(wrong, ", ")
+	}
+	return experiment.None(int64(len(wrong)), "the codes of %d of %d key sources have a wrong order or form%s", len(wrong), len(all), which)
 }
 
 // judgeGuessed judges the counter with the fewest guessed codes.
@@ -177,7 +181,7 @@ func judgeGuessed(all []found) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	least := slices.MinFunc(counters, func(a, b found) int { return cmp.Compare(a.guessed.few, b.guessed.few) })
-	return experiment.AtLeast(enoughGuessed, least.guessed.few, "the key source %s has the fewest guessed codes: %.4g of %d", least.name, least.guessed.few, nextCodes)
+	return experiment.AtLeast(enoughGuessed, least.guessed.few, "of the counters, %s has the fewest guessed codes, which are %.4g of %d codes", least.name, least.guessed.few, nextCodes)
 }
 
 func judgeUnpredicted(all []found) experiment.Verdict {
@@ -197,8 +201,8 @@ func showKeySources(r *record, e *report.Experiment) {
 	e.Settings = map[string]string{"FALLBACK": "none", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys)}
 	e.Notes = []string{
 		fmt.Sprintf("Each of three predictors gets %d consecutive codes and makes up to %s guesses before any guess is tried. The table shows the hits of the best predictor, as a "+
-			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" continues the most frequent difference over 1 to %d positions, "+
-			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of those after it, with every known machine and sequence. "+
+			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" finds the most frequent difference between two numbers that are 1 to %d positions apart, and continues with this difference, "+
+			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of the following milliseconds, with every pair of machine and sequence that occurs in the known codes. "+
 			"The predictors use knowledge of how the key sources work, but no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),
 		"The last column shows how many of 100 codes are the plain hash of their URL. With such codes, a person who has only the URL can find out whether a link to it exists.",
 		"If other users make links at the same time, some of the guesses hit the links of these users.",
@@ -209,7 +213,7 @@ func showKeySources(r *record, e *report.Experiment) {
 		"guessed " + many, "best predictor", "codes that follow from the URL, of 100",
 	}}
 	chart := report.Chart{
-		Title: fmt.Sprintf("How many of the next %d codes are guessed after %d", nextCodes, seenCodes), X: report.Axis{Label: "codes guessed"},
+		Title: fmt.Sprintf("How many of the next %d codes are guessed from the %d codes before them", nextCodes, seenCodes), X: report.Axis{Label: "codes guessed"},
 		Series: []report.Series{{Name: few, Points: true}, {Name: many, Points: true}},
 	}
 	for i, f := range r.found {

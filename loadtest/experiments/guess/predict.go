@@ -39,8 +39,9 @@ func consecutive(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-1:], big.NewInt(1), n)
 }
 
-// differences continues with the most frequent difference at a distance of 1 to maxLag positions. For
-// example, two alternating counters grow by 2 over two positions.
+// differences finds the most frequent difference between two numbers that are 1 to maxLag positions apart,
+// and continues the sequence with this difference. For example, the numbers of two alternating counters grow
+// by 2 over two positions.
 func differences(seen []*big.Int, n int) []*big.Int {
 	lag, step, most := 1, new(big.Int), 0
 	for l := range min(maxLag, len(seen)-1) {

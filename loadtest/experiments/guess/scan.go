@@ -43,7 +43,7 @@ type scanRecord struct {
 	permuted victim
 	counter  victim
 	alone    answers       // answers to guesses from one address
-	elapsed  time.Duration // duration of the guesses from one address; 0 if the run ended before their end
+	elapsed  time.Duration // duration of the guesses from one address; 0 if the run ended before or during these guesses
 }
 
 // victim is a service that is scanned.
@@ -89,8 +89,8 @@ func runScan(t *experiment.T, r *scanRecord) {
 	}
 }
 
-// start starts a service. The service trusts the harness, like a reverse proxy, to name the address
-// that a request comes from.
+// start starts a service. The service trusts the harness as its reverse proxy: the harness names the
+// address of the client of each request.
 func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
 	v.links = "sqlite:" + filepath.Join(t.TempDir(), "links.db")
 	v.server = lab.Server(t, append(settings, "DATABASE_URL="+v.links, fmt.Sprintf("CODE_LENGTH=%d", plan.length),
@@ -99,8 +99,8 @@ func (v *victim) start(t *experiment.T, plan scanPlan, settings ...string) {
 	v.load = lab.Traffic(t, v.server)
 }
 
-// readCodes reads the codes from the database, because the database also has the links of creations
-// without an answer.
+// readCodes reads the codes from the database. The load generator does not know the codes of all
+// links, because a creation can succeed although its answer is lost.
 func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
 	form := sources.FormOfLength(plan.length)
 	t.Must(lab.Census(v.links)(t.Context(), func(code, _ string) {
@@ -117,7 +117,7 @@ func (v *victim) readCodes(t *experiment.T, plan scanPlan) {
 func codesOf(numbers []int64, length int) []string {
 	codes, form := make([]string, len(numbers)), sources.FormOfLength(length)
 	for i, n := range numbers {
-		codes[i] = form.Code(big.NewInt(n)) // aim lists no number after the last code
+		codes[i] = form.Code(big.NewInt(n)) // never "", because aim lists only numbers that have a code
 	}
 	return codes
 }

@@ -1,6 +1,7 @@
 package guess
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,7 +42,11 @@ func scanClaims() []experiment.Claim[scanRecord] {
 		on(answered, "The service answers every guess if each guess comes from another address.", "guesses", func(r *scanRecord) experiment.Verdict {
 			guesses := int64(len(r.permuted.guesses) + len(r.counter.guesses))
 			decided := r.permuted.answers.decided() + r.counter.answers.decided()
-			return experiment.None(guesses-decided, "%d of %d guesses were answered; %s", decided, guesses, r.permuted.answers.refusal+r.counter.answers.refusal)
+			other := cmp.Or(r.permuted.answers.refusal, r.counter.answers.refusal)
+			if other != "" {
+				other = "; the first other answer was " + other
+			}
+			return experiment.None(guesses-decided, "%d of %d guesses were answered with status 302, 404 or 410%s", decided, guesses, other)
 		}),
 		on(throttled, fmt.Sprintf("The service lets one address request at most %d unknown codes at once, and %d more per second. It refuses further requests of this address.", missBurst, missRate),
 			"misses", judgeThrottled),
@@ -64,7 +69,7 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 	v, want := &r.permuted, r.permuted.byChance(r.plan)
 	lo, hi := likely(want)
 	return experiment.Holds(lo <= v.answers.hits && v.answers.hits <= hi,
-		"%d of %d guesses hit a link; chance predicts %.1f hits; in 999 of 1000 runs, the hits are between %d and %d", v.answers.hits, v.answers.decided(), want, lo, hi).
+		"%d of %d guesses hit a link; chance predicts %.1f hits; in 999 of 1000 runs, the number of hits is from %d to %d", v.answers.hits, v.answers.decided(), want, lo, hi).
 		Figures(want, float64(v.answers.hits))
 }
 
@@ -72,11 +77,11 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
 	if a.refused+a.failed == 0 && a.misses <= missBurst { // the machine is too slow to reach the limit
-		return experiment.NotJudged("the limit was not reached: only %d misses in %.1f s", a.misses, seconds)
+		return experiment.NotJudged("the guesses did not reach the limit: one address had only %d misses in %.1f s", a.misses, seconds)
 	}
 	most := missBurst + missRate*seconds + scanWidth
 	return experiment.Holds(float64(a.misses) <= most && a.refused > 0 && a.failed == 0,
-		"%d misses in %.1f s, at most %.0f are allowed; %d guesses were refused, and %d got no answer or an unexpected answer",
+		"one address had %d misses in %.1f s, and at most %.0f are allowed; %d guesses were refused, and %d got no answer or an unexpected answer",
 		a.misses, seconds, most, a.refused, a.failed).Figures(most, float64(a.misses))
 }
 

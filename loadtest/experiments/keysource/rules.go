@@ -60,7 +60,7 @@ func stopped(st *stand) {
 	}
 	a := lab.Audit(st, st.settings...)
 	if a.Held() > 0 || !a.Closes {
-		st.must(fmt.Errorf("the stopped servers hold %d keys, want 0; %s", a.Held(), a.Problem()))
+		st.must(errors.New(strings.TrimSuffix(fmt.Sprintf("the stopped servers hold %d keys instead of 0; %s", a.Held(), a.Problem()), "; ")))
 	}
 	for _, w := range st.workers {
 		st.mustEnd(w)
@@ -282,6 +282,6 @@ func accounts(st *stand) {
 	st.check(st.helped)
 	st.mustEnd(st.helped.Program)
 	if ended := lab.Audit(st, st.settings...); !running.Closes || !ended.Closes {
-		st.must(errors.New(running.Problem() + ended.Problem()))
+		st.must(errors.New(strings.Trim(running.Problem()+"; "+ended.Problem(), "; ")))
 	}
 }

@@ -152,7 +152,7 @@ func (st *stand) must(err error) {
 func (st *stand) serves(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {
-		st.record.unserved[st.rule] = fmt.Sprintf("%d refused, %d unknown, %d unsent %s", f.Refused, f.Unknown, f.Unsent, where)
+		st.record.unserved[st.rule] = fmt.Sprintf("%d creations were refused, %d have an unknown outcome, and %d were not sent %s", f.Refused, f.Unknown, f.Unsent, where)
 	}
 }
 
@@ -191,7 +191,7 @@ func (st *stand) check(through ...*server) {
 	for _, s := range through {
 		f, err := (&loadtest.Checker{Client: s.Client}).Check(st.Context(), entries)
 		if f.Broken() > 0 || f.Checked == 0 {
-			err = errors.Join(err, fmt.Errorf("%d links were read back: %d lost, %d wrong, %d stored twice, %d unreadable: %s",
+			err = errors.Join(err, fmt.Errorf("of %d checked links, %d are lost, %d lead to a wrong URL, %d are duplicates, and %d cannot be read: %s",
 				f.Checked, f.Lost, f.Wrong, f.Twice, f.Unread, strings.Join(f.Reports, "\n")))
 		}
 		st.must(err)

@@ -84,7 +84,7 @@ func kneeNote(steps []step) string {
 	case nil:
 		return "The service did not keep up with the first rate."
 	case &steps[len(steps)-1]:
-		return fmt.Sprintf("The knee was not reached. The service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
+		return fmt.Sprintf("The knee is the highest rate with which the service keeps up. The knee was not reached: the service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
 	default:
 		return fmt.Sprintf("The knee is at %s per second, the highest rate with which the service kept up. "+
 			"In the next step, requests failed or the p99 was above %v.", report.Number(k.offered), kneeLatency)

@@ -42,7 +42,9 @@ type plan struct {
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
-	if t.Scale < 1 { // the load is short, because in a control many links are lost: each of them is a miss when it is read back, and the service limits misses
+	if t.Scale < 1 {
+		// A control may have this scale. A control loses many links. To read a lost link back is a miss, and the service
+		// limits misses. Therefore the load is short.
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -131,9 +133,9 @@ func accounts() []claim {
 // judgeP99 judges the p99 at the steady rate.
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
-// show adds the settings, chart, table and notes of a run to its report. It replaces the text of each claim by the
-// text in the parameter claims, because the texts in the report name the usual rate, and this run may use another
-// rate.
+// show adds the settings, chart, table and notes of a run to its report. The claims of the report
+// name the usual rate, but this run may use another rate. Therefore show replaces their texts by the texts of the parameter
+// claims.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	_, deployed := r.settings["target"]

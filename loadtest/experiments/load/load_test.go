@@ -122,7 +122,7 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 
 // A fault of the service refutes each claim that is about the fault, and no other claim. Claims
 // about speed are an exception: they may also fail because other programs use the processors.
-func TestFaultOfServiceRefutesOnlyItsClaims(t *testing.T) {
+func TestFaultOfServiceFailsExactlyTheClaimsAboutIt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string
@@ -130,18 +130,18 @@ func TestFaultOfServiceRefutesOnlyItsClaims(t *testing.T) {
 		service    *broken
 		want       []string
 	}{
-		{"sound", "create", &broken{}, nil},
-		{"loses links", "create", &broken{loses: true}, []string{measure.NoLostLink}},
-		{"repeats codes", "create", &broken{repeats: true}, []string{measure.NoCodeTwice, measure.NoWrongLink}},
-		{"refuses", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, "steady rate sustained"}},
-		{"strays", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
-		{"slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate sustained"}},
-		{"sound", "mix", &broken{}, nil},
-		{"loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, "every redirect right"}},
-		{"strays", "mix", &broken{strays: true}, []string{measure.NoWrongLink, "every redirect right"}},
+		{"service without faults", "create", &broken{}, nil},
+		{"service loses links", "create", &broken{loses: true}, []string{measure.NoLostLink}},
+		{"service repeats codes", "create", &broken{repeats: true}, []string{measure.NoCodeTwice, measure.NoWrongLink}},
+		{"service refuses creations", "create", &broken{refuses: true}, []string{measure.NoFailedCreation, "steady rate sustained"}},
+		{"service redirects to wrong URLs", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
+		{"service is slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate sustained"}},
+		{"service without faults", "mix", &broken{}, nil},
+		{"service loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, "every redirect right"}},
+		{"service redirects to wrong URLs", "mix", &broken{strays: true}, []string{measure.NoWrongLink, "every redirect right"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.experiment+" "+tt.name, func(t *testing.T) {
+		t.Run(tt.experiment+": "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			e := against(t, tt.experiment, tt.service, nil)
 			for _, c := range e.Claims {
@@ -164,7 +164,7 @@ func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == "every redirect right" })
 	c := e.Claims[i]
 	var checked, nowhere, elsewhere, steady, others int
-	_, err := fmt.Sscanf(c.Why, "at all rates: %d redirects, %d to no link, %d to a wrong URL; at the steady rate: %d redirects, %d others",
+	_, err := fmt.Sscanf(c.Why, "at all rates, %d requests were answered: %d answers led to no link and %d to a wrong URL; at the steady rate, %d requests were due, and %d of them",
 		&checked, &nowhere, &elsewhere, &steady, &others)
 	if err != nil || elsewhere == 0 || nowhere != 0 || others != 0 || *c.Observed != float64(elsewhere) {
 		t.Errorf("observed %v, Sscanf returns the error %v, reason %q; want only redirects to a wrong URL", *c.Observed, err, c.Why)
@@ -173,17 +173,28 @@ func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 
 func TestDeploymentIsLoadedAboveSteadyRateOnlyWithFlagClimb(t *testing.T) {
 	t.Parallel()
-	for _, climb := range []bool{false, true} {
-		e := against(t, "create", &broken{}, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })
-		if rows := len(e.Tables[0].Rows); (rows > 1) != climb {
-			t.Errorf("with Climb = %t, the report has %d steps", climb, rows)
-		}
+	steps := func(climb bool, service *broken) [][]string {
+		e := against(t, "create", service, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })
+		return e.Tables[0].Rows
 	}
-	e := against(t, "create", &broken{refuses: true}, func(o *experiment.Options) { o.Climb, o.Duration = true, 50*time.Millisecond })
-	if rows := len(e.Tables[0].Rows); rows != 1 {
-		t.Errorf("the report has %d steps, want 1, because the service did not keep up with the steady rate", rows)
+	if rows := steps(false, &broken{}); len(rows) != 1 {
+		t.Errorf("without Climb, the report has %d steps, want 1", len(rows))
+	}
+	if rows := steps(true, &broken{refuses: true}); len(rows) != 1 {
+		t.Errorf("the report has %d steps, want 1, because the service did not keep up with the steady rate", len(rows))
+	}
+	// On a busy machine, the service may not keep up with the steady rate. Then the load is repeated.
+	rows := steps(true, &broken{})
+	for deadline := time.Now().Add(2 * time.Minute); !keptUp(rows[0]) && time.Now().Before(deadline); {
+		rows = steps(true, &broken{})
+	}
+	if !keptUp(rows[0]) || len(rows) < 2 {
+		t.Errorf("with Climb, the report has the steps %q, want more than one step", rows)
 	}
 }
+
+// keptUp reports whether the service kept up with the step of a row of the table.
+func keptUp(row []string) bool { return row[len(row)-1] == "yes" }
 
 func TestReportNamesRateAndHidesPassword(t *testing.T) {
 	t.Parallel()

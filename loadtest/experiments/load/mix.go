@@ -28,7 +28,8 @@ func mix() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "load/mix", Title: "A hundred redirects for each creation",
 		Summary: fmt.Sprintf("Most requests to a shortener are redirects. In this experiment, there are %d visits for each link that is created. A few links get most "+
-			"of the visits (Zipf distribution, s = %.1f), and the newest links are the most popular. The rate is first a steady %.0f redirects per second. "+
+			"of the visits (Zipf distribution, s = %.1f), and the newest links are the most popular. "+
+			"The rate is first steady (%.0f redirects per second at scale 1, unless the flag --rate sets another rate). "+
 			"It then rises until the service no longer keeps up. The target of every redirect is checked.", mixRatio, zipfExponent, mixRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Anywhere: true,
 		Run: runMix, Claims: mixClaims(mixRate), Controls: measure.LinkControls(),
@@ -43,7 +44,7 @@ func mixClaims(rate float64) []claim {
 			Name: "every redirect right", Text: "Every redirect leads to the URL that its link was created for.", Unit: "failed redirects",
 			Kind: report.Correctness, Judge: judgeVisits,
 		},
-		timed("redirect p99", "ms", measure.LatencyText("redirects", "a bare redirect", rate), judgeP99),
+		timed("redirect p99", "ms", measure.LatencyText("redirects", "a redirect without a look-up", rate), judgeP99),
 	}, accounts()...)
 }
 
@@ -98,7 +99,7 @@ func judgeVisits(r *record) experiment.Verdict {
 	}
 	others := reads.Failed() - r.atSteady.Lost - r.atSteady.Wrong
 	return r.steady.Complete(experiment.None(found.Lost+found.Wrong+others,
-		"at all rates: %d redirects, %d to no link, %d to a wrong URL; at the steady rate: %d redirects, %d others failed or unsent",
+		"at all rates, %d requests were answered: %d answers led to no link and %d to a wrong URL; at the steady rate, %d requests were due, and %d of them failed in another way",
 		found.Checked, found.Lost, found.Wrong, reads.Sent+reads.Unsent, others))
 }
 

@@ -28,18 +28,18 @@ type claim = experiment.Claim[record]
 // claims returns the claims of outage/redis.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("local keys last as predicted", "While Redis is down, a server uses its local keys, which are the keys in its memory. The time that they last differs by at most 5 % from their number divided by the rate of creations at each server.", func(r *record) experiment.Verdict {
+		timed("local keys last as predicted", "While Redis is down, a server uses its local keys, which are the keys in its memory. The time until the local keys are used up differs by at most 5 % from the prediction. The prediction is the number of local keys divided by the rate of creations at the server.", func(r *record) experiment.Verdict {
 			predicted, observed := r.localKeys()
 			return experiment.Within(mean(predicted), mean(observed), localWithin)
 		}),
-		timed("local keys last as simulated", "While Redis is down, the time that the keys in the memory of the servers last differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same creations.", func(r *record) experiment.Verdict {
+		timed("local keys last as simulated", "While Redis is down, the servers use the keys in their memory. The time until these keys are used up differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same creations.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			return experiment.Within(r.simulated.Seconds(), mean(observed), localWithin)
 		}),
-		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of the servers last at least as long as one batch per server lasts at the rate of the creations.", func(r *record) experiment.Verdict {
+		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of a server last, on average, at least a minimum time. The minimum time is the size of one batch divided by the rate of creations at one server.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
-			return experiment.AtLeast(least, lasted, "the local keys lasted %.2f s on average; %d batches of %d keys last %.2f s", lasted, r.servers, r.batch, least)
+			return experiment.AtLeast(least, lasted, "the local keys of a server lasted %.2f s on average; one batch of %d keys lasts %.2f s, because each of the %d servers has an equal part of the rate", lasted, r.batch, least, r.servers)
 		}),
 		counted(takeover, "creations", "After the keys in the memory of a server are used up, the fallback serves every creation until Redis is started again.", func(r *record) experiment.Verdict {
 			turned, due, served := 0, 0, 0
@@ -52,9 +52,9 @@ func claims() []claim {
 			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; "+
 				"%d creations were then due, and the fallback served %d of them", turned, r.servers, due, served).Figures(float64(due), float64(served))
 		}),
-		counted("breakers open and close", "servers", "The circuit breaker of every server opens while Redis is down, and it is closed at the end.", func(r *record) experiment.Verdict {
+		counted("breakers open and close", "servers", "The circuit breaker of every server opens while Redis is down, and is closed at the end of the run.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()
-			return experiment.Holds(open == r.servers && closed == r.servers, "%d of %d breakers were open at the same time, and %d were closed at the end",
+			return experiment.Holds(open == r.servers && closed == r.servers, "at most %d of %d breakers were open at the same time, and %d were closed at the end",
 				open, r.servers, closed).Figures(float64(r.servers), float64(open))
 		}),
 		counted(recovers, "", "After Redis is available again, every server takes batches of keys from Redis again.", func(r *record) experiment.Verdict {
@@ -64,7 +64,7 @@ func claims() []claim {
 		timed("recovery time", "Within 5 s after Redis is available again, every server takes batches of keys from Redis again.", func(r *record) experiment.Verdict {
 			took, servers := r.recovery()
 			return experiment.Holds(servers == r.servers && took <= recoverWithin,
-				"%d of %d servers take their keys from batches; the slowest of them needed %.1f s", servers, r.servers, took.Seconds()).
+				"%d of %d servers took their keys from batches again, and the slowest of these servers needed %.1f s", servers, r.servers, took.Seconds()).
 				Figures(recoverWithin.Seconds(), took.Seconds())
 		}),
 		counted("new epoch", "epochs", "Exactly one new epoch of the pool begins, because Redis lost the pool.", func(r *record) experiment.Verdict {
@@ -79,7 +79,7 @@ func claims() []claim {
 			return experiment.Holds(fresh > 0 && stale == 0, "%d keys came from batches after the outage; %d of them were reserved before its end", fresh+stale, stale).
 				Figures(0, float64(stale))
 		}),
-		counted("random codes reported", "codes", "The number of random codes in the metrics of the servers differs by at most 0.1 % from the number of links with random codes.", func(r *record) experiment.Verdict {
+		counted("random codes reported", "codes", "A random code is a code that the fallback made. The number of random codes in the metrics of the servers differs by at most 0.1 % from the number of links with random codes.", func(r *record) experiment.Verdict {
 			random := 0
 			for _, s := range r.each() {
 				random += s.random

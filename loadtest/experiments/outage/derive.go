@@ -19,7 +19,7 @@ type creation struct {
 }
 
 // random reports whether the fallback made the code, which is so if the number of the code is not reserved. The
-// result is wrong for a random code with a reserved number, but fewer than one random code in 100,000 has one.
+// result is wrong for a random code with a reserved number, but fewer than one random code in 100,000 has a reserved number.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // server describes what one server did, as derived from its creations.

@@ -1,4 +1,4 @@
-// Package outage kills the Redis of twenty servers under load and starts it again without data. It
+// Package outage kills the Redis of several servers under load and starts it again without data. It
 // checks that creations succeed in the meantime: first with local keys, then with the random
 // fallback, and finally with keys of the next epoch.
 //
@@ -81,8 +81,9 @@ type record struct {
 // redis returns the experiment outage/redis.
 func redis() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
-		Name: "outage/redis", Title: "Redis is killed while twenty servers create links",
-		Summary: "Twenty servers together create 1000 links per second. Each server holds two batches of 100 keys. Redis is killed with SIGKILL. " +
+		Name: "outage/redis", Title: "Redis is killed while several servers create links",
+		Summary: "Several servers create links at a steady rate, and each server holds two batches of keys. At scale 1, there are twenty servers, a batch has 100 keys, " +
+			"and the rate is 1000 creations per second in all (unless the flag --rate sets another rate). Redis is killed with SIGKILL. " +
 			"The local keys then serve the creations. When they are used up, the random fallback serves the creations. " +
 			"Redis is started again without data, so the worker begins a new epoch and fills the pool again.",
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true,

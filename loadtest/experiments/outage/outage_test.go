@@ -77,7 +77,7 @@ func sound() *record {
 }
 
 // Each wrong observation refutes exactly the claims that are about this observation.
-func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
+func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	t.Parallel()
 	// each changes the creations of all servers between from and to, in seconds after the kill.
 	each := func(r *record, from, to float64, change func(*creation)) {

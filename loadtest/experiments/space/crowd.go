@@ -12,7 +12,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// crowd is a database whose space is partly full. Its fillers are links that only fill the space. They
+// crowd is a database whose space is partly full. Its fillers are links that only fill the space. The fillers
 // have the first codes of one length, and the ledger records these codes as used. The share of codes in
 // use is constant while links are made, because each new link removes the last filler. A trigger records
 // every code that the store tries to insert, whether the code is free or not.
@@ -66,7 +66,7 @@ func (c *crowd) fill(n int64) {
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 
-// offered returns every code that the store tried to insert since the table offered was emptied.
+// offered returns the codes in the table of the same name: every code that the store tried to insert since the table was emptied.
 func (c *crowd) offered() []string {
 	var codes string
 	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code, ' '), '') FROM offered`).Scan(&codes))

@@ -31,20 +31,20 @@ func planOf(t *experiment.T) plan {
 }
 
 const (
-	// sigmas is the tolerance in standard deviations of the observed mean. A sound service exceeds
-	// it in one of a thousand measurements.
+	// sigmas is the tolerance in standard deviations of the observed mean. A service without faults
+	// exceeds this tolerance in one of a thousand measurements.
 	sigmas = 3.3
 	// width is the number of clients that make links. Each client sends its next creation as soon as
 	// its last creation is answered, so the load is lower on a slow machine.
 	width = 32
 )
 
-// levels returns the shares of codes in use that the claims are about, in ascending order.
+// levels returns the levels of the experiment, in ascending order. A level is the share of all codes that is in use.
 func levels() []float64 { return []float64{0.0002, 0.25, 0.5, 0.71, 0.8, 0.9, 0.946} }
 
-// creations returns how many creations are needed for a mean number of attempts that is as exact as
-// the tolerance. The attempts of a creation are a geometric variable. Its standard deviation is
-// sqrt(share) times its mean.
+// creations returns how many creations are needed so that the random error of the mean number of
+// attempts stays within the tolerance. The attempts of a creation are a geometric variable. Its
+// standard deviation is sqrt(share) times its mean.
 func (p plan) creations(share float64) int {
 	return max(p.fewest, int(math.Ceil(share*sigmas*sigmas/(p.tolerance*p.tolerance))))
 }
@@ -56,7 +56,7 @@ type record struct {
 	links  *loadtest.Verdict // verdict on the links of all levels
 }
 
-// level holds the measurements with one share of the codes in use.
+// level holds the measurements that were made while the given share of all codes was in use.
 type level struct {
 	share          float64
 	random, ledger measured
@@ -102,7 +102,7 @@ func (c *crowd) census() loadtest.Census {
 	return lab.Census(strings.TrimPrefix(c.settings[0], "DATABASE_URL="))
 }
 
-// measure makes links with the given share of the codes in use. It reads the links back even if the
+// measure makes links while the given share of all codes is in use. It reads the links back even if the
 // run is interrupted meanwhile.
 func (r *record) measure(c *crowd, share float64, creations int, setting string) measured {
 	m := measured{filled: int64(math.Round(share * float64(sizeOf(c.length))))}
@@ -136,9 +136,9 @@ func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64
 
 // predicted returns the mean number of attempts that is expected if each attempt draws every code with the same
 // probability. This is the mean of 1/(1-f), where f is the share of codes in use at each creation. The codes in
-// use are those of the fillers and of the earlier links. Each new link replaces a filler, so their number is
-// constant until no filler is left. After that, it is the number of earlier links. The function serve made one
-// link before the first of these creations.
+// use are the codes of the fillers and of the earlier links. Each new link replaces a filler, so the number of
+// codes in use is constant until no filler is left. After that, only the earlier links use codes. The function
+// serve made one link before the first of these creations.
 func (m *measured) predicted(size int64) float64 {
 	sum := 0.0
 	for i := range m.made {

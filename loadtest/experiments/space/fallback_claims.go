@@ -42,7 +42,7 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 		claims = append(claims, experiment.Claim[record]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge})
 	}
 	for _, share := range levels() {
-		text := fmt.Sprintf("If %.4g %% of the codes are in use (the share f), a creation takes 1/(1-f) attempts on average.", 100*share)
+		text := fmt.Sprintf("If %.4g %% of the codes are in use (the share f), a creation tries 1/(1-f) random codes on average.", 100*share)
 		on(attemptsAt(share), text, "attempts", func(r *record) experiment.Verdict {
 			return r.every(func(l *level) experiment.Verdict {
 				if l.share != share {
@@ -52,11 +52,11 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 			})
 		})
 	}
-	on("one attempt with FALLBACK=ledger", "With FALLBACK=ledger, a creation takes one attempt, however full the space is.", "attempts", func(r *record) experiment.Verdict {
+	on("one attempt with FALLBACK=ledger", "With FALLBACK=ledger, a creation tries only one code, however full the space is.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict { return experiment.Within(1, l.ledger.attempts(), 0) })
 	})
 	on(evenDraw, "The fallback draws every character equally often.", "chi-squared", judgeDraw)
-	on(reported, "The server reports as many attempts as the database counts.", "attempts", func(r *record) experiment.Verdict {
+	on(reported, "The server reports as many attempts as the database counts. An attempt is one code that a creation tries.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict {
 			return experiment.Within(l.random.attempts(), l.random.reported, 0.001)
 		})
@@ -88,7 +88,7 @@ func judgeDraw(r *record) experiment.Verdict {
 	}
 	chi2, freedom := unevenness(codes, r.plan.length)
 	bound := unlikely(freedom)
-	return experiment.AtMost(bound, chi2, "chi-squared is %.4g with %d degrees of freedom; for an even draw it exceeds %.4g in one of ten thousand runs", chi2, freedom, bound)
+	return experiment.AtMost(bound, chi2, "chi-squared is %.4g with %d degrees of freedom; if every character is drawn equally often, chi-squared exceeds %.4g in one of ten thousand runs", chi2, freedom, bound)
 }
 
 // unevenness returns Pearson's chi-squared against an even draw of every character at each position,

@@ -27,7 +27,7 @@ const (
 	// the prediction. The mean of 700 geometric variables differs by more in one of a thousand runs.
 	sourcesExact = 0.12
 	highest      = 0.9 // highest share of codes in use
-	sameURL      = 100 // links to the same URL that a server with the key source hash creates
+	sameURL      = 100 // number of links that a server with the key source hash creates, all to one URL
 )
 
 // shares returns the shares of codes in use at which key sources are measured.
@@ -66,7 +66,7 @@ func sourceClaims() []experiment.Claim[attemptsRecord] {
 	return append([]experiment.Claim[attemptsRecord]{
 		on("one attempt, however full the space is", "With a key source that records which codes it has given out, a creation takes one attempt, however full the space is. An attempt is one code that the creation tries.", judgeRemembering),
 		on("random codes take 1/(1-f) attempts", "With random codes, a creation tries 1/(1-f) codes on average, where f is the share of codes in use.", within(measurement{"random", at(highest)}, expected(highest), sourcesExact)),
-		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes of the URL, each link to the same URL takes one attempt more than the link before it. For %d links, the average is %.1f attempts per link.", sameURL, same),
+		on("attempts of a hash for the same URL", fmt.Sprintf("If codes are hashes of the URL, each link to the same URL takes one attempt more than the link before it. An attempt is one code that the creation tries. For %d links, the average is %.1f attempts per link.", sameURL, same),
 			within(measurement{"hash", repeated}, same, 0)),
 		sources.EachMeasured(func(r *attemptsRecord) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *attemptsRecord) *loadtest.Verdict { return r.Links })...)
@@ -94,7 +94,7 @@ func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	if name == "" {
 		return experiment.Verdict{}
 	}
-	return experiment.AtMost(1, worst, "the key source %s takes the most attempts: %.4g per creation", name, worst)
+	return experiment.AtMost(1, worst, "the key source %s takes the most attempts, which are %.4g per creation", name, worst)
 }
 
 // expected returns the mean number of attempts of random codes, for sourcesLinks links. share is the

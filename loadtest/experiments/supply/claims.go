@@ -1,8 +1,10 @@
 package supply
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"keypool/loadtest"
@@ -38,12 +40,12 @@ type claim = experiment.Claim[record]
 // claims returns the claims of supply/drain.
 func claims() []claim {
 	return slices.Concat([]claim{
-		timed("pool empty as predicted", "The time until the pool is empty differs by at most 2 % from the prediction. The prediction uses only the first tenth of the drain.", judgeEmpty),
-		timed("pool empty as simulated", "The time until the pool is empty differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same pool and rate.", judgeSimulated),
+		timed("pool empty as predicted", "When the worker is stopped, the time until the pool is empty differs by at most 2 % from the prediction. The prediction uses only the observations until a tenth of the keys is taken.", judgeEmpty),
+		timed("pool empty as simulated", "When the worker is stopped, the time until the pool is empty differs by at most 5 % from the time that the simulator (`bin/loadtest simulate`) computes for the same pool and rate.", judgeSimulated),
 		{
 			Name: alarmOrder, Kind: report.Correctness, Judge: judgeOrder,
 			Text: "While the pool drains, the service signals `restart` and then `page`. It may omit `restart` if the pool falls below " +
-				"both thresholds between two checks of the dead man's switch. After the worker has been started again, `ok` is the last signal. The service does not signal `ok` earlier.",
+				"both thresholds between two checks of the dead man's switch. The last signal after the worker has been started again is `ok`. The service does not signal `ok` before the worker has been started again.",
 		},
 		timed("restart signalled", "The service signals `restart` within 3 s after the pool has fallen below a fifth of its capacity. "+
 			"It may signal `page` instead if the pool falls below both thresholds between two checks of the dead man's switch.",
@@ -66,13 +68,13 @@ func claims() []claim {
 			},
 		},
 		timed("refill time", "After the start of the worker, the pool is full within 5 s plus a second for every 1.5 million keys.", func(r *record) experiment.Verdict {
-			return r.within(refillBound(r.capacity), r.back, r.full, "the pool is full")
+			return r.within(refillBound(r.capacity), "the worker was started again", r.back, r.full, "the pool is full")
 		}),
 		timed("ok signalled", "The service signals `ok` within 3 s after the pool has become full.", func(r *record) experiment.Verdict {
 			ok, _ := lab.FirstAlert(r.alerts, r.back, "ok")
-			return r.within(alarmWithin, r.full, ok.Received, "the service signals `ok`")
+			return r.within(alarmWithin, "the pool was full", r.full, ok.Received, "the service signals `ok`")
 		}),
-	}, measure.Accounts("No creation fails, with or without a pool.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
+	}, measure.Accounts("No creation fails, neither while the pool has keys nor while it is empty.", func(r *record) *loadtest.Verdict { return r.links }), fillClaims())
 }
 
 // timed returns a claim about a time in seconds. A small run does not judge the claim. A tenth of a small
@@ -89,17 +91,17 @@ func refillBound(capacity int64) time.Duration {
 
 // within judges whether an event happened at most limit after start. The parameter event is the time of the
 // event, or zero if the event was not observed. The event may be earlier than start, because this process may
-// notice the start late.
-func (r *record) within(limit time.Duration, start, event time.Time, what string) experiment.Verdict {
+// notice the start late. The text since says what happened at start.
+func (r *record) within(limit time.Duration, since string, start, event time.Time, what string) experiment.Verdict {
 	waited := r.seen[len(r.seen)-1].at.Sub(start)
 	switch {
 	case start.IsZero() || event.IsZero() && waited <= limit:
 		return experiment.Verdict{}
 	case event.IsZero():
-		return experiment.Holds(false, "not observed within %.1f s: %s", waited.Seconds(), what)
+		return experiment.Holds(false, "within %.1f s after %s, the run did not observe that %s", waited.Seconds(), since, what)
 	}
 	took := max(0, event.Sub(start).Round(time.Millisecond).Seconds())
-	return experiment.AtMost(limit.Seconds(), took, "observed after %.3f s: %s", took, what)
+	return experiment.AtMost(limit.Seconds(), took, "%.3f s after %s, the run observed that %s", took, since, what)
 }
 
 // judgeEmpty compares the time until the pool was empty with the prediction.
@@ -112,7 +114,7 @@ func judgeEmpty(r *record) experiment.Verdict {
 	}
 	predicted := r.predicted.empty().Sub(r.started)
 	if r.empty.IsZero() {
-		return r.within(time.Duration((1+emptyWithin)*float64(predicted)), r.started, r.empty, "the pool is empty")
+		return r.within(time.Duration((1+emptyWithin)*float64(predicted)), "the worker was stopped", r.started, r.empty, "the pool is empty")
 	}
 	return experiment.Within(predicted.Seconds(), r.empty.Sub(r.started).Seconds(), emptyWithin)
 }
@@ -123,7 +125,7 @@ func judgeSimulated(r *record) experiment.Verdict {
 	case r.simulated == 0:
 		return experiment.Verdict{}
 	case r.empty.IsZero():
-		return r.within(time.Duration((1+simulatedWithin)*float64(r.simulated)), r.started, r.empty, "the pool is empty")
+		return r.within(time.Duration((1+simulatedWithin)*float64(r.simulated)), "the worker was stopped", r.started, r.empty, "the pool is empty")
 	}
 	return experiment.Within(r.simulated.Seconds(), r.empty.Sub(r.started).Seconds(), simulatedWithin)
 }
@@ -153,9 +155,12 @@ func judgeOrder(r *record) experiment.Verdict {
 	if due {
 		restart = "is required"
 	}
-	return experiment.Holds(ordered && calm && silent == 0, "the signals were %v before the start of the worker and %v after it; `restart` %s; "+
-		"%d answers of /status showed a better state than their number of keys allows", down, up, restart, silent)
+	return experiment.Holds(ordered && calm && silent == 0, "the signals were %s before the worker was started again, and %s after that; `restart` %s; "+
+		"%d answers of /status showed a better state than their number of keys allows", listed(down), listed(up), restart, silent)
 }
+
+// listed returns the signals in their order, or "none".
+func listed(signals []string) string { return cmp.Or(strings.Join(signals, ", "), "none") }
 
 // alarmsDue reports whether the switch must have been in the state restart. The switch must have been in this
 // state if /status showed the state, or if the level was between the two thresholds long enough for at least
@@ -198,5 +203,5 @@ func (r *record) judgeAlarm(share float64, states ...string) experiment.Verdict 
 	if keys := keysAt(r.seen, alarm.Received); came && float64(keys) >= due {
 		return experiment.Holds(false, "the signal `%s` came when %d keys were left, but it is due only below %.0f keys", alarm.State, keys, due)
 	}
-	return r.within(alarmWithin, r.below(share), alarm.Received, fmt.Sprintf("the service sends one of the signals %v, which is due below %.0f keys", states, due))
+	return r.within(alarmWithin, fmt.Sprintf("the pool had fallen below %.0f keys", due), r.below(share), alarm.Received, "the service signals "+strings.Join(states, " or "))
 }

@@ -48,7 +48,7 @@ func fillClaims() []claim {
 		about(report.Speed, "fill rate", "keys/s", "One worker pushes at least 1.5 million keys per second from the ledger to Redis.", func(f *filled) experiment.Verdict {
 			// The time begins at the first observed keys, because the start of the first push is unknown.
 			rate := float64(f.full.keys-f.some.keys) / f.full.at.Sub(f.some.at).Seconds()
-			return experiment.AtLeast(leastRefillRate, rate, "the worker pushed %s keys/s", report.Number(rate))
+			return experiment.AtLeast(leastRefillRate, rate, "the worker pushed %s keys per second", report.Number(rate))
 		}),
 		about(report.Speed, "fill time", "s", "Redis holds 100,000,000 keys within 67 s after the start of the worker.", func(f *filled) experiment.Verdict {
 			took := f.full.at.Sub(f.started).Seconds()

@@ -64,7 +64,7 @@ func (l *levels) await(ctx context.Context, patience time.Duration, what string,
 		return enough(now), nil
 	})
 	if err != nil && unseen == nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: not observed within %v: %s; the pool holds %d keys", errLate, patience, what, now.keys)
+		err = fmt.Errorf("%w: for %v, the run did not observe that %s; the pool holds %d keys", errLate, patience, what, now.keys)
 	}
 	return now, err
 }

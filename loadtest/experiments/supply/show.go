@@ -15,7 +15,7 @@ func show(r *record, e *report.Experiment) {
 		e.Claims = e.Claims[:len(e.Claims)-len(fillClaims())] // the claims at the end need --full
 	} else {
 		e.Notes = append(e.Notes, fmt.Sprintf("At %.0f creations per second, a pool of 100,000,000 keys lasts %s. "+
-			"The run therefore drained it for %v only. It then drained a smaller pool until it was empty.",
+			"The run therefore drained this pool for %v only. It then drained a smaller pool until that pool was empty.",
 			r.rate, lasts(r.rate, largeKeys), largeDrain))
 	}
 	if !r.started.IsZero() {

@@ -75,7 +75,7 @@ func failing(r *record) (names []string) {
 }
 
 // Each wrong observation refutes exactly the claims that are about this observation.
-func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
+func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -89,19 +89,19 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 		{"pool empty earlier than simulated", func(r *record) { r.simulated = 11700 * time.Millisecond }, []string{"pool empty as simulated"}},
 		{"pool empty later than simulated", func(r *record) { r.simulated = 10400 * time.Millisecond }, []string{"pool empty as simulated"}},
 		{"no steady decline", func(r *record) { r.predicted, r.unsteady = decline{}, true }, []string{"pool empty as predicted"}},
-		{"no restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
-		{"no restart, although /status showed it", func(r *record) {
+		{"no signal restart", func(r *record) { r.alerts = r.alerts[1:] }, []string{"restart signalled"}},
+		{"no signal restart, although /status showed the state restart", func(r *record) {
 			r.alerts = r.alerts[1:]
 			r.answers(9.5, "restart", 1500)
 		}, []string{alarmOrder, "restart signalled"}},
-		{"no restart, although the switch checked often", func(r *record) {
+		{"no signal restart, although the switch checked the pool often", func(r *record) {
 			*r = *slow(10)
 			r.alerts = r.alerts[1:]
 		}, []string{alarmOrder, "restart signalled"}},
 		{"slow drain", func(r *record) { *r = *slow(10) }, nil},
-		{"restart after page", func(r *record) { r.alerts[0].State, r.alerts[1].State = "page", "restart" }, []string{alarmOrder, "page signalled"}},
-		{"page twice", func(r *record) { r.alerts = slices.Insert(r.alerts, 2, r.alerts[1]) }, nil},
-		{"restart during the refill", func(r *record) {
+		{"signal restart after page", func(r *record) { r.alerts[0].State, r.alerts[1].State = "page", "restart" }, []string{alarmOrder, "page signalled"}},
+		{"signal page twice", func(r *record) { r.alerts = slices.Insert(r.alerts, 2, r.alerts[1]) }, nil},
+		{"signal restart during the refill", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "restart", Received: r.started.Add(14900 * time.Millisecond)})
 		}, nil},
 		{"/status matches the levels", func(r *record) {
@@ -110,8 +110,8 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 			r.answers(10.5, "page", 500)
 			r.answers(14.5, "ok", 0) // after the worker was started again
 		}, nil},
-		{"/status ok below the threshold of restart", func(r *record) { r.answers(9.5, "ok", 2198) }, []string{alarmOrder}},
-		{"/status restart below the threshold of page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
+		{"/status shows ok below the threshold of restart", func(r *record) { r.answers(9.5, "ok", 2198) }, []string{alarmOrder}},
+		{"/status shows restart below the threshold of page", func(r *record) { r.answers(10.5, "restart", 500) }, []string{alarmOrder}},
 		{"no check between restart and page", func(r *record) {
 			r.alerts = r.alerts[1:]
 			for i := range r.seen {
@@ -120,7 +120,7 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 				}
 			}
 		}, nil},
-		{"no page", func(r *record) { r.alerts = append(r.alerts[:1:1], r.alerts[2]) }, []string{alarmOrder, "page signalled"}},
+		{"no signal page", func(r *record) { r.alerts = append(r.alerts[:1:1], r.alerts[2]) }, []string{alarmOrder, "page signalled"}},
 		{"no signal at all", func(r *record) { r.alerts = nil }, []string{alarmOrder, "restart signalled", "page signalled", "ok signalled"}},
 		{"alarms too early", func(r *record) {
 			r.alerts[0].Received, r.alerts[1].Received = r.started.Add(time.Second), r.started.Add(2*time.Second)
@@ -130,8 +130,8 @@ func TestWrongObservationRefutesOnlyItsClaims(t *testing.T) {
 		}, []string{"restart signalled", "page signalled"}},
 		{"no refill", func(r *record) { r.full = time.Time{}; r.back = r.started.Add(10500 * time.Millisecond) }, []string{refilled, "refill time"}},
 		{"slow refill", func(r *record) { r.full = r.started.Add(19900 * time.Millisecond) }, []string{"refill time"}},
-		{"no ok after the refill", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "ok signalled"}},
-		{"ok before the worker was started", func(r *record) {
+		{"no signal ok after the refill", func(r *record) { r.alerts = r.alerts[:2] }, []string{alarmOrder, "ok signalled"}},
+		{"signal ok before the worker was started", func(r *record) {
 			r.alerts = slices.Insert(r.alerts, 2, lab.Alert{State: "ok", Received: r.started.Add(11 * time.Second)})
 		}, []string{alarmOrder}},
 		{"several faults at a small scale", func(r *record) { *r = record{plan: r.plan, started: r.started, seen: r.seen}; r.small = true }, nil},
@@ -208,7 +208,7 @@ func TestSupplyChartsHaveLimitedNumberOfPoints(t *testing.T) {
 
 // Each bad figure of a run with a large pool refutes only the claim about this figure. An
 // incomplete run refutes no claim.
-func TestBadFigureOfLargePoolRefutesOnlyItsClaim(t *testing.T) {
+func TestBadFigureOfLargePoolRefutesOnlyMatchingClaim(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	sound := filled{
@@ -236,7 +236,7 @@ func TestBadFigureOfLargePoolRefutesOnlyItsClaim(t *testing.T) {
 	}
 }
 
-func TestAwaitAsksForLevelAgainAfterError(t *testing.T) {
+func TestAwaitReadsLevelAgainAfterError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failing := 3

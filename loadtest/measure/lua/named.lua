@@ -1,5 +1,5 @@
 -- Sends a request with a new name each time. args: the method, the media type, and the texts of the body
--- before and after the name. The name is args[5] and a number that counts from 0.
+-- before and after the name. The name consists of args[5] and a number that counts from 0.
 local n, before, after
 
 function init(args)

@@ -1,5 +1,5 @@
--- Sends a creation of a new URL each time. The URL is args[1] and a number of ten digits that counts from 0.
--- The constant parts of the request are joined once.
+-- Sends a creation of a new URL each time. The URL consists of args[1] and a number of ten digits that counts
+-- from 0. The constant parts of the request are joined once.
 local head, tail, n
 
 function init(args)

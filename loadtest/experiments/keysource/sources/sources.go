@@ -1,12 +1,12 @@
 // Package sources lists every key source and starts servers that use a key source. The experiments
 // that test or compare all key sources use this package.
 //
-// Invariant: in the harness, a new key source is added only to the table in this package, and to
-// the list of source files in package compare. Experiments that show only some key sources select
-// them by their properties.
+// Invariant: to add a key source to the experiments, change only two places: the table in this
+// package, and the list of source files in package compare. An experiment that shows only some key
+// sources selects these key sources by their properties.
 //
-// Vocabulary: a [Supply] names the database of the links of a server, and the databases and services
-// that its key source needs. The class of a key source is the kind of its codes. The form of codes is
+// Vocabulary: a [Supply] of a server names the database of the links, and the databases and services
+// that the key source needs. The class of a key source is the kind of its codes. The form of codes is
 // their length and the set of their digits.
 package sources
 
@@ -24,9 +24,9 @@ type Class string
 const (
 	Counter Class = "counter" // consecutive numbers
 	Time    Class = "time"    // numbers that begin with the time
-	Random  Class = "random"  // six digits without order
-	Hash    Class = "hash"    // six digits of base64url without order
-	UUID    Class = "uuid"    // 22 digits without order
+	Random  Class = "random"  // six digits, in random order
+	Hash    Class = "hash"    // six digits of base64url, in random order
+	UUID    Class = "uuid"    // 22 digits, in random order
 	Other   Class = "other"   // a variant that the comparison leaves out
 )
 
@@ -39,7 +39,7 @@ type Source struct {
 	Code     string   // regular expression that matches each whole code
 	Class    Class
 
-	Programs string // directory of programs that have the key source; "" for those of the run
+	Programs string // directory of programs that have the key source; "" means the programs of the run
 
 	Redis   bool // whether the key source needs a Redis
 	Tickets bool // whether the key source needs two ticket databases
@@ -80,8 +80,8 @@ func Compared() []Source {
 	return slices.DeleteFunc(All(), func(s Source) bool { return s.Class == Other })
 }
 
-// Supply holds the URLs of the databases that a server uses. Only those that its key source needs
-// are set.
+// Supply holds the URLs of the databases that a server uses. Only the URLs that the key source of the
+// server needs are set.
 type Supply struct {
 	Links   string
 	Redis   string
