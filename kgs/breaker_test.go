@@ -44,7 +44,7 @@ func wantState(t *testing.T, b *Breaker, want gobreaker.State) {
 func TestBreakerOpensAfterFailuresAndClosesAfterSuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &scriptedPool{err: errors.New("connection refused")}
-		b := NewBreaker(pool, slog.New(slog.DiscardHandler))
+		b := NewBreaker(pool, "pool", slog.New(slog.DiscardHandler))
 		wantState(t, b, gobreaker.StateClosed)
 		_, _ = b.Take(t.Context(), 1)
 		_ = b.Settle(t.Context(), &Batch{}, nil, nil)
@@ -76,11 +76,11 @@ func TestBreakerOpensAfterFailuresAndClosesAfterSuccess(t *testing.T) {
 
 // In an outage of three minutes, the breaker logs that it opened. Then it logs once a minute that it is still open. At
 // the end it logs that it closed.
-func TestBreakerLogsChangesAndOneLineAMinute(t *testing.T) {
+func TestBreakerLogsStateChangesAndOneReminderPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		pool := &scriptedPool{err: errors.New("connection refused")}
-		b := NewBreaker(pool, slog.New(slog.NewTextHandler(&log, nil)))
+		b := NewBreaker(pool, "pool", slog.New(slog.NewTextHandler(&log, nil)))
 		for range 3 * 60 {
 			_, _ = b.Take(t.Context(), 1)
 			time.Sleep(breakerPause + time.Millisecond)
@@ -111,7 +111,7 @@ func TestBreakerDistinguishesAnswersFromFailures(t *testing.T) {
 		{errors.New("i/o timeout"), gobreaker.StateOpen},
 	}
 	for _, tt := range tests {
-		b := NewBreaker(&scriptedPool{err: tt.err}, slog.New(slog.DiscardHandler))
+		b := NewBreaker(&scriptedPool{err: tt.err}, "pool", slog.New(slog.DiscardHandler))
 		for range 10 {
 			_, _ = b.Take(t.Context(), 1)
 		}

@@ -12,14 +12,14 @@ import (
 
 // A reminder logs failures again while the task fails, but at most one failure a minute, even if successes interrupt
 // the failures.
-func TestReminderLogsOneFailureAMinute(t *testing.T) {
+func TestReminderLogsAtMostOneFailurePerMinute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		between error // result between two failures
 		works   int   // number of log lines about a success
 	}{
-		"failures only":          {errors.New("disk full"), 1},
-		"failures and successes": {nil, 3},
+		"only failures occur":              {errors.New("disk full"), 1},
+		"successes interrupt the failures": {nil, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

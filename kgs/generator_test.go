@@ -16,12 +16,12 @@ func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 		source string
 		err    error
 	}{
-		"the first generator has a key":  {NewFallback(give("pool"), give("random")), "pool", nil},
-		"the first generator has no key": {NewFallback(refuse(ErrNoKeys), give("random")), "random", nil},
-		"no fallback":                    {NewFallback(refuse(ErrNoKeys), nil), "", ErrNoKeys},
-		"other errors are not masked":    {NewFallback(refuse(broken), give("random")), "", broken},
-		"error of the fallback":          {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", broken},
-		"error that led to the fallback": {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", ErrNoKeys},
+		"the first generator has a key":                                  {NewFallback(give("pool"), give("random")), "pool", nil},
+		"the first generator has no key":                                 {NewFallback(refuse(ErrNoKeys), give("random")), "random", nil},
+		"there is no fallback":                                           {NewFallback(refuse(ErrNoKeys), nil), "", ErrNoKeys},
+		"another error of the first generator does not use the fallback": {NewFallback(refuse(broken), give("random")), "", broken},
+		"the error contains the error of the fallback":                   {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", broken},
+		"the error contains the error of the first generator":            {NewFallback(refuse(ErrNoKeys), refuse(broken)), "", ErrNoKeys},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 
 // After conflicts, the hash source may have no more codes for one URL. It still has codes for other
 // URLs, so Dry must return false.
-func TestFallbackIsDryOnlyIfFirstAttemptFindsNoKey(t *testing.T) {
+func TestFallbackDryDependsOnlyOnFirstAttempt(t *testing.T) {
 	t.Parallel()
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
 	for _, attempt := range []int{1000, 0} {
@@ -51,7 +51,7 @@ func TestFallbackIsDryOnlyIfFirstAttemptFindsNoKey(t *testing.T) {
 
 // A probe notices that the first generator has keys again. If Dry returns false, Probe does not call the
 // first generator.
-func TestFallbackIsNotDryAfterSuccessfulProbe(t *testing.T) {
+func TestFallbackDryIsFalseAfterSuccessfulProbe(t *testing.T) {
 	t.Parallel()
 	first := &countingGenerator{err: ErrNoKeys}
 	k := NewFallback(first, fixedGenerator{key: Key{Code: "abc", Source: "random"}})

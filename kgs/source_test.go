@@ -203,7 +203,7 @@ func TestSourceFailsAtOnceWhileSupplyIsDown(t *testing.T) {
 
 // In this test, one part of the supply does not answer, so the batches of this part cannot be settled. The
 // source must still take new batches from the other parts.
-func TestSourceTakesBatchesWhileFinishedBatchesWait(t *testing.T) {
+func TestSourceTakesBatchesWhileOthersCannotBeSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply, func(c *SourceConfig) { c.Max = 100 })
@@ -281,7 +281,7 @@ func TestSourceDoesNotWaitForHungRefill(t *testing.T) {
 	})
 }
 
-func TestSourceWaitsForItsFirstBatch(t *testing.T) {
+func TestSourceWaitsForFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{err: ErrEmpty}
 		s := newTestSource(t, supply)
@@ -297,7 +297,7 @@ func TestSourceWaitsForItsFirstBatch(t *testing.T) {
 	})
 }
 
-func TestSourceSizesBatchesByRate(t *testing.T) {
+func TestSourceChoosesBatchSizeByRateOfUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -365,7 +365,7 @@ func TestSourceReportsEveryOutcomeToSupply(t *testing.T) {
 	})
 }
 
-func TestSourceSettlesOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
+func TestSourceSettlesBatchOnlyWhenEveryOutcomeIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply)
@@ -402,9 +402,9 @@ func TestSourceCloseReturnsKeysOfTakeInProgress(t *testing.T) {
 	})
 }
 
-// A server that stops while a part of its store is down has up to 131,072 keys of a few batches to return. If retract
-// copied all returned keys of a batch for each further key, the stop would take too long.
-func TestRetractCopiesReturnedKeysOnce(t *testing.T) {
+// If a server stops while a part of its store is down, it may have to return up to 131,072 keys of a few batches. If
+// retract copied all returned keys of a batch for each further key, the stop would take too long.
+func TestSourceRetractMakesFewAllocations(t *testing.T) {
 	const keys = 10_000
 	s := &Source{live: make(map[*LocalBatch]struct{})}
 	l := newLocalBatch(s, &Batch{Codes: make([]string, keys, 2*keys)})

@@ -21,17 +21,17 @@ func TestParseExpiryAcceptsTimesAndDurations(t *testing.T) {
 		name, at, in string // "" means that the request has no such field
 		want         time.Time
 	}{
-		{"none", "", "", time.Time{}},
+		{"no expiry", "", "", time.Time{}},
 		{"time in UTC", "2030-12-31T23:59:59Z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
 		{"time in another zone", "2031-01-01T01:29:59+01:30", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
 		{"time with a fraction", "2030-12-31T23:59:59.123456789Z", "", time.Date(2030, 12, 31, 23, 59, 59, 123_456_000, time.UTC)},
 		{"time in lower case", "2030-12-31t23:59:59z", "", time.Date(2030, 12, 31, 23, 59, 59, 0, time.UTC)},
-		{"time in a second", "2026-03-01T12:00:01.123456Z", "", time.Date(2026, 3, 1, 12, 0, 1, 123_456_000, time.UTC)},
+		{"time one second from now", "2026-03-01T12:00:01.123456Z", "", time.Date(2026, 3, 1, 12, 0, 1, 123_456_000, time.UTC)},
 		{"one second", "", "1", after(time.Second)},
-		{"time in 100 years", "2126-03-01T12:00:00Z", "", time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)},
+		{"time 100 years from now", "2126-03-01T12:00:00Z", "", time.Date(2126, 3, 1, 12, 0, 0, 0, time.UTC)},
 		{"seconds", "", "90", after(90 * time.Second)},
 		{"seconds with a fraction", "", "1.000001", after(time.Second + time.Microsecond)},
-		{"seconds as JSON may write them", "", "3.6e3", after(time.Hour)},
+		{"seconds with an exponent", "", "3.6e3", after(time.Hour)},
 		{"100 years of seconds", "", "3155673600", after(3155673600 * time.Second)},
 		{"duration", "", "36h", after(36 * time.Hour)},
 		{"duration of several parts", "", "1h2m3.5s", after(time.Hour + 2*time.Minute + 3500*time.Millisecond)},
@@ -49,29 +49,29 @@ func TestParseExpiryAcceptsTimesAndDurations(t *testing.T) {
 func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, at, in, field, reason string }{
-		{"both", "2030-12-31T23:59:59Z", "90", "expires_in", "together"},
+		{"expires_at and expires_in", "2030-12-31T23:59:59Z", "90", "expires_in", "together"},
 		{"past", "2026-03-01T11:59:59Z", "", "expires_at", "future"},
 		{"now", "2026-03-01T12:00:00.123456789Z", "", "expires_at", "future"},
 		{"past in another zone", "2026-03-01T12:30:00+01:00", "", "expires_at", "future"},
-		{"time in less than a second", "2026-03-01T12:00:01.123455Z", "", "expires_at", "one second"},
+		{"time less than one second from now", "2026-03-01T12:00:01.123455Z", "", "expires_at", "one second"},
 		{"half a second", "", "0.5", "expires_in", "one second"},
 		{"duration of a microsecond", "", "1us", "expires_in", "one second"},
-		{"beyond 100 years", "2126-03-01T12:00:01Z", "", "expires_at", "100 years"},
+		{"time more than 100 years from now", "2126-03-01T12:00:01Z", "", "expires_at", "100 years"},
 		{"year 9999", "9999-12-31T23:59:59Z", "", "expires_at", "100 years"},
 		{"year 0", "0000-01-01T00:00:00Z", "", "expires_at", "future"},
-		{"no zone", "2030-12-31T23:59:59", "", "expires_at", "RFC 3339"},
+		{"time without a zone", "2030-12-31T23:59:59", "", "expires_at", "RFC 3339"},
 		{"date without a time", "2030-12-31", "", "expires_at", "RFC 3339"},
-		{"a space instead of the T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
-		{"no such day", "2030-02-30T00:00:00Z", "", "expires_at", "RFC 3339"},
-		{"one digit of hour", "2030-12-31T1:59:59Z", "", "expires_at", "RFC 3339"},
+		{"space instead of the letter T", "2030-12-31 23:59:59Z", "", "expires_at", "RFC 3339"},
+		{"day that does not exist", "2030-02-30T00:00:00Z", "", "expires_at", "RFC 3339"},
+		{"hour with one digit", "2030-12-31T1:59:59Z", "", "expires_at", "RFC 3339"},
 		{"zone of 24 hours", "2030-12-31T23:59:59+24:00", "", "expires_at", "RFC 3339"},
-		{"comma", "2030-12-31T23:59:59,5Z", "", "expires_at", "RFC 3339"},
+		{"comma before the fraction", "2030-12-31T23:59:59,5Z", "", "expires_at", "RFC 3339"},
 		{"Unix time", "1924991999", "", "expires_at", "RFC 3339"},
 		{"zero", "", "0", "expires_in", "future"},
 		{"less than a microsecond", "", "1e-7", "expires_in", "future"},
 		{"negative", "", "-1", "expires_in", "future"},
 		{"negative duration", "", "-36h", "expires_in", "future"},
-		{"hugely negative", "", "-1e300", "expires_in", "future"},
+		{"very large negative number", "", "-1e300", "expires_in", "future"},
 		{"beyond 100 years of seconds", "", "3155673601", "expires_in", "100 years"},
 		{"beyond any duration", "", "9300000000", "expires_in", "100 years"},
 		{"beyond int64", "", "99999999999999999999", "expires_in", "100 years"},
@@ -80,10 +80,10 @@ func TestParseExpiryRefusesInvalidValues(t *testing.T) {
 		{"duration beyond the range of Go", "", "99999999h", "expires_in", "100 years"},
 		{"a word", "", "tomorrow", "expires_in", "number of seconds"},
 		{"infinity", "", "inf", "expires_in", "number of seconds"},
-		{"not a number", "", "NaN", "expires_in", "number of seconds"},
+		{"NaN", "", "NaN", "expires_in", "number of seconds"},
 		{"hexadecimal", "", "0x10", "expires_in", "number of seconds"},
 		{"underscore", "", "1_000", "expires_in", "number of seconds"},
-		{"half a number", "", "1e", "expires_in", "number of seconds"},
+		{"exponent without digits", "", "1e", "expires_in", "number of seconds"},
 		{"unit unknown to Go", "", "2d", "expires_in", "number of seconds"},
 		{"space", "", " 90", "expires_in", "number of seconds"},
 	} {
@@ -145,7 +145,7 @@ func given(s string) *string {
 
 // MaxAge is the maximum time until the expiry. If the request has no expiry, the link expires after
 // MaxAge.
-func TestMaxAgeIsMaximumAndDefaultTimeUntilExpiry(t *testing.T) {
+func TestMaxAgeIsDefaultAndLimitOfTimeUntilExpiry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	const maxAge = 48 * time.Hour

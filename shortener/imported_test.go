@@ -72,7 +72,7 @@ func TestImportRulesRefuseInvalidMembers(t *testing.T) {
 	}
 }
 
-// An exported key may equal a reserved name. It must not equal a path of this service.
+// An exported key may equal a reserved name. But an exported key must not equal a path of this service.
 func TestImportRulesAllowReservedNamesForExportedKeys(t *testing.T) {
 	t.Parallel()
 	rules := ImportRules{Exported: true, Now: importTime()}
@@ -85,7 +85,7 @@ func TestImportRulesAllowReservedNamesForExportedKeys(t *testing.T) {
 }
 
 // Check does not change a link that is expired and deleted and has all details.
-func TestImportRulesKeepAllMembersOfValidLink(t *testing.T) {
+func TestImportCheckDoesNotChangeValidLink(t *testing.T) {
 	t.Parallel()
 	moment := time.Date(2020, 1, 2, 3, 4, 5, 6000, time.UTC)
 	l := Link{

@@ -8,7 +8,7 @@ import (
 )
 
 // numbered returns a read function for Pages. It returns rows with the codes "0" to n-1 in pages of size
-// rows. If err is not nil, it then fails with err.
+// rows. After the last row, the read function fails with err if err is not nil.
 func numbered(n, size int, err error) func(context.Context) ([]Row, error) {
 	next := 0
 	return func(context.Context) (page []Row, _ error) {
@@ -22,7 +22,7 @@ func numbered(n, size int, err error) func(context.Context) ([]Row, error) {
 	}
 }
 
-func TestPagesYieldsEachRowOnce(t *testing.T) {
+func TestPagesIteratorYieldsEachRowOnce(t *testing.T) {
 	t.Parallel()
 	const size = 4
 	for n := range 3*size + 1 {
@@ -39,16 +39,16 @@ func TestPagesYieldsEachRowOnce(t *testing.T) {
 	}
 }
 
-// If the caller stops early, the sequence must end. It waits for its goroutine, so the goroutine must
-// end too.
-func TestPagesEndsWhenCallerStopsIteration(t *testing.T) {
+// If the caller stops early, the sequence must end. The sequence waits for its goroutine, so the
+// goroutine must end too.
+func TestPagesIteratorEndsWhenCallerStops(t *testing.T) {
 	t.Parallel()
 	for range Pages(t.Context(), 2, numbered(1000, 2, nil)) {
 		break
 	}
 }
 
-func TestPagesYieldsErrorsOfReadAndOfContext(t *testing.T) {
+func TestPagesIteratorYieldsErrorOfReadOrOfContext(t *testing.T) {
 	t.Parallel()
 	errRead := errors.New("connection reset")
 	ended, cancel := context.WithCancel(t.Context())

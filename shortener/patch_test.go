@@ -46,7 +46,7 @@ func TestURLChangedAtIgnoresChangesOfOtherMembers(t *testing.T) {
 
 // After an older release changed the URL, the details have no URLChangedAt. Then the method URLChangedAt returns
 // ChangedAt. A later change of another member must keep this time.
-func TestLaterChangeKeepsTimeOfURLChangeByOlderRelease(t *testing.T) {
+func TestLaterChangeKeepsTimeOfURLChangeFromOlderRelease(t *testing.T) {
 	t.Parallel()
 	text := `{"owner":1,"editable":true,"version":3,"changed_at":"2026-01-02T03:04:05Z","first_url":"https://one.example/"}`
 	details, err := ParseDetails(&text)

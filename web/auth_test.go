@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -64,6 +65,20 @@ func (s *tokenSite) issue(t *testing.T, wanted token.Token) (created token.Token
 	return created, "Bearer " + bearer
 }
 
+// poll makes the service read the tokens again. An unknown id waits for a poll, which also reads each change before it.
+func (s *tokenSite) poll(t *testing.T) {
+	t.Helper()
+	for start := time.Now(); ; {
+		_, err := s.registry.Authenticate(t.Context(), "kp_00004711_"+strings.Repeat("A", 26))
+		switch {
+		case errors.Is(err, token.ErrUnknown):
+			return
+		case !errors.Is(err, token.ErrUnavailable) || time.Since(start) > patience:
+			t.Fatal(err)
+		}
+	}
+}
+
 // post creates a link with an Authorization header.
 func (s *tokenSite) post(t *testing.T, authorization string) response {
 	t.Helper()
@@ -86,13 +101,12 @@ func TestCreationWithInvalidTokenIsRefused(t *testing.T) {
 		if err := s.tokens.Revoke(t.Context(), valid.ID, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		// A request with an unknown id waits for a poll, which also reads the revocation.
 		unknown := "Bearer kp_00004711_" + strings.Repeat("A", 26)
+		s.poll(t)
 		for header, detail := range map[string]string{
 			unknown: "not known", authorization: "revoked", expired: "expired", authorization + "x": "not known",
 			"Bearer": "not known", "Bearer x": "not known", "Token " + authorization: "scheme Bearer", "kp_x": "scheme Bearer",
 		} {
-			s.post(t, unknown)
 			r := s.post(t, header)
 			p := s.wantProblem(t, r, http.StatusUnauthorized, "unauthorized")
 			wantHeader(t, r, "WWW-Authenticate", "Bearer")
@@ -166,12 +180,13 @@ func TestCreationRequiresTokenWithScopeCreate(t *testing.T) {
 
 // The limit of a token applies to all its clients together, and to no other token. The limits of anonymous
 // creations do not apply to creations with a token.
-func TestClientsOfOneTokenShareItsRateLimit(t *testing.T) {
+func TestClientsOfOneTokenShareRateLimit(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{AnonymousRate: new(quota.Rate(1)), AnonymousMaxAge: time.Hour})
 	_, limited := s.issue(t, token.Token{Name: "limited", Scopes: token.ScopeCreate, Rate: 1})
 	_, other := s.issue(t, token.Token{Name: "other", Scopes: token.ScopeCreate, Rate: 100})
 	_, free := s.issue(t, token.Token{Name: "free", Scopes: token.ScopeCreate, Rate: quota.Off})
+	start := time.Now()
 	first := s.post(t, limited)
 	wantHeader(t, first, "RateLimit-Policy", `"token";q=10;w=10`)
 	wantHeader(t, first, "RateLimit", `"token";r=9;t=1`)
@@ -179,8 +194,8 @@ func TestClientsOfOneTokenShareItsRateLimit(t *testing.T) {
 		t.Errorf("ANONYMOUS_MAX_AGE applies to a token: %+v", a)
 	}
 	created, refused := s.createUntilRefused(t, "Authorization", limited)
-	if created < 9 || created > 14 { // the test may take some seconds
-		t.Errorf("%d further links were created, want 9", created)
+	if most := 9 + regained(start, 1); created < 9 || created > most {
+		t.Errorf("%d further links were created, want 9 to %d", created, most)
 	}
 	s.wantProblem(t, refused, http.StatusTooManyRequests, "rate-limited")
 	wantHeader(t, refused, "Retry-After", "1")
@@ -195,7 +210,7 @@ func TestClientsOfOneTokenShareItsRateLimit(t *testing.T) {
 	}
 }
 
-func TestServiceWithoutTokensRefusesEachToken(t *testing.T) {
+func TestServiceWithoutTokensRefusesEveryToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.create(t, `{"url":"https://go.dev"}`, "Authorization", "Bearer kp_00000001_secret")

@@ -25,7 +25,7 @@ func (s *site) block(t *testing.T, spellings ...string) {
 	s.service.Block(hosts)
 }
 
-func TestBlockedDestinationAnswers422(t *testing.T) {
+func TestCreationForBlockedDestinationAnswers422(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	s.block(t, "evil.example")

@@ -147,7 +147,7 @@ func TestOpenAPIDocumentListsEveryRoute(t *testing.T) {
 }
 
 // This test checks contract itself, which must detect exchanges that violate the document.
-func TestContractDetectsViolationsOfOpenAPIDocument(t *testing.T) {
+func TestContractCheckDetectsViolationsOfOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	c := newContract(t, nil)
 	for name, resp := range map[string]*http.Response{

@@ -22,8 +22,8 @@ type stylesheet struct {
 	variables map[string]colours
 	// pairs has a key "text on background" for each rule that sets both colours.
 	pairs map[string][2]colours
-	// texts and grounds have the colours of the rules that set only the colour of the text or only that
-	// of the background.
+	// texts has the colours of the rules that set only the colour of the text. grounds has the colours
+	// of the rules that set only the colour of the background.
 	texts, grounds map[string]colours
 }
 
@@ -156,7 +156,7 @@ func TestStyleHasEnoughContrast(t *testing.T) {
 
 // This test checks the functions of TestStyleHasEnoughContrast: parseStyle and contrast must find a text whose
 // contrast is too low on one background in one scheme.
-func TestContrastCheckFindsWeakText(t *testing.T) {
+func TestContrastCheckFindsTextWithLowContrast(t *testing.T) {
 	t.Parallel()
 	const css = `:root { --a: light-dark(#000, #fff); --b: #fff; --c: light-dark(#fff, #767676); } p { color: var(--a); } body { background: radial-gradient(at 0, light-dark(#fff, #777), transparent) var(--c); }
 		button { color: var(--b); background: #767676; }`

@@ -66,7 +66,7 @@ func TestDocsPageShowsWholeOpenAPIDocument(t *testing.T) {
 	}
 }
 
-func TestProseSplitsParagraphsAndCode(t *testing.T) {
+func TestProseSplitsDescriptionIntoParagraphsAndCode(t *testing.T) {
 	t.Parallel()
 	got := prose("A `b` c\nd.\n\n`e`\n")
 	want := [][]passage{{{"A ", false}, {"b", true}, {" c\nd.", false}}, {{"e", true}}}

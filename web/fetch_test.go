@@ -12,7 +12,7 @@ import (
 
 // The service never fetches a destination. Therefore the packages that handle links use nothing that makes an outgoing
 // request or connection. The packages shortener, destination and service do not use an HTTP package at all.
-func TestLinksAreNeverFetched(t *testing.T) {
+func TestServiceNeverSendsRequestsToURLsOfLinks(t *testing.T) {
 	t.Parallel()
 	clients := map[string][]string{
 		"net/http": {

@@ -14,7 +14,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-func TestFollowRedirectsToStoredURL(t *testing.T) {
+func TestShortURLRedirectsToStoredURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	const target = "HTTPS://Go.dev:443/a/../b?z=1&a=2#'x"

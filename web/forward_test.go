@@ -9,7 +9,7 @@ import (
 	"keypool/web/client"
 )
 
-func TestForwardAppendsPartsOfRequest(t *testing.T) {
+func TestForwardAppendsQueryAndPathOfRequest(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ url, forward, request, want string }{
 		{"https://h/a?x=1#f", "none", "/c?y=2", "https://h/a?x=1#f"},
@@ -39,7 +39,7 @@ func TestForwardAppendsPartsOfRequest(t *testing.T) {
 	}
 }
 
-func TestPathAfterCodeIsNotFoundUnlessLinkForwardsPaths(t *testing.T) {
+func TestPathAfterCodeAnswers404IfLinkDoesNotForwardPaths(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a?x=1","alias":"with","forward":"query+path","redirect":301}`)
@@ -59,9 +59,9 @@ func TestPathAfterCodeIsNotFoundUnlessLinkForwardsPaths(t *testing.T) {
 	}
 }
 
-// The redirect contains the path after the code as the client sent it, even if the path contains a byte that a URL
-// may not contain.
-func TestForwardKeepsPathAsClientSentIt(t *testing.T) {
+// The redirect contains the path after the code as the client sent it, even if the path contains a byte that is
+// not allowed in a URL.
+func TestForwardKeepsEncodingOfPath(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://h.example/a","alias":"with","forward":"query+path"}`)

@@ -12,7 +12,7 @@ import (
 
 // Each page of a search in a slow store ends in time. Together, the pages contain each matching link exactly once,
 // although the store fails during one request.
-func TestEachPageOfSearchInSlowStoreEndsInTime(t *testing.T) {
+func TestEachPageOfSearchEndsInTimeIfStoreIsSlow(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 60)
 		store.page, store.links, store.pages = 700*time.Millisecond, 1, 4

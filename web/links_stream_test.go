@@ -20,7 +20,7 @@ import (
 
 // The search for the links of a stream may take longer than a client may take to receive one part of the answer. A
 // long search may come before the first matching link, between two matching links, or after the last one.
-func TestLongSearchDoesNotInterruptLinkStream(t *testing.T) {
+func TestSlowSearchForMatchesDoesNotEndLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
 		store.page, store.links = 1500*time.Millisecond, 1

@@ -31,8 +31,7 @@ func newUISite(t *testing.T, header string, change func(*PublicConfig)) *uiSite 
 		counted = c.Visits
 	})}
 	// The client does not check exchanges with contract, because openapi.yaml does not describe the pages.
-	s.client = &http.Client{Transport: http.DefaultTransport, CheckRedirect: s.client.CheckRedirect}
-	t.Cleanup(s.client.CloseIdleConnections)
+	s.client.Transport = s.client.Transport.(*contract).next
 	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url, Visits: counted})
 	server := httptest.NewServer(pages)
 	t.Cleanup(server.Close)
@@ -69,11 +68,11 @@ func setValue(selector, value string) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(chromedp.SetValue(chromedp.CSS(selector), value))
 }
 
-// A person creates a link, finds it again, changes it, downloads its QR code and deletes it, with scripts and without.
+// A person creates a link, finds the link again, changes it and deletes it, with scripts and without.
 func TestPersonManagesLinksOnUIPages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ admin, scripts bool }{
-		"token": {false, true}, "token without scripts": {false, false}, "admin listener without scripts": {true, false},
+		"public listener with scripts": {false, true}, "public listener without scripts": {false, false}, "admin listener without scripts": {true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +138,7 @@ func TestPersonManagesLinksOnUIPages(t *testing.T) {
 			b.Screenshot("link")
 			b.Do(
 				chromedp.Click(chromedp.CSS(".danger")),
-				chromedp.WaitVisible(chromedp.CSS("#delete-title")),
+				chromedp.WaitVisible(chromedp.CSS("#delete-title + p b")), // the page of the link also has the title
 			)
 			b.Screenshot("delete")
 			b.Do(

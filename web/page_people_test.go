@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -23,11 +24,11 @@ func TestPageCopiesShortLink(t *testing.T) {
 		"no clipboard API": {
 			`delete Navigator.prototype.clipboard; document.addEventListener("copy", () => { window.copied = String(getSelection()); })`, "Copied.",
 		},
-		"refused API": {
+		"clipboard API that refuses": {
 			`navigator.clipboard.writeText = async () => { throw new DOMException("", "NotAllowedError"); };
 			document.addEventListener("copy", () => { window.copied = String(getSelection()); })`, "Copied.",
 		},
-		"no way": {
+		"no way to copy": {
 			`delete Navigator.prototype.clipboard; document.execCommand = () => { window.copied = String(getSelection()); return false; }`,
 			"The browser refused to copy. The short link is selected: copy it yourself.",
 		},
@@ -114,8 +115,8 @@ func TestPageListsRecentLinks(t *testing.T) {
 		t.Errorf("the list does not say where it is kept: %s", said)
 	}
 	b.Do(
-		// The item has a content that the page never writes. The page shows only the entries that are
-		// valid links.
+		// The list in localStorage contains entries that the page never writes, such as null. The page shows only the
+		// entries that are valid links.
 		browser.Evaluate(`localStorage.setItem("keypool.recent", JSON.stringify([
 			null, 5, {}, { short: "javascript:alert(1)", url: "x" }, { short: "https://x/ok", url: "<b>" },
 			{ short: "https://x/old", url: "x", expires: "2020-01-01T00:00:00Z" }]))`),
@@ -166,6 +167,24 @@ func TestPageAddsMissingSchemeAndAsksForConfirmation(t *testing.T) {
 	}
 }
 
+// untilSuggestions repeats the steps, which request a taken alias, until the page has suggestions. The service answers without
+// suggestions if it does not find them in time.
+func untilSuggestions(t *testing.T, b *browser.Tab, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	for range 20 {
+		start := time.Now()
+		b.Do(steps...)
+		b.Do(browser.Becomes(`document.readyState === "complete"`))
+		if browser.Of(b, chromedp.Evaluate[bool](`document.querySelector("[data-fill]") !== null`)) {
+			return
+		}
+		if time.Since(start) < slowAnswer {
+			break
+		}
+	}
+	t.Fatal("the page has no suggestions")
+}
+
 // The page offers free aliases. Without scripts, a suggestion is a link to the form with all fields filled.
 func TestPageSuggestsFreeAliases(t *testing.T) {
 	t.Parallel()
@@ -175,11 +194,11 @@ func TestPageSuggestsFreeAliases(t *testing.T) {
 			s, b := newSite(t, nil), browser.New(t)
 			s.shorten(t, `{"url":"https://go.dev","alias":"mine"}`)
 			const long = "https://example.com/?a=1&b=%26"
-			b.Do(
-				browser.Emulate(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}),
+			b.Do(browser.Emulate(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !scripts}))
+			untilSuggestions(t, b,
 				chromedp.Navigate(s.url+"/?"+url.Values{"url": {long}, "alias": {"mine"}, "expires_in": {"24h"}}.Encode()),
 				chromedp.Click(chromedp.CSS("form button")),
-				chromedp.WaitVisible(chromedp.CSS("[data-fill]")),
+				chromedp.WaitVisible(chromedp.CSS("#alias-error")),
 			)
 			b.Screenshot("suggestions")
 			b.Do(
@@ -197,8 +216,8 @@ func TestPageSuggestsFreeAliases(t *testing.T) {
 	}
 }
 
-// The bookmarklet fills the form with the address of a page. A click on the bookmarklet only explains
-// how to use it.
+// The bookmarklet fills the form with the address of a page. A click on the link to the bookmarklet in the page of
+// Keypool has no effect except a message that says to drag the link.
 func TestBookmarkletFillsFormWithAddressOfPage(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
@@ -230,12 +249,14 @@ func TestPageActionsAreUsableByKeyboard(t *testing.T) {
 	tab := func(selector string) chromedp.Action[chromedp.Void] {
 		return chromedp.Steps(chromedp.KeyEvent(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
 	}
-	b.Do(
+	untilSuggestions(t, b,
 		chromedp.Navigate(s.url+"/?url=https://example.com/&alias=mine"),
 		browser.Evaluate(`navigator.share = async () => { window.shared = true; }`),
 		browser.Becomes(`document.activeElement.id === "url"`),
 		chromedp.KeyEvent(kb.Enter),
 		browser.Becomes(`document.activeElement.id === "alias" && document.activeElement.ariaInvalid === "true"`),
+	)
+	b.Do(
 		tab(`[data-value="mine-2"]`), chromedp.KeyEvent(kb.Enter),
 		browser.Becomes(`document.activeElement.id === "alias" && document.activeElement.value === "mine-2"`),
 		chromedp.KeyEvent(kb.Enter),
@@ -286,6 +307,7 @@ func TestPageShowsQRCode(t *testing.T) {
 		if got := scanPNG(t, s.do(t, http.MethodGet, download, "").body); got != s.url+"/mine" {
 			t.Errorf("the PNG to download contains %q", got)
 		}
+		b.Do(browser.Evaluate(`document.getAnimations().forEach((a) => a.finish())`))
 		if got := scanPNG(t, string(browser.Of(b, chromedp.FullScreenshot(100)))); got != s.url+"/mine" {
 			t.Errorf("a camera reads %q from the page", got)
 		}

@@ -62,7 +62,7 @@ func TestPageWorksWithoutScripts(t *testing.T) {
 
 // The page shows an error beside its field, focuses the field, describes the error to screen readers,
 // and keeps the input.
-func TestPageShowsErrorAtField(t *testing.T) {
+func TestPageShowsErrorBesideField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	s.shorten(t, `{"url":"https://go.dev","alias":"mine"}`)
@@ -94,7 +94,7 @@ func TestPageShowsErrorAtField(t *testing.T) {
 
 // If an error belongs to no field, the page focuses the error. The page keeps input that was too
 // long for the server.
-func TestPageShowsErrorWithoutField(t *testing.T) {
+func TestPageShowsErrorThatBelongsToNoField(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(

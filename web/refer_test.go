@@ -27,7 +27,7 @@ func otherAccepts() [][]string {
 	return [][]string{nil, {"Accept", "*/*"}, {"Accept", media.JSON}, {"Accept", "application/json, text/html;q=0.5"}, {"Accept", media.Text}}
 }
 
-func TestHomeURLRedirectsBrowsers(t *testing.T) {
+func TestHomePageRedirectsBrowsersToHomeURL(t *testing.T) {
 	t.Parallel()
 	const page = "https://example.com/about?a=b#c"
 	s, plain := newSite(t, func(c *PublicConfig) { c.HomeURL = page }), newSite(t, nil)
@@ -52,7 +52,7 @@ func TestHomeURLRedirectsBrowsers(t *testing.T) {
 	}
 }
 
-func TestNotFoundURLRedirectsBrowsers(t *testing.T) {
+func TestUnknownCodeRedirectsBrowsersToNotFoundURL(t *testing.T) {
 	t.Parallel()
 	const page = "https://example.com/404"
 	s, plain := newSite(t, func(c *PublicConfig) { c.NotFoundURL = page }), newSite(t, nil)
@@ -83,7 +83,7 @@ func TestNotFoundURLRedirectsBrowsers(t *testing.T) {
 
 // A browser is also redirected from a path that cannot be a code. The test does not compare these answers
 // with the OpenAPI document, which does not list such paths.
-func TestNotFoundURLAppliesToImpossibleCodes(t *testing.T) {
+func TestNotFoundURLAppliesToPathsThatCannotBeCodes(t *testing.T) {
 	t.Parallel()
 	const page = "https://example.com/404"
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = page })
@@ -109,20 +109,21 @@ func TestNotFoundURLDoesNotApplyToKnownCodes(t *testing.T) {
 }
 
 // A scan whose answers are redirects is refused like any other scan.
-func TestNotFoundURLRedirectsCountAsMisses(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, func(c *PublicConfig) {
-		c.NotFoundURL = "https://example.com/404"
-		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	})
-	for i := range 100 * missBurst {
-		r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", "192.0.2.1", "Accept", browserAccept)
-		if r.status == http.StatusTooManyRequests {
-			return
+func TestRedirectsToNotFoundURLCountAsMisses(t *testing.T) {
+	withClockStopped(t, func(t *testing.T) {
+		s := newSite(t, func(c *PublicConfig) {
+			c.NotFoundURL = "https://example.com/404"
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+		})
+		for i := range 100 * missBurst {
+			r := s.do(t, http.MethodGet, "/no"+strconv.Itoa(i), "", "X-Forwarded-For", "192.0.2.1", "Accept", browserAccept)
+			if r.status == http.StatusTooManyRequests {
+				return
+			}
+			wantReferral(t, r, "https://example.com/404")
 		}
-		wantReferral(t, r, "https://example.com/404")
-	}
-	t.Error("the service refused no request of the scan")
+		t.Error("the service refused no request of the scan")
+	})
 }
 
 func TestPreviewContainsReportURLWithCode(t *testing.T) {
@@ -146,7 +147,7 @@ func TestPreviewContainsReportURLWithCode(t *testing.T) {
 	}
 }
 
-// If a link is created after a browser was redirected to NOT_FOUND_URL, the next request for its code leads to the link.
+// If a link is created after a browser was redirected to NOT_FOUND_URL, the next request for the code leads to the link.
 func TestCreatedLinkReplacesRedirectToNotFoundURL(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.NotFoundURL = "https://example.com/404" })

@@ -15,24 +15,25 @@ import (
 )
 
 func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, nil)
-	for _, alias := range []string{"mine", "mine-2", "mine-4"} {
-		s.shorten(t, `{"url":"https://go.dev","alias":"`+alias+`"}`)
-	}
-	r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", media.JSON)
-	p := decode[reply.Problem](t, r.body)
-	if r.status != http.StatusConflict || len(p.Suggestions) != 3 || p.Suggestions[0] != "mine-3" {
-		t.Fatalf("status %d (want 409), %s", r.status, r.body)
-	}
-	for _, free := range p.Suggestions {
-		s.shorten(t, `{"url":"https://example.com","alias":"`+free+`"}`)
-	}
-	// Other problems have no suggestions.
-	other := s.do(t, http.MethodPost, "/shorten", `{"url":"nothing","alias":"mine"}`, "Content-Type", media.JSON)
-	if strings.Contains(other.body, "suggestions") {
-		t.Errorf("the answer is %s", other.body)
-	}
+	withClockStopped(t, func(t *testing.T) {
+		s := newSite(t, nil)
+		for _, alias := range []string{"mine", "mine-2", "mine-4"} {
+			s.shorten(t, `{"url":"https://go.dev","alias":"`+alias+`"}`)
+		}
+		r := s.do(t, http.MethodPost, "/shorten", `{"url":"https://example.com","alias":"mine"}`, "Content-Type", media.JSON)
+		p := decode[reply.Problem](t, r.body)
+		if r.status != http.StatusConflict || len(p.Suggestions) != 3 || p.Suggestions[0] != "mine-3" {
+			t.Fatalf("status %d (want 409), %s", r.status, r.body)
+		}
+		for _, free := range p.Suggestions {
+			s.shorten(t, `{"url":"https://example.com","alias":"`+free+`"}`)
+		}
+		// Other problems have no suggestions.
+		other := s.do(t, http.MethodPost, "/shorten", `{"url":"nothing","alias":"mine"}`, "Content-Type", media.JSON)
+		if strings.Contains(other.body, "suggestions") {
+			t.Errorf("the answer is %s", other.body)
+		}
+	})
 }
 
 // While look-ups fail, the answer to a taken alias has no suggestions. The status is still 409.

@@ -184,7 +184,7 @@ func TestVisitsAreSentAsCSV(t *testing.T) {
 }
 
 // A token reads only the visits of its own links, unless it has the scope admin.
-func TestTokenReadsOnlyVisitsOfItsOwnLinks(t *testing.T) {
+func TestTokenReadsOnlyVisitsOfOwnLinks(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)
 	o, other, admin := s.owner(t, "docs", everyScope), s.owner(t, "other", everyScope), s.owner(t, "admin", token.ScopeAdmin)
@@ -235,7 +235,7 @@ func TestBadParametersOfVisitsAreRefused(t *testing.T) {
 	}
 }
 
-func TestVisitsAnswer404IfCountingIsOff(t *testing.T) {
+func TestVisitsAPIAnswers404IfCountingIsOff(t *testing.T) {
 	t.Parallel()
 	o := newTokenSite(t, client.Limits{}).owner(t, "docs", everyScope)
 	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
@@ -244,7 +244,8 @@ func TestVisitsAnswer404IfCountingIsOff(t *testing.T) {
 	}
 }
 
-// While the database does not answer, redirects work, and reads of visits get a 503.
+// While the database of the visits does not answer, redirects work, and requests for visits get a
+// 503.
 func TestVisitQueriesAnswer503WhileDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	db := storetest.SQLite(t)
@@ -257,7 +258,7 @@ func TestVisitQueriesAnswer503WhileDatabaseIsDown(t *testing.T) {
 	if status := s.visit(t, http.MethodGet, "/"+l.Code, browserAgent); status != http.StatusFound {
 		t.Errorf("status %d, want 302", status)
 	}
-	r := o.send(t, http.MethodGet, "/api/links/"+l.Code+"/visits", "")
+	r := o.once(t, http.MethodGet, "/api/links/"+l.Code+"/visits", "", "Authorization", o.authorization)
 	o.wantProblem(t, r, http.StatusServiceUnavailable, "unavailable")
 	wantHeader(t, r, "Retry-After", "1")
 }
@@ -342,7 +343,7 @@ func TestVisitQueriesAndListsAnswer503IfTokenHasTwoQueriesRunning(t *testing.T) 
 	path := "/api/links/" + l.Code
 	for _, path := range []string{path + "/visits", path + "/visits/devices", "/api/visits/top", "/api/links"} {
 		wg.Go(func() {
-			r := o.send(t, http.MethodGet, path, "")
+			r := o.once(t, http.MethodGet, path, "", "Authorization", o.authorization)
 			if r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") != "1" {
 				t.Errorf("%s: status %d, want 503", path, r.status)
 			}

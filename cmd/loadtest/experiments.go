@@ -19,7 +19,7 @@ import (
 type ownServers struct {
 	Controls bool   `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
 	Full     bool   `help:"Run the experiments at full size. They then use 100,000,000 keys and take minutes to hours."`
-	Share    string `placeholder:"N/M" help:"Run only a part of the selected experiments: every M-th, from the N-th on. 1/2 and 2/2 together contain all."`
+	Share    string `placeholder:"N/M" help:"Run only a part of the selected experiments: every M-th experiment, beginning with the N-th. The parts 1/2 and 2/2 together contain all selected experiments."`
 	common
 }
 
@@ -43,7 +43,7 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 type experimentsFlags struct {
 	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
 	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
-	Scale    float64          `default:"1" help:"Scale of the numbers and durations in the experiments. For an experiment that injects faults, 1 means 200 kills and a minute of load."`
+	Scale    float64          `default:"1" help:"Scale of the numbers and durations in the experiments. For example, 1 means 200 kills in fault/1 and a minute without Redis in fault/6."`
 	Parallel int              `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
 	List     bool             `help:"List the experiments and their claims instead of running them."`
 	ownServers
@@ -100,7 +100,8 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))
 }
 
-// share returns every m-th experiment from the n-th one on, for the text "n/m". The text "" selects all.
+// share returns every m-th experiment, beginning with the n-th experiment, for the text "n/m". The text
+// "" selects all experiments.
 func share(all []*experiment.Experiment, text string) (some []*experiment.Experiment, err error) {
 	if text == "" {
 		return all, nil

@@ -34,7 +34,7 @@ func readBack(t *testing.T, dir string) *report.Report {
 	return r
 }
 
-func TestRunReportsVerdictAndReturnsItAsExitStatus(t *testing.T) {
+func TestRunPrintsVerdictAndExitsWithMatchingStatus(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := t.TempDir(), t.TempDir()
 	var stdout, stderr strings.Builder
@@ -75,7 +75,7 @@ func (w *trigger) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// An interruption ends the load, and the report contains what was observed until then.
+// An interruption ends the load, and the report contains the observations until then.
 func TestReportSaysThatRunWasInterrupted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -92,7 +92,7 @@ func TestReportSaysThatRunWasInterrupted(t *testing.T) {
 
 // The system sends SIGPIPE for a write to a closed output, and for a write to a broken connection. The closed output
 // ends the run, and the broken connection does not.
-func TestBrokenOutputEndsRunButBrokenConnectionDoesNot(t *testing.T) {
+func TestRunEndsIfOutputIsClosedButNotIfConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name        string
@@ -100,8 +100,8 @@ func TestBrokenOutputEndsRunButBrokenConnectionDoesNot(t *testing.T) {
 		act         func() error
 		interrupted bool
 	}{
-		{"connection", "50ms", func() error { return syscall.Kill(os.Getpid(), syscall.SIGPIPE) }, false},
-		{"output", "1m", func() error { return syscall.EPIPE }, true},
+		{"broken connection", "50ms", func() error { return syscall.Kill(os.Getpid(), syscall.SIGPIPE) }, false},
+		{"broken output", "1m", func() error { return syscall.EPIPE }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +121,7 @@ type writerFunc func(text []byte) (int, error)
 func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
 
 // A phase is shown when it begins. A second line about the same phase follows only after linePeriod.
-func TestProgressShowsEachPhaseWhenItBegins(t *testing.T) {
+func TestProgressShowsEachPhaseAtBeginningOfPhase(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	p := &progress{w: &b, started: time.Now(), due: make(map[string]time.Time)}

@@ -22,8 +22,8 @@ const (
 	dataName = "report.json"
 )
 
-// maxRate is the greatest value of the flag --rate, in requests per second. A process that sends requests
-// does not reach this rate.
+// maxRate is the greatest value of the flag --rate, in requests per second. One process cannot send
+// requests at this rate.
 const maxRate = 1_000_000
 
 // common are the flags of every command that runs experiments.

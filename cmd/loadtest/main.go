@@ -49,7 +49,7 @@ type flags struct {
 	Plan        planFlags        `cmd:"" help:"Compute how large a deployment must be, without running anything."`
 	Figures     figuresFlags     `cmd:"" help:"Compute figures that are often published about URL shorteners, and print docs/figures.md. The working directory must be in the source tree."`
 	Simulate    simulateFlags    `cmd:"" help:"Simulate the supply of keys for a day of many servers, on a virtual clock."`
-	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the bare handlers with which servers are compared."`
+	Baseline    baselineFlags    `cmd:"" hidden:"" help:"Serve the simple handlers with which servers are compared."`
 	DurableLog  durableLogFlags  `cmd:"" hidden:"" help:"Serve creations that only append links to a file."`
 }
 
@@ -148,7 +148,7 @@ func exitStatus(err error, stderr io.Writer) int {
 
 func execute(ctx context.Context, args []string, out output) error {
 	var f flags
-	printed := false // --help or --version was printed; Parse continues, but there is nothing more to do
+	printed := false // whether --help or --version was printed; Parse then continues, but there is nothing more to do
 	parser, err := kong.New(&f, append(planMappers(),
 		kong.Name("loadtest"),
 		kong.Description(`Measures a URL shortener through HTTP and judges it.

@@ -122,7 +122,7 @@ func TestErrorsOtherThanErrFailedArePrinted(t *testing.T) {
 	}
 }
 
-func TestLoopbackIsTrueOnlyForThisMachine(t *testing.T) {
+func TestLoopbackReturnsTrueOnlyForThisMachine(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{
 		"localhost": true, "127.0.0.1": true, "127.8.9.1": true, "::1": true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"time"
@@ -24,7 +25,8 @@ type span time.Duration
 
 const maxSpan = 365 * 24 * time.Hour
 
-// planFlags describe a deployment. The bounds are so small that no figure of a plan overflows.
+// planFlags describe a deployment. The bounds of the flags prevent an overflow of the figures of a
+// plan.
 type planFlags struct {
 	Creations  figure `default:"1000" min:"0.001" max:"10000000" placeholder:"N" help:"Average creations per second."`
 	Years      figure `default:"10" min:"1" max:"100" whole:"" placeholder:"N" help:"Years of the plan."`
@@ -41,6 +43,9 @@ type planFlags struct {
 
 // Run prints the plan.
 func (c *planFlags) Run(out output) error {
+	if err := checkPage(c.Page); err != nil {
+		return err
+	}
 	p := plan.Make(plan.Input{
 		Creations: float64(c.Creations), Years: int(c.Years), Servers: int64(c.Servers), Outage: time.Duration(c.Outage).Seconds(),
 		Redirects: float64(c.Redirects), Capacity: int64(c.Capacity), CodeLength: int(c.CodeLength),
@@ -55,6 +60,21 @@ func (c *planFlags) Run(out output) error {
 		err = errors.Join(err, writeFile(c.Page, func(f *os.File) error { return p.HTML(f) }))
 	}
 	return err
+}
+
+// checkPage returns an error that names the flag --page if the page is a folder, or its folder does not exist.
+func checkPage(page string) error {
+	if page == "" {
+		return nil
+	}
+	refused := &config.Error{Name: "--page", Got: page, Takes: "a file in a folder that exists"}
+	if folder, err := os.Stat(filepath.Dir(page)); err != nil || !folder.IsDir() {
+		return refused
+	}
+	if file, err := os.Stat(page); err == nil && file.IsDir() {
+		return refused
+	}
+	return nil
 }
 
 // planMappers returns the decoders of the types figure and span. A decoder returns a [*config.Error] for an

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
@@ -22,6 +23,8 @@ func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 		{"--worker-outage=7h", `got "7h0m0s", takes at most a quarter of --duration, which is 6h0m0s`},
 		{"--deploy=7h", `got "7h0m0s", takes at most a quarter of --duration, which is 6h0m0s`},
 		{"--seed=-1", `got "-1", takes a whole number from 0 to 1000000000`},
+		{"--page=.", `got ".", takes a file in a folder that exists`},
+		{"--page=no-folder/page.html", `got "no-folder/page.html", takes a file in a folder that exists`},
 	} {
 		var stdout, stderr strings.Builder
 		status := run([]string{"simulate", tt.flag}, &stdout, &stderr)
@@ -31,6 +34,27 @@ func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestDefaultOutageOfSimulationLastsAtMostQuarterOfDuration(t *testing.T) {
+	t.Parallel()
+	none, day := span(0), 24*time.Hour
+	for _, tt := range []struct {
+		flags simulateFlags
+		want  [3]time.Duration // the outage of Redis, the outage of the workers, the deploy
+	}{
+		{simulateFlags{Duration: span(day)}, [3]time.Duration{5 * time.Minute, time.Hour, 10 * time.Minute}},
+		{simulateFlags{Duration: span(time.Hour)}, [3]time.Duration{5 * time.Minute, 15 * time.Minute, 10 * time.Minute}},
+		{simulateFlags{Duration: span(day), Outage: &none, WorkerOutage: &none, Deploy: &none}, [3]time.Duration{}},
+	} {
+		in, err := tt.flags.input()
+		got := [3]time.Duration{seconds(in.Outage), seconds(in.WorkerOutage), seconds(in.Deploy)}
+		if err != nil || got != tt.want {
+			t.Errorf("%v: %v, error %v, want %v", time.Duration(tt.flags.Duration), got, err, tt.want)
+		}
+	}
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func TestSimulateCommandWritesJSONAndHTMLPage(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ func TestLineCountExcludesCommentsAndBlankLines(t *testing.T) {
 	}
 }
 
-func TestCountExcludesTestFilesAndRefusesPatternsWithoutFiles(t *testing.T) {
+func TestLineCountExcludesTestFilesAndFailsIfNoFileMatches(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a.go": "package a\n", "b.go": "package a\nvar x int\n", "a_test.go": "package a\nvar y int\n"} {

@@ -2,7 +2,7 @@ package human
 
 import "testing"
 
-func TestDuration(t *testing.T) {
+func TestDurationUsesTwoLargestUnits(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
 		-70: "-1 min 10 s", 0: "0 s", 0.04: "0 s", 0.44: "0.4 s", 43: "43 s", 48.24: "48.2 s", 192.4: "3 min 12 s", 3599.9: "1 h", 7530: "2 h 5 min", 100000: "1 d 3 h", 43.25: "43.3 s", 59.94: "59.9 s", 59.96: "1 min", 60: "1 min",
@@ -15,7 +15,7 @@ func TestDuration(t *testing.T) {
 	}
 }
 
-func TestPerSecond(t *testing.T) {
+func TestPerSecondFormatsRate(t *testing.T) {
 	t.Parallel()
 	for rate, want := range map[float64]string{0: "0/s", 0.04: "0/s", 9.5: "9.5/s", 9.96: "10/s", 1234.4: "1,234/s"} {
 		if got := PerSecond(rate); got != want {

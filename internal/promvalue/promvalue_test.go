@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestCounterAndByLabelReturnMetricValues(t *testing.T) {
+func TestFunctionsCounterAndByLabelReturnMetricValues(t *testing.T) {
 	t.Parallel()
 	one := prometheus.NewCounter(prometheus.CounterOpts{Name: "one"})
 	one.Add(3)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParseRate(t *testing.T) {
+func TestParseRateAcceptsValidTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Rate{"off": Off, "1/s": 1, "100/s": 100, "1000000/s": maxRate} {
 		got, err := ParseRate(text)

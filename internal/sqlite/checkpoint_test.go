@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestCloseReturnsNoErrorIfItsOwnCheckpointSucceeds closes a database whose last checkpoint failed, for example because
+// TestDatabaseCloseRepeatsFailedCheckpoint closes a database whose last checkpoint failed, for example because
 // the disk was full. Close runs one more checkpoint, which succeeds, so Close must return no error.
-func TestCloseReturnsNoErrorIfItsOwnCheckpointSucceeds(t *testing.T) {
+func TestDatabaseCloseRepeatsFailedCheckpoint(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {

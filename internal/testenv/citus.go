@@ -47,7 +47,7 @@ func node(t testing.TB, server *machine.Server) *Server {
 	return &Server{Addr: server.Addr, URL: server.URL, t: t, server: server}
 }
 
-// AddWorker adds a worker to the cluster. It has no shards until the cluster is rebalanced.
+// AddWorker adds a worker to the cluster. The worker has no shards until the cluster is rebalanced.
 func (c *Cluster) AddWorker() *Server {
 	c.t.Helper()
 	worker, err := c.cluster.AddWorker(c.t.Context())
@@ -58,8 +58,8 @@ func (c *Cluster) AddWorker() *Server {
 	return c.Workers[len(c.Workers)-1]
 }
 
-// Schema creates an empty schema and returns the URL of the coordinator with this schema in the parameter search_path. Tests
-// that share a cluster have a schema each.
+// Schema creates an empty schema and returns the URL of the coordinator with this schema in the parameter search_path. Each
+// test that shares a cluster has its own schema.
 func (c *Cluster) Schema(t testing.TB) string {
 	t.Helper()
 	schema := "test_" + strings.ToLower(rand.Text())

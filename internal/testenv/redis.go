@@ -16,8 +16,8 @@ import (
 const (
 	// The server has many numbered databases. A test claims one of them, so that no other test uses it.
 	// claimKey is the name of the key that marks a claim. usedKey is the name of the set of all
-	// databases that tests have ever claimed. Both keys are in the database that the URL of the server
-	// names, which is the registry.
+	// databases that tests have ever claimed. Both keys are in the registry, which is the database that
+	// the URL of the server names.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
 	// claimTTL is the time after which a claim expires, if its test was killed. No test runs that
@@ -28,7 +28,7 @@ const (
 )
 
 // Redis returns a client for an empty logical database of this test. The database is flushed
-// after the test. The client does not retry, and it respects the deadlines of its contexts.
+// after the test. The client does not retry, and it is patient; see [Patient].
 //
 // The tests share the server. A test that changes settings, loads scripts, publishes messages or
 // runs FLUSHALL would affect other tests, so it must call [StartRedis].
@@ -72,13 +72,58 @@ func connect(t testing.TB, url string) *redis.Client {
 	}
 	opts.MaxRetries = -1
 	opts.ContextTimeoutEnabled = true
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = setupTimeout, setupTimeout, setupTimeout, setupTimeout
 	client := redis.NewClient(opts)
+	Patient(client)
 	t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			t.Errorf("close the Redis client: %v", err)
 		}
 	})
 	return client
+}
+
+// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. The tests
+// that do not test a time limit then do not depend on the speed of the machine. The options of the client
+// must not have shorter time limits.
+func Patient(client redis.UniversalClient) { client.AddHook(patient{}) }
+
+// patient is a hook for the clients of [Patient].
+type patient struct{}
+
+// DialHook implements redis.Hook.
+func (patient) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (patient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		ctx, cancel := withPatience(ctx)
+		defer cancel()
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (patient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		ctx, cancel := withPatience(ctx)
+		defer cancel()
+		return next(ctx, cmds)
+	}
+}
+
+// withPatience returns a context that ends after a minute, or when ctx is cancelled. A deadline of ctx does not end it.
+func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if errors.Is(ctx.Err(), context.Canceled) { // the function of AfterFunc would run too late
+		return ctx, func() {}
+	}
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), setupTimeout)
+	stop := context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			cancel()
+		}
+	})
+	return patient, func() { stop(); cancel() }
 }
 
 // claim claims a logical database that no other test of any process has claimed, and empties it. If
@@ -124,8 +169,8 @@ func tryClaim(ctx context.Context, registry *redis.Client, db int) (bool, error)
 }
 
 // holdsForeignData reports whether a database has content but no test has ever claimed it. A
-// developer may keep other data on the server that TEST_REDIS_URL names, which the tests must not
-// delete.
+// developer may keep other data on the server that TEST_REDIS_URL names. The tests must not delete
+// such data.
 func holdsForeignData(ctx context.Context, registry *redis.Client, db int) (bool, error) {
 	used, err := registry.SIsMember(ctx, usedKey, db).Result()
 	if used || err != nil {

@@ -32,7 +32,7 @@ func TestClaimSkipsRedisDatabasesWithForeignData(t *testing.T) {
 	}
 }
 
-func TestClaimEmptiesTheDatabaseOfAKilledTest(t *testing.T) {
+func TestClaimEmptiesRedisDatabaseOfKilledTest(t *testing.T) {
 	t.Parallel()
 	server := StartRedis(t, "--databases", "2")
 	registry := connect(t, server.URL)

@@ -28,7 +28,7 @@ func StartRedis(t testing.TB, args ...string) *Server {
 }
 
 // StartPostgres starts a PostgreSQL with its default settings, which give full durability. The
-// parameter settings ("name=value") overrides them.
+// parameter settings ("name=value") overrides the defaults.
 func StartPostgres(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return Setup{}.StartPostgres(t, settings...)

@@ -12,9 +12,9 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// TestEachTestHasItsOwnData checks that a test starts without data and then reads only its own data, even
+// TestEachTestHasSeparateData checks that a test starts without data and then reads only its own data, even
 // if another test writes the same names.
-func TestEachTestHasItsOwnData(t *testing.T) {
+func TestEachTestHasSeparateData(t *testing.T) {
 	t.Parallel()
 	pools := []*pgxpool.Pool{testenv.Postgres(t), testenv.Postgres(t)}
 	clients := []*redis.Client{testenv.Redis(t), testenv.Redis(t)}
@@ -40,7 +40,7 @@ func TestEachTestHasItsOwnData(t *testing.T) {
 	}
 }
 
-func TestSchemaIsDroppedAfterItsTest(t *testing.T) {
+func TestSchemaIsDroppedWhenTestEnds(t *testing.T) {
 	t.Parallel()
 	var schema string
 	t.Run("create a table", func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestSchemaIsDroppedAfterItsTest(t *testing.T) {
 	}
 }
 
-func TestStartedRedisKeepsAcknowledgedWrites(t *testing.T) {
+func TestRedisKeepsAcknowledgedWritesAfterKill(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	client := testenv.StartedClient(t, server)

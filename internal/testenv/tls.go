@@ -83,9 +83,9 @@ func writePEM(t testing.TB, name, kind string, data []byte) (path string) {
 	return path
 }
 
-// StartRedisTLS starts a Redis with a certificate of an authority. It accepts only clients with a
-// certificate of the same authority. It returns the address of the port with TLS. The server also
-// has a port without TLS.
+// StartRedisTLS starts a Redis with a certificate of an authority. The server accepts only clients
+// with a certificate of the same authority. It also has a port without TLS. StartRedisTLS returns
+// the address of the port with TLS.
 func StartRedisTLS(t testing.TB, a *Authority) (addr string) {
 	t.Helper()
 	addr, err := machine.FreeAddr()

@@ -171,8 +171,8 @@ func TestAuditCountsNumbersInEachPlace(t *testing.T) {
 	})
 }
 
-// Each planted error must give exactly one fault, of the right kind.
-func TestAuditFindsPlantedErrors(t *testing.T) {
+// Each injected error must give exactly one fault, of the right kind.
+func TestAuditReportsOneFaultForEachInjectedError(t *testing.T) {
 	tests := map[string]struct {
 		plant func(t *testing.T, s *fixture)
 		want  FaultKind
@@ -245,7 +245,7 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 				}
 			},
 			map[string]int64{kgs.ReasonCrash: 10, kgs.ReasonEpoch: 30}}, // 30 includes the range that was shipping
-		"a ledger that was rolled back behind its pool": {
+		"a ledger that is older than its pool": {
 			func(t *testing.T, s *fixture) {
 				s.pool = nil
 				s.Remember(ledger.HighWaterMark{ID: 1000, Next: map[int]int64{3: 500}})
@@ -332,8 +332,8 @@ func TestAuditFailsIfPoolDoesNotBelongToLedger(t *testing.T) {
 	}
 }
 
-// A row that the store does not find by its code does not count as a link, even if its code has a
-// number.
+// If a search for the code of a row misses the row, the row does not count as a link, even if the
+// code has a number.
 func TestAuditFindsLinksStoredUnderWrongRank(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		s := newFixture(t, l)

@@ -92,16 +92,16 @@ func TestAuditCountsNumbersByEpoch(t *testing.T) {
 
 // A missing number just before the boundary of the present epoch is lost with its epoch. A
 // missing number just after the boundary is a fault. The test checks several code lengths.
-func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
+func TestAuditReportsMissingNumbersOnlyInPresentEpoch(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		missing int64
 		faults  []int64
 	}{
-		"the last number of an older epoch":          {19, nil},
-		"the first number of the present epoch":      {20, []int64{20}},
-		"the last number that was reserved":          {29, []int64{29}},
-		"the first number of all, in an older epoch": {0, nil},
+		"the last number of an older epoch":     {19, nil},
+		"the first number of the present epoch": {20, []int64{20}},
+		"the last number that was reserved":     {29, []int64{29}},
+		"the first number, in an older epoch":   {0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,7 +147,7 @@ func TestAuditReportsMissingNumbersOnlyOfThePresentEpoch(t *testing.T) {
 
 // If a new epoch begins during the audit, the pool that the audit read is abandoned, and the
 // counts of its keys would be wrong.
-func TestAuditFailsWhenANewEpochBegins(t *testing.T) {
+func TestAuditFailsIfEpochChangesDuringAudit(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))
 	e := s.evidence()
@@ -188,7 +188,7 @@ func TestAuditWaitsForNewEpoch(t *testing.T) {
 }
 
 // If the ledger has never had a shared pool, the audit must not read a pool.
-func TestAuditReadsNoPoolBeforeTheFirstEpoch(t *testing.T) {
+func TestAuditReadsNoPoolBeforeFirstEpoch(t *testing.T) {
 	t.Parallel()
 	s := &fixture{LedgerUnderTest: kgstest.NewSQLiteLedger(t)}
 	var err error

@@ -9,7 +9,7 @@ import (
 // A further list is any list except list 0. Its first epoch abandons no keys. So a number that was reserved before this
 // epoch and is in no place is missing. But if any list has begun a second epoch since then, the number may be lost with
 // an earlier epoch.
-func TestFirstEpochOfFurtherListAbandonsNoKeys(t *testing.T) {
+func TestFirstEpochOfAnotherPoolListAbandonsNoKeys(t *testing.T) {
 	t.Parallel()
 	at := func(epoch int64, list int, next int64) ledger.Boundary {
 		return ledger.Boundary{Epoch: ledger.Epoch{Number: epoch}, List: list, Length: 6, Next: next}

@@ -33,7 +33,7 @@ func same(r reading) []reading {
 
 // The audit must not keep anything for each number. The test compares the memory in use before
 // the audit and at the last of two million links. The limit is one bit for each link.
-func TestAuditMemoryDoesNotGrowWithNumbers(t *testing.T) {
+func TestAuditMemoryDoesNotGrowWithNumberOfLinks(t *testing.T) {
 	const links, waiting, length, limit = 2_000_000, 500_000, 6, 250_000
 	space, err := codespace.New(make([]byte, 16))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestAuditAcceptsLinksInAnyOrder(t *testing.T) {
 }
 
 // manyFaults returns a reading with n faults of each kind. Each kind has its own 10,000 numbers, and
-// its faults are the first n of them. Another n foreign codes have no number.
+// its faults are the first n of them. In addition, n foreign codes have no number.
 func manyFaults(space *codespace.Space, n int64) (r reading) {
 	const block = 10_000
 	r.before = ledgerOf(6, 3*block)
@@ -113,9 +113,9 @@ func manyFaults(space *codespace.Space, n int64) (r reading) {
 	return r
 }
 
-// If there are too many faults to list, the audit must count all of them. It must also compare
-// all of them between the passes: in the last pass, there are fewer faults than in the others.
-func TestAuditCountsFaultsThatItDoesNotList(t *testing.T) {
+// If there are too many faults to list, the audit must still count all faults. It must also compare
+// all faults between the passes: in the last pass, there are fewer faults than in the other passes.
+func TestAuditCountsAllFaultsEvenIfListOfFaultsIsFull(t *testing.T) {
 	t.Parallel()
 	const first, last = 3000, 2500
 	space := codespace.Plain()
@@ -148,12 +148,12 @@ func TestAuditCountsFaultsThatItDoesNotList(t *testing.T) {
 
 // The primary keys of a link store prevent two rows with the same code. If there are two such rows,
 // the audit cannot count the numbers.
-func TestAuditFailsIfACodeHasTwoLinks(t *testing.T) {
+func TestAuditFailsIfCodeHasTwoLinks(t *testing.T) {
 	t.Parallel()
 	space := codespace.Plain()
 	for name, rows := range map[string][]ledger.Row{
-		"in no row":           nil,
-		"in an abandoned row": {{Reservation: reservationOf(0, 2), State: ledger.StateAbandoned, Reason: kgs.ReasonCrash}},
+		"the code is in no row of the ledger": nil,
+		"the code is in an abandoned row":     {{Reservation: reservationOf(0, 2), State: ledger.StateAbandoned, Reason: kgs.ReasonCrash}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -251,7 +251,7 @@ func amid[T any](all iter.Seq2[T, error], happen func()) iter.Seq2[T, error] {
 // At any moment, an audit finds that the accounts close, or fails because it cannot read the
 // pool of the present epoch. It never reports a fault. As a control, some single passes must
 // find faults.
-func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
+func TestAuditReportsNoFaultWhileServiceRuns(t *testing.T) {
 	t.Parallel()
 	const seeds, audits = 4, 10
 	closed, controls := 0, 0
@@ -290,7 +290,7 @@ func TestAuditAccountsCloseWhileKeysMove(t *testing.T) {
 }
 
 // An audit must find a key that is in no place while other keys move.
-func TestAuditFindsAMissingKeyWhileKeysMove(t *testing.T) {
+func TestAuditFindsMissingKeyWhileServiceRuns(t *testing.T) {
 	t.Parallel()
 	w := newSystem(t, 0)
 	w.sound = true

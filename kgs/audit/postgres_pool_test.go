@@ -65,7 +65,7 @@ func linkedAs(source string, codes []string) (links []Linked) {
 	return links
 }
 
-func TestAuditIgnoresAnUnusedPostgresPool(t *testing.T) {
+func TestAuditIgnoresUnusedPostgresPool(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	if a := k.auditPool(linkedAs(kgs.SourceLedger, kgstest.Codes(0, 10))...); a.PostgresPool != nil || a.Faults != nil {
@@ -101,8 +101,8 @@ func TestAuditCountsKeysOfPostgresPool(t *testing.T) {
 	}
 }
 
-// Each planted error must give one fault of the right kind.
-func TestAuditOfPostgresPoolFindsPlantedErrors(t *testing.T) {
+// Each injected error must give one fault of the right kind.
+func TestAuditOfPostgresPoolReportsInjectedErrors(t *testing.T) {
 	t.Parallel()
 	k := newAuditedPool(t)
 	k.refill(kgstest.Codes(0, 20)...)

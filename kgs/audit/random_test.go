@@ -18,7 +18,7 @@ import (
 // The audit must find the same places and faults as a simple model. The evidence is random: rows
 // overlap, keys are in several places, links arrive in any order, and the evidence changes within
 // and between the passes.
-func TestAuditFindsSameAccountsAndFaultsAsModel(t *testing.T) {
+func TestAuditAndModelFindSameFaultsInRandomData(t *testing.T) {
 	t.Parallel()
 	secret, err := codespace.New(make([]byte, 16))
 	if err != nil {

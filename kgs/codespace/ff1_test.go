@@ -70,7 +70,7 @@ func TestFF1MatchesNISTSamples(t *testing.T) {
 // The NIST samples cover only two lengths, and not radix 62. This test compares ff1 with specFF1, a
 // model, for other radices, lengths and tweaks and for all lanes. TestFF1MatchesNISTSamples checks
 // the model.
-func TestFF1GivesSameResultsAsModel(t *testing.T) {
+func TestFF1MatchesModelForRandomInputs(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")
@@ -100,7 +100,7 @@ func TestFF1GivesSameResultsAsModel(t *testing.T) {
 }
 
 // The sizes of the halves depend on the code length, so this test covers every length.
-func TestFF1GivesSameResultsAsModelAtEveryCodeLength(t *testing.T) {
+func TestFF1MatchesModelAtEveryCodeLength(t *testing.T) {
 	t.Parallel()
 	block := aesBlock(t, unhex(t, nistKey128))
 	for length := MinLength; length <= MaxLength; length++ {
@@ -117,7 +117,7 @@ func TestFF1GivesSameResultsAsModelAtEveryCodeLength(t *testing.T) {
 	}
 }
 
-func TestFF1RefusesHalvesThatOverflow(t *testing.T) {
+func TestNewFF1PanicsIfHalfExceeds63Bits(t *testing.T) {
 	t.Parallel()
 	block := aesBlock(t, unhex(t, nistKey128))
 	for _, radix := range []int{2, 10, Base, 1 << 16} {

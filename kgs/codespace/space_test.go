@@ -104,7 +104,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-func TestNewAcceptsSecretsOf16Or32Bytes(t *testing.T) {
+func TestNewSpaceAcceptsOnlySecretsOf16Or32Bytes(t *testing.T) {
 	t.Parallel()
 	for size := range 40 {
 		_, err := New(make([]byte, size))
@@ -115,7 +115,7 @@ func TestNewAcceptsSecretsOf16Or32Bytes(t *testing.T) {
 	}
 }
 
-func TestFingerprintDependsOnTheSecret(t *testing.T) {
+func TestFingerprintDependsOnSecret(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{"plain": "no secret"}
 	secret := make([]byte, 16)
@@ -132,7 +132,7 @@ func TestFingerprintDependsOnTheSecret(t *testing.T) {
 	}
 }
 
-func TestSpaceIsAPermutation(t *testing.T) {
+func TestSpaceMapsNumbersOneToOneToCodes(t *testing.T) {
 	t.Parallel()
 	plain := Plain()
 	for name, s := range spaces(t) {
@@ -153,7 +153,7 @@ func TestSpaceIsAPermutation(t *testing.T) {
 	}
 }
 
-func TestSpaceNumberIsTheInverseOfCode(t *testing.T) {
+func TestSpaceNumberIsInverseOfCode(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +191,7 @@ func TestCodesReturnsSameCodesAsAppendCode(t *testing.T) {
 	})
 }
 
-func TestRangesIsTheInverseOfCodes(t *testing.T) {
+func TestMethodRangesIsInverseOfMethodCodes(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +209,7 @@ func TestRangesIsTheInverseOfCodes(t *testing.T) {
 	})
 }
 
-func TestRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
+func TestMethodRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
 	t.Parallel()
 	for _, s := range spaces(t) {
 		want := []Range{{3, 0, 2}, {3, 3, 4}, {6, 2, 50}, {10, Size(10) - 20, Size(10)}}
@@ -222,7 +222,7 @@ func TestRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
 	}
 }
 
-func TestRangesRefusesARepeatedCode(t *testing.T) {
+func TestMethodRangesRefusesRepeatedCode(t *testing.T) {
 	t.Parallel()
 	for name, s := range spaces(t) {
 		codes := s.Codes(Range{Length: 6, Lo: 10, Hi: 90})
@@ -233,7 +233,7 @@ func TestRangesRefusesARepeatedCode(t *testing.T) {
 	}
 }
 
-func TestNumberRefusesInvalidCodes(t *testing.T) {
+func TestSpaceNumberRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
 		"", "a", "ab", "abcdefghijk", strings.Repeat("a", 22),

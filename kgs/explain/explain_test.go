@@ -23,6 +23,12 @@ func snapshotWith(rows ...ledger.Row) ledger.Snapshot {
 	}
 }
 
+// withOlderList returns s with a second list of the pool, which is still in epoch 1.
+func withOlderList(s ledger.Snapshot) ledger.Snapshot {
+	s.Boundaries[0].List = 1
+	return s
+}
+
 func row(lo, hi int64, state ledger.State, holder, reason string) ledger.Row {
 	return ledger.Row{Reservation: ledger.Reservation{Range: codespace.Range{Length: 6, Lo: lo, Hi: hi}, ID: 9}, State: state, Holder: holder, Reason: reason}
 }
@@ -31,7 +37,7 @@ func code(n int64) string { return codespace.Plain().Code(6, n) }
 
 // If no link has a code, the explanation depends on the place of its number, on its row in a PostgreSQL
 // pool, or on its form.
-func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
+func TestExplanationOfCodeWithoutLinkDependsOnPlaceOfNumberOrFormOfCode(t *testing.T) {
 	t.Parallel()
 	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16, whose time is some weeks after the beginning of 2026
 	fields, ok := keysource.ParseSnowflake(snowflake)
@@ -50,7 +56,8 @@ func TestExplanationOfUnlinkedCodeDependsOnPlaceOrForm(t *testing.T) {
 		"number that was returned":               {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
 		"number on its way to the pool":          {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
 		"number lost by a crash":                 {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
-		"number of an earlier epoch":             {Evidence{Code: code(150)}, Abandoned, "epoch 1"},
+		"number of an earlier epoch":             {Evidence{Code: code(150)}, Unknown, "unless a server had taken the key in a batch"},
+		"number that may be in an older list":    {Evidence{Code: code(150), Ledger: withOlderList(snapshotWith())}, Unknown, "If the key was in this list"},
 		"number reserved before the first epoch": {Evidence{Code: code(50)}, Unknown, "audit"},
 		"key that waits in PostgreSQL":           {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1}}, Reserved, "waits in the pool"},
 		"key taken from PostgreSQL":              {Evidence{Code: code(50), Pool: &pgpool.Record{ID: 1, UsedAt: time.Now()}}, Unknown, "took the key"},

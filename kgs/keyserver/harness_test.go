@@ -17,6 +17,7 @@ import (
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/codespace"
+	"keypool/kgs/keyserver/reflection"
 	"keypool/kgs/kgstest"
 	"keypool/kgs/ledger"
 )
@@ -56,7 +57,7 @@ func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	cfg := Config{
 		Ledger: l, Space: space, Length: 6, Clients: []Client{{"one", mine}, {"two", yours}}, Rate: 1_000_000,
 		Ready: func() bool { return true }, Logger: slog.New(slog.DiscardHandler),
-		Metrics: kgs.NewMetrics(s.registry), Registerer: s.registry,
+		Metrics: kgs.NewMetrics(s.registry), Registerer: s.registry, Reflection: reflection.Handle,
 	}
 	if change != nil {
 		change(&cfg)
@@ -91,7 +92,7 @@ func (s *service) call(authorization, procedure string, request map[string]any) 
 		s.t.Error(err)
 		return r
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/keypool.kgs.v1.KeyService/"+procedure, bytes.NewReader(body))
 	if err != nil {

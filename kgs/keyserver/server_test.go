@@ -136,7 +136,7 @@ func TestKeyServiceRefusesInvalidRequests(t *testing.T) {
 	})
 }
 
-func TestRequestSizeIsLimited(t *testing.T) {
+func TestKeyServiceRefusesTooLargeRequest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
@@ -145,9 +145,9 @@ func TestRequestSizeIsLimited(t *testing.T) {
 	}
 }
 
-// TestLargestRequestSucceeds takes MaxCount codes of the greatest length with Protobuf, and returns
+// TestRequestForMaximumNumberOfKeysSucceeds takes MaxCount codes of the greatest length with Protobuf, and returns
 // them with JSON, which needs more bytes.
-func TestLargestRequestSucceeds(t *testing.T) {
+func TestRequestForMaximumNumberOfKeysSucceeds(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
 	s := serve(t, l.Ledger, func(c *Config) { c.Length = 10 })
@@ -190,7 +190,7 @@ func TestKeyServiceReturnsUnavailableWithoutDatabase(t *testing.T) {
 	s.take("a", 1)
 }
 
-func TestParseClients(t *testing.T) {
+func TestParseClientsAcceptsOnlyPairsOfNameAndToken(t *testing.T) {
 	t.Parallel()
 	got, err := ParseClients("one=" + mine + ", b-2=" + yours + "==")
 	if diff := cmp.Diff([]Client{{"one", mine}, {"b-2", yours + "=="}}, got); diff != "" || err != nil {

@@ -30,14 +30,17 @@ func newTestIncr(client redis.UniversalClient, name string, length int) *RedisIn
 	return r
 }
 
-// connect creates a client with the settings of the program.
-func connect(t *testing.T, addr string) redis.UniversalClient {
+// connect returns a connected client with the settings of the program, but with long time limits.
+func connect(t *testing.T, url string) redis.UniversalClient {
 	t.Helper()
-	client, err := redispool.OpenClient("redis://" + addr)
+	client, err := redispool.OpenClient(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
+	opts := client.(*redis.Client).Options()
+	opts.ReadTimeout, opts.WriteTimeout = time.Minute, time.Minute
+	kgstest.Await(t, "the client is connected", func() bool { return client.Ping(t.Context()).Err() == nil })
 	return client
 }
 
@@ -60,12 +63,7 @@ func TestRedisIncrFollowsGeneratorContract(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisURL(t)
 	kgstest.TestGenerator(t, func(t *testing.T) kgs.Generator {
-		client, err := redispool.OpenClient(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { client.Close() })
-		return newTestIncr(client, "test", 6)
+		return newTestIncr(connect(t, url), "test", 6)
 	})
 }
 
@@ -85,7 +83,7 @@ func TestRedisIncrCountsInBase62(t *testing.T) {
 	wantCode(t, one, 9_999, "004OmW") // the step is limited to 2^20
 }
 
-func TestRedisIncrContinuesWithLongerCodes(t *testing.T) {
+func TestRedisIncrUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	t.Parallel()
 	r := newTestIncr(testenv.Redis(t), "test", 3)
 	setCounter(t, r, codespace.Size(3)-2)
@@ -145,9 +143,9 @@ func commands(t *testing.T, client redis.UniversalClient) int {
 
 func TestRedisIncrNeedsOneRoundTripForEachKey(t *testing.T) {
 	t.Parallel()
-	client := connect(t, testenv.StartRedis(t).Addr)
+	client := connect(t, testenv.StartRedis(t).URL)
 	r := newTestIncr(client, "test", 6)
-	wantCode(t, r, 0, "000001") // the first key opens the connection
+	wantCode(t, r, 0, "000001")
 	before := commands(t, client)
 	for range 100 {
 		if _, err := r.Next(t.Context(), "", 0); err != nil {
@@ -159,10 +157,10 @@ func TestRedisIncrNeedsOneRoundTripForEachKey(t *testing.T) {
 	}
 }
 
-func TestRedisIncrNeverIssuesNumberOfLostReply(t *testing.T) {
+func TestRedisIncrNeverIssuesNumberWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	proxy := kgstest.NewCuttingProxy(t, testenv.StartRedis(t).Addr)
-	r := newTestIncr(connect(t, proxy.Listener.Addr().String()), "test", 6)
+	r := newTestIncr(connect(t, "redis://"+proxy.Listener.Addr().String()), "test", 6)
 	wantCode(t, r, 0, "000001")
 	proxy.Cut.Store(true)
 	if k, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) {
@@ -180,21 +178,23 @@ func TestRedisIncrFailsFastWithoutRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testenv.StartRedis(t)
-			r := newTestIncr(connect(t, server.Addr), "test", 6)
+			r := newTestIncr(connect(t, server.URL), "test", 6)
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
 			outage.begin(server)
-			// The default timeout of the client is longer than this deadline.
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			// The timeouts of the client alone would exceed this deadline.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			for range failures {
 				if _, err := r.Next(ctx, "", 0); !errors.Is(err, kgs.ErrNoKeys) || errors.Is(err, gobreaker.ErrOpenState) || ctx.Err() != nil {
 					t.Fatalf("Next: error %v, error of the context %v; want ErrNoKeys before the context ends", err, ctx.Err())
 				}
 			}
-			if _, err := r.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, gobreaker.ErrOpenState) {
-				t.Errorf("Next after %d failures: %v, want ErrNoKeys and ErrOpenState", failures, err)
-			}
+			// If this process pauses for a second, the breaker is half-open and lets one more call through.
+			kgstest.Await(t, "Next fails with ErrNoKeys and ErrOpenState", func() bool {
+				_, err := r.Next(t.Context(), "", 0)
+				return errors.Is(err, kgs.ErrNoKeys) && errors.Is(err, gobreaker.ErrOpenState)
+			})
 			outage.end(server)
 			var k kgs.Key
 			kgstest.Await(t, "a key of the Redis that recovered", func() bool {

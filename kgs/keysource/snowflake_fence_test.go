@@ -12,11 +12,11 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir freezes the holder of a machine id until its promise has ended
+// TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder freezes the holder of a machine id until its promise has ended
 // and another process, the heir, has acquired this machine id. When the holder continues, its clock shows the times
 // for which the heir has made numbers. The end of its promise must prevent the holder from making these numbers
 // again.
-func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
+func TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
@@ -41,10 +41,10 @@ func TestResumedHolderDoesNotRepeatSnowflakeNumbersOfHeir(t *testing.T) {
 	})
 }
 
-// TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious lets a process, the heir, acquire an id. Then it sets the
+// TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack lets a process, the heir, acquire an id. Then it sets the
 // clock of the heir back to a time at which the previous holder had the id. The heir must not make the numbers of
 // the previous holder.
-func TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious(t *testing.T) {
+func TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)
@@ -60,9 +60,9 @@ func TestNextHolderOfMachineIDBeginsAfterPromiseOfPrevious(t *testing.T) {
 	})
 }
 
-// TestSnowflakeNumbersAreUniqueUnderFaults lets four processes share two machine ids. The processes
+// TestSnowflakeNumbersAreUniqueDespiteFaults lets four processes share two machine ids. The processes
 // freeze, crash and restart, and their clocks move forward and back. No number may be made twice.
-func TestSnowflakeNumbersAreUniqueUnderFaults(t *testing.T) {
+func TestSnowflakeNumbersAreUniqueDespiteFaults(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		drawn := 0
 		rapid.Check(t, func(rt *rapid.T) {

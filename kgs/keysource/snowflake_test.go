@@ -30,11 +30,14 @@ func (c *testClock) now() time.Time { return time.UnixMilli(snowflakeEpoch + c.m
 // step moves the clock by d, which may be negative.
 func (c *testClock) step(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// newTestSnowflake returns the generator of one process, without a machine id.
+// newTestSnowflake returns the generator of one process, without a machine id. Its timeout is long, so that no call times out on a
+// busy machine.
 func newTestSnowflake(l kgstest.LedgerUnderTest, holder string, machine int, now func() time.Time) *Snowflake {
-	return NewSnowflake(SnowflakeConfig{
+	s := NewSnowflake(SnowflakeConfig{
 		Machines: &MachineIDs{db: l.DB}, Holder: holder, Machine: machine, Logger: slog.New(slog.DiscardHandler), now: now,
 	})
+	s.timeout = time.Minute
+	return s
 }
 
 // bubbleSnowflake returns a generator without a database, for a synctest bubble. The generator has a promise for
@@ -137,8 +140,8 @@ func TestSnowflakeWaitsWhenSequenceIsExhausted(t *testing.T) {
 	})
 }
 
-func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
-	t.Run("waits for 10 ms", func(t *testing.T) {
+func TestSnowflakeLimitsWaitIfClockIsSetBack(t *testing.T) {
+	t.Run("Next waits if the clock is 10 ms behind", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			before, began := nextCode(t, s), time.Now()
@@ -149,7 +152,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("refuses to wait for 10 s", func(t *testing.T) {
+	t.Run("Next fails at once if the clock is 10 s behind", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			before, began := nextCode(t, s), time.Now()
@@ -166,7 +169,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a creation whose context ends does not wait", func(t *testing.T) {
+	t.Run("Next stops waiting when its context ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, back := bubbleSnowflake()
 			nextCode(t, s)
@@ -178,7 +181,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 			}
 		})
 	})
-	t.Run("does not wait for a clock that does not advance", func(t *testing.T) {
+	t.Run("Next fails within 25 ms if the clock does not advance", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, _ := bubbleSnowflake()
 			s.cfg.now = clockAt(100_000).now
@@ -192,7 +195,7 @@ func TestSnowflakeWaitIsBoundedWhenClockStepsBack(t *testing.T) {
 	})
 }
 
-func TestSnowflakeAllocatesOnlyItsCode(t *testing.T) {
+func TestSnowflakeMakesOneAllocationPerKey(t *testing.T) {
 	clock := clockAt(100_000)
 	s := &Snowflake{cfg: SnowflakeConfig{now: clock.now}, promise: promise{until: 1 << 40}}
 	ctx := t.Context()

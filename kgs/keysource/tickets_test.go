@@ -124,7 +124,7 @@ func TestTicketsAlternateBetweenDatabases(t *testing.T) {
 	})
 }
 
-func TestTicketsContinueWithLongerCodes(t *testing.T) {
+func TestTicketsUseLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 3)
 		db.set(t, Odd, codespace.Size(3)-3)
@@ -171,7 +171,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 }
 
 // Without a limit of the step, one call of a search would exceed its timeout.
-func TestTicketSearchLimitsItsStep(t *testing.T) {
+func TestTicketSearchStepHasUpperLimit(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {

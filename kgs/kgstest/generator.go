@@ -23,7 +23,7 @@ var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
 // their other state, like the generators of several processes.
 func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) {
 	t.Helper()
-	t.Run("unique", func(t *testing.T) {
+	t.Run("concurrent calls return different codes", func(t *testing.T) {
 		t.Parallel()
 		keys := drawAtOnce(t, newGenerator(t), newGenerator(t))
 		if t.Failed() {
@@ -38,7 +38,7 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 			}
 		}
 	})
-	t.Run("cancelled", func(t *testing.T) {
+	t.Run("cancelled calls open no circuit breaker", func(t *testing.T) {
 		t.Parallel()
 		g := newGenerator(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -60,7 +60,7 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 func drawAtOnce(t *testing.T, generators ...kgs.Generator) []kgs.Key {
 	t.Helper()
 	const takers, turns = 32, 100
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	keys := make([]kgs.Key, takers*turns)
 	var group sync.WaitGroup
@@ -95,7 +95,7 @@ func draw(ctx context.Context, g kgs.Generator, url string) (kgs.Key, error) {
 	}
 }
 
-// repeated counts the keys whose code an earlier key has.
+// repeated counts the keys that have the same code as an earlier key.
 func repeated(keys []kgs.Key) (n int) {
 	seen := make(map[string]bool, len(keys))
 	for _, k := range keys {

@@ -50,7 +50,7 @@ func NewPostgresLedger(t *testing.T) LedgerUnderTest {
 	return LedgerUnderTest{reopen(), db, reopen, `CAST(extract(epoch FROM now()) * 1000000 AS bigint)`}
 }
 
-// NewSQLiteLedger creates a ledger in a SQLite file of the test.
+// NewSQLiteLedger creates a ledger in an SQLite file of the test.
 func NewSQLiteLedger(t *testing.T) LedgerUnderTest {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))

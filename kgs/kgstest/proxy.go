@@ -3,6 +3,7 @@ package kgstest
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -12,7 +13,8 @@ import (
 type CuttingProxy struct {
 	Listener net.Listener
 	target   string
-	Cut      atomic.Bool // whether to drop the next reply and close its connection
+	Cut      atomic.Bool    // whether to drop the next reply and close its connection
+	running  sync.WaitGroup // goroutines of the proxy
 }
 
 // NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
@@ -24,20 +26,18 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 		t.Fatal(err)
 	}
 	p := &CuttingProxy{Listener: listener, target: target}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	p.running.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go p.serve(t.Context(), client)
+			p.running.Go(func() { p.serve(t.Context(), client) })
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		_ = listener.Close() // ends Accept; the error does not matter
-		<-done
+		p.running.Wait()
 	})
 	return p
 }
@@ -51,10 +51,10 @@ func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }() // the error does not matter, because no test checks it
-	go func() {
+	p.running.Go(func() {
 		defer func() { _ = server.Close() }() // also ends the copy in the other direction
 		copyUntil(server, client, func() bool { return false })
-	}()
+	})
 	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })
 }
 

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Await polls until done returns true. It fails the test after 30 s.
+// Await polls until done returns true. It fails the test after two minutes.
 func Await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -18,7 +18,7 @@ func Await(t *testing.T, what string, done func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("condition not met within 30 s: %s", what)
+			t.Fatalf("condition not met within 2 min: %s", what)
 		}
 	}
 }

@@ -44,6 +44,13 @@ func (l *Ledger) AllowLook() {
 	l.heartbeats.at = time.Time{}
 }
 
+// ForgetHeartbeats deletes the heartbeats that the Sweep calls of this process have read.
+func (l *Ledger) ForgetHeartbeats() {
+	l.heartbeats.mu.Lock()
+	defer l.heartbeats.mu.Unlock()
+	l.heartbeats.seen = nil
+}
+
 // ForgetHighWaterMark deletes the high-water mark that this process remembers.
 func (l *Ledger) ForgetHighWaterMark() {
 	l.highWater.forget()

@@ -24,7 +24,7 @@ func wantNoLease(t testing.TB, l kgstest.LedgerUnderTest, client, id string, wan
 	}
 }
 
-func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
+func TestLendReturnsSameLeaseForRepeatedRequest(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		want := l.MustLend(t, "a", "1", 100)
 		if until := time.Until(want.Expires); until > time.Hour+time.Minute || until < time.Hour-time.Minute {
@@ -52,7 +52,7 @@ func TestLendReturnsTheSameLeaseForARepeatedRequest(t *testing.T) {
 	})
 }
 
-func TestParallelLendsMakeOneLeasePerRequest(t *testing.T) {
+func TestConcurrentLendCallsMakeOneLeasePerRequest(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		leases := kgstest.InParallel(t, func(i int) (ledger.Lease, error) {
 			return l.Reopen().Lend(t.Context(), ledger.LeaseRequest{
@@ -149,7 +149,7 @@ func TestEndLeaseRecordsEveryOutcome(t *testing.T) {
 	})
 }
 
-func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
+func TestEndLeaseTakesBackOnlyLongestUnusedRanges(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		lease := l.MustLend(t, "a", "1", 1000)
 		unused := []codespace.Range{{Length: 3, Lo: 900, Hi: 950}}
@@ -168,7 +168,7 @@ func TestEndLeaseOfScatteredKeysAddsFewRows(t *testing.T) {
 	})
 }
 
-func TestExpiredLeaseEndsAndClientKeepsItsKeys(t *testing.T) {
+func TestClientKeepsKeysOfExpiredLease(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		over, returned := l.MustLend(t, "a", "over", 50), l.MustLend(t, "a", "returned", 50)
 		l.MustEndLease(t, "a", returned.ID, []codespace.Range{{Length: 3, Lo: 50, Hi: 100}}, nil)
@@ -218,9 +218,9 @@ func TestExpireLeasesEndsManyLeases(t *testing.T) {
 	})
 }
 
-// TestExpireLeasesLimitsEachTransaction expires leases of scattered keys. Each transaction must
+// TestExpireLeasesLimitsRangesPerTransaction expires leases of scattered keys. Each transaction must
 // end only a few ranges, because all other changes wait for the transaction.
-func TestExpireLeasesLimitsEachTransaction(t *testing.T) {
+func TestExpireLeasesLimitsRangesPerTransaction(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const leases = 5
 		for i := range leases {
@@ -279,7 +279,7 @@ func TestSkipAheadEndsLeases(t *testing.T) {
 	})
 }
 
-func TestLendReturnsFewerNumbersAtTheEndOfASpace(t *testing.T) {
+func TestLendReturnsFewerNumbersAtEndOfSpace(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size`)
 		wantNoLease(t, l, "a", "1", kgs.ErrExhausted)

@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestParallelOpenCallsMakeOneLedgerSecret(t *testing.T) {
+func TestConcurrentOpenCallsCreateOneLedgerSecret(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		prints := kgstest.InParallel(t, func(int) (string, error) {
 			space, err := l.Open(t.Context(), ledger.Config{Permute: true})
@@ -60,7 +60,7 @@ func TestLedgerOpenRefusesDifferentSecret(t *testing.T) {
 	}
 }
 
-func TestReserveFailsBeforeOpen(t *testing.T) {
+func TestReserveFailsBeforeLedgerIsOpened(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 3, 1); err == nil {
 			t.Errorf("Reserve on a ledger that was never opened returned %v, want an error", r)
@@ -69,7 +69,7 @@ func TestReserveFailsBeforeOpen(t *testing.T) {
 }
 
 // If Identify created a ledger, it would choose the secret for a process that starts later.
-func TestIdentifyDoesNotCreateALedger(t *testing.T) {
+func TestIdentifyDoesNotCreateLedger(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		mine := ledger.Config{Permute: true, Secret: bytes.Repeat([]byte{1}, 16)}
 		if _, err := l.Identify(t.Context(), ledger.Config{Permute: true}); !errors.Is(err, ledger.ErrNotInitialized) {

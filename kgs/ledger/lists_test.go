@@ -52,7 +52,7 @@ func TestEachPoolListHasSeparateEpochs(t *testing.T) {
 		if err != nil || !maps.Equal(epochs, map[int]int64{0: 1, 1: 3}) {
 			t.Errorf("Epochs = %v, %v, want 1 of list 0 and 3 of list 1", epochs, err)
 		}
-		// A range that is stuck on its way to list 0 does not hold up the floor of list 1.
+		// A range that stays on its way to list 0 does not keep the floor of list 1 low.
 		r := mustShip(t, l, 1, "c")
 		if floor, err := l.Deliver(t.Context(), r); err != nil || floor <= r.ID {
 			t.Errorf("Deliver of range %d of list 1 returned the floor %d, %v, want a floor above the range",

@@ -65,7 +65,7 @@ func TestNextHolderTakesOverRangeOfKilledHolder(t *testing.T) {
 }
 
 // If the file of one holder cannot be opened, Bury still declares the other holders dead.
-func TestBuryContinuesAfterAnError(t *testing.T) {
+func TestBuryDeclaresOtherHoldersDeadAfterError(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {

@@ -80,6 +80,7 @@ const edge = 300
 
 func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
 	l.ForgetHighWaterMark() // the test starts with an empty ledger
+	l.ForgetHeartbeats()
 	l.Exec(t, `DELETE FROM kgs_ranges`)
 	l.Exec(t, `DELETE FROM kgs_leases`)
 	l.Exec(t, `DELETE FROM kgs_holders`)

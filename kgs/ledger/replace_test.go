@@ -1,18 +1,23 @@
 package ledger_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"keypool/kgs"
 	"keypool/kgs/kgstest"
 	"keypool/kgs/ledger"
 )
 
-// The caller of Lock changes links, so no process may use them. Therefore Lock fails if a process has registered as a
-// holder since CheckUnused.
+// The caller of Lock changes links, so no process may use the ledger at this time. Therefore Lock fails if a process has
+// registered as a holder since CheckUnused.
 func TestLockOfUnusedLedgerFailsIfHolderRegistered(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		unused, err := l.CheckUnused(t.Context())
@@ -66,8 +71,7 @@ func TestLockOfUnusedLedgerPreventsHolderRegistration(t *testing.T) {
 	})
 }
 
-// Replace changes the links and the ledger in one transaction.
-func TestReplaceChangesLinksAndLedgerInOneTransaction(t *testing.T) {
+func TestReplacementOfLedgerChangesLinksInSameTransaction(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "gone", ledger.StateReserved, 10)
 		if _, err := l.DB.ExecContext(t.Context(), `DELETE FROM kgs_holders`); err != nil {
@@ -97,7 +101,7 @@ func TestReplaceChangesLinksAndLedgerInOneTransaction(t *testing.T) {
 }
 
 // The keys of a client are in no table of links, so no constraint would stop a new ledger from leasing them again.
-func TestReplaceRefusesIfClientsHaveKeys(t *testing.T) {
+func TestReplacementOfLedgerFailsIfClientsHaveLeasedKeys(t *testing.T) {
 	for name, statement := range map[string]string{
 		"an open lease": `INSERT INTO kgs_leases (id, client, request_id, state, expires_at) VALUES (1, 'a', 'r', 'open', 0)`,
 		"kept keys":     `UPDATE kgs_ranges SET state = 'abandoned', holder = '', reason = 'client'`,
@@ -123,4 +127,32 @@ func TestReplaceRefusesIfClientsHaveKeys(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process that was suspended during Replace has a high-water mark and a code space of the old ledger. Without a check of the
+// name, the new ledger would skip ahead to this mark.
+func TestSuspendedProcessDoesNotChangeNewLedger(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "suspended", ledger.StateReserved, 10)
+		other := l.Reopen()
+		l.Exec(t, `DELETE FROM kgs_holders`)
+		if err := other.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Open(t.Context(), ledger.Config{Secret: bytes.Repeat([]byte{1}, 16), Permute: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Reserve(t.Context(), "suspended", ledger.StateReserved, 3, 10); !errors.Is(err, ledger.ErrReplaced) {
+			t.Errorf("Reserve of the suspended process: %v, want ErrReplaced", err)
+		}
+		j := &ledger.Janitor{Ledger: l.Ledger, Holder: "suspended", Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry())}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a janitor that continues reaches the limit
+		defer cancel()
+		if err := j.Run(ctx); !errors.Is(err, ledger.ErrReplaced) {
+			t.Errorf("Run of the janitor: %v, want ErrReplaced", err)
+		}
+		if r := other.MustReserve(t, "new", ledger.StateReserved, 10); r.Lo != 0 {
+			t.Errorf("the first range of the new ledger is %+v, want a range that begins at 0", r)
+		}
+	})
 }

@@ -36,7 +36,7 @@ func TestReserveReturnsDisjointRanges(t *testing.T) {
 	})
 }
 
-func TestReserveContinuesWithLongerCodes(t *testing.T) {
+func TestReserveUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 5 WHERE length = 3`)
 		l.Exec(t, `UPDATE kgs_spaces SET next = size - 1 WHERE length = 4`)
@@ -143,7 +143,7 @@ func TestRepeatedCutReturnsSameBatch(t *testing.T) {
 	})
 }
 
-func TestCutRefusesARangeThatWasTakenOver(t *testing.T) {
+func TestCutRefusesRangeThatWasTakenOver(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		r := l.MustReserve(t, "frozen", ledger.StateReserved, 100)
 		l.DeclareDead(t, "frozen")

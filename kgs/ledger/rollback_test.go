@@ -12,10 +12,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerSkipsAheadAfterARollback restores the database to an older state. The ledger detects the rollback because
+// TestLedgerSkipsAheadAfterRollback restores the database to an older state. The ledger detects the rollback because
 // its history name changed, or because the id of its last range is below the highest range id that the process
 // remembers.
-func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
+func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
 			func() { l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
@@ -41,7 +41,7 @@ func TestLedgerSkipsAheadAfterARollback(t *testing.T) {
 	})
 }
 
-func TestSkipAheadContinuesWithLongerCodes(t *testing.T) {
+func TestSkipAheadUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		size := codespace.Size(3)
 		l.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
@@ -63,8 +63,8 @@ func TestSkipAheadContinuesWithLongerCodes(t *testing.T) {
 }
 
 // TestSkipAheadExceedsHighWaterMarkOfPool simulates a rollback that the range ids no longer show, because the ledger
-// has since reserved as many ranges as before. Only the numbers show it, and only the pool has a record of the higher
-// numbers.
+// has since reserved as many ranges as before. Only the numbers show the rollback, and only the pool has a record of the
+// higher numbers.
 func TestSkipAheadExceedsHighWaterMarkOfPool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
@@ -81,9 +81,9 @@ func TestSkipAheadExceedsHighWaterMarkOfPool(t *testing.T) {
 	})
 }
 
-// TestAbandonKeepsEarlierReasonsInsideABatch abandons a batch. Parts of the batch are already
+// TestAbandonKeepsReasonOfNumbersAbandonedBefore abandons a batch. Parts of the batch are already
 // abandoned for another reason.
-func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
+func TestAbandonKeepsReasonOfNumbersAbandonedBefore(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		abandon := func(lo, hi int64, reason string) {
 			if err := l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, reason); err != nil {
@@ -101,19 +101,23 @@ func TestAbandonKeepsEarlierReasonsInsideABatch(t *testing.T) {
 	})
 }
 
-func TestRecentEpochsCountsEpochsOfGivenPeriod(t *testing.T) {
+func TestRepeatedEpochsCountsEpochsOfPoolsWithSeveralEpochs(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
-		for epoch := range int64(3) {
-			if n, last, err := l.List(0).RecentEpochs(t.Context(), time.Hour); n != int(epoch) || last < 0 || last > time.Minute || err != nil {
-				t.Errorf("RecentEpochs = %d, %v, %v, want %d", n, last, err, epoch)
-			}
-			if _, _, err := l.OpenEpoch(t.Context(), epoch, "run"); err != nil {
+		// Failovers give the pool new names. Then two pools, a and b, alternate.
+		for epoch, next := range []struct {
+			pool     string
+			repeated int
+		}{{"failover 1", 0}, {"failover 2", 0}, {"failover 3", 0}, {"a", 0}, {"b", 0}, {"a", 2}, {"b", 4}, {"b", 5}} {
+			if _, _, err := l.OpenEpoch(t.Context(), int64(epoch), next.pool); err != nil {
 				t.Fatal(err)
+			}
+			if n, last, err := l.List(0).RepeatedEpochs(t.Context(), time.Hour); n != next.repeated || last < 0 || last > time.Minute || err != nil {
+				t.Errorf("after epoch %d, for the pool %s: RepeatedEpochs = %d, %v, %v, want %d", epoch+1, next.pool, n, last, err, next.repeated)
 			}
 		}
 		l.Exec(t, `UPDATE kgs_epochs SET opened_at = (SELECT min(created_at) FROM kgs_ledger)`)
-		if n, _, err := l.List(0).RecentEpochs(t.Context(), time.Nanosecond); n != 0 || err != nil {
-			t.Errorf("RecentEpochs of a nanosecond = %d, %v, want 0", n, err)
+		if n, _, err := l.List(0).RepeatedEpochs(t.Context(), time.Nanosecond); n != 0 || err != nil {
+			t.Errorf("RepeatedEpochs of a nanosecond = %d, %v, want 0", n, err)
 		}
 	})
 }

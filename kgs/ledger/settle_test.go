@@ -59,7 +59,7 @@ func TestSettleRefusesNumbersOutsideBatchAndIsIdempotent(t *testing.T) {
 
 // A key counts as taken when its batch is settled or abandoned. A leased key counts at once, and a returned key does
 // not count.
-func TestKeyCountsAsTakenWhenItsBatchIsSettled(t *testing.T) {
+func TestKeyCountsAsTakenWhenBatchIsSettled(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		want := func(when string, reserved, taken int64) {
 			t.Helper()

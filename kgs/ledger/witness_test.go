@@ -23,6 +23,7 @@ type witnessed struct {
 	*ledger.Ledger
 	db      *sqlite.DB
 	skipped int64
+	failed  int // number of failed writes of the witness
 	log     bytes.Buffer
 }
 
@@ -37,7 +38,7 @@ func openWitnessed(t *testing.T, path string) *witnessed {
 	}
 	w := &witnessed{Ledger: ledger.NewSQLite(db), db: db}
 	w.OnSkipAhead(func(n int64) { w.skipped += n })
-	w.KeepWitness(db.Path(), slog.New(slog.NewTextHandler(&w.log, nil)))
+	w.KeepWitness(db.Path(), slog.New(slog.NewTextHandler(&w.log, nil)), func() { w.failed++ })
 	if _, err := w.Open(t.Context(), ledger.Config{}); err != nil {
 		t.Fatal(err)
 	}
@@ -107,17 +108,17 @@ func copyFile(t *testing.T, from, to string) {
 func TestWitnessDetectsRestoredSQLiteFile(t *testing.T) {
 	t.Parallel()
 	for name, issue := range map[string]func(*witnessed, ledger.Reservation) codespace.Range{
-		"new numbers": func(w *witnessed, _ ledger.Reservation) codespace.Range {
+		"new numbers are issued": func(w *witnessed, _ ledger.Reservation) codespace.Range {
 			return w.reserve(t, "a", ledger.StateBatch, 50).Range
 		},
-		"numbers of a range": func(w *witnessed, r ledger.Reservation) codespace.Range {
+		"some numbers of a reserved range are issued": func(w *witnessed, r ledger.Reservation) codespace.Range {
 			batch, _, err := w.Cut(t.Context(), "a", r, 50)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return batch.Range
 		},
-		"all numbers of a range": func(w *witnessed, r ledger.Reservation) codespace.Range {
+		"all numbers of a reserved range are issued": func(w *witnessed, r ledger.Reservation) codespace.Range {
 			batch, rest, err := w.Cut(t.Context(), "a", r, r.Len())
 			if err != nil || rest.Len() > 0 {
 				t.Fatalf("cut %v, rest %v, error %v", batch, rest, err)
@@ -208,7 +209,7 @@ func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 }
 
 // A process that cannot read the witness does not know whether the database was restored.
-func TestOpenRefusesUnreadableWitness(t *testing.T) {
+func TestLedgerOpenRefusesUnreadableWitness(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(path string) error{
 		"directory":  func(path string) error { return os.Mkdir(path, 0o700) },
@@ -230,7 +231,7 @@ func TestOpenRefusesUnreadableWitness(t *testing.T) {
 }
 
 // If Open skipped ahead without a new witness, each further start would skip ahead again.
-func TestOpenSkipsNothingIfItCannotReplaceDamagedWitness(t *testing.T) {
+func TestLedgerOpenFailsBeforeSkipAheadIfDamagedWitnessCannotBeReplaced(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateReserved, 1000)
@@ -285,12 +286,15 @@ func TestReserveSucceedsIfWitnessCannotBeWritten(t *testing.T) {
 	if _, err := os.Stat(w.witness()); err != nil {
 		t.Errorf("the next change wrote no witness: %v", err)
 	}
+	if w.failed != 2 {
+		t.Errorf("%d failed writes were reported, want 2", w.failed)
+	}
 	w.close(t)
 }
 
-// If the witness was not written after the last changes, the next process replaces it before the process changes the
+// If the witness was not written after the last changes, the next process replaces the witness before it changes the
 // ledger.
-func TestOpenReplacesOldWitness(t *testing.T) {
+func TestLedgerOpenReplacesOldWitness(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateBatch, 100)
@@ -298,7 +302,7 @@ func TestOpenReplacesOldWitness(t *testing.T) {
 	w.reserve(t, "a", ledger.StateBatch, 100)
 	unblock()
 	w, copied := w.backup(t)
-	w.wantWarnings(t, 1, "the witness of the database was not written after the last changes of the database")
+	w.wantWarnings(t, 1, "the witness of the database lacks the last changes of the database")
 	w = w.reopen(t, "")
 	w.wantWarnings(t, 0, "")
 	issued := w.reserve(t, "a", ledger.StateBatch, 100)
@@ -317,7 +321,7 @@ func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
 
 // A killed process or another user may have left a draft of the witness. The next write replaces the draft. The new
 // witness has the mode of the database.
-func TestWriteOfWitnessReplacesOldDraft(t *testing.T) {
+func TestWitnessWriteReplacesOldDraft(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	err := errors.Join(os.Chmod(w.db.Path(), 0o640), os.WriteFile(w.witness()+".new", []byte("half a line"), 0o400))
@@ -333,7 +337,7 @@ func TestWriteOfWitnessReplacesOldDraft(t *testing.T) {
 }
 
 // A witness that belongs to root would prevent the start of a server that runs as another user.
-func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
+func TestWitnessFileBelongsToOwnerOfDatabase(t *testing.T) {
 	t.Parallel()
 	user, group := os.Geteuid(), os.Getegid()
 	if user == 0 { // only root can create a file for another user
@@ -354,8 +358,8 @@ func TestWitnessHasTheOwnerOfTheDatabase(t *testing.T) {
 	w.close(t)
 }
 
-// An operator moves the database to another place. A server that starts then creates a new database at the same path.
-// The witness of the first database stays.
+// An operator moves the database to another place. A server that starts afterwards creates a new database at the same
+// path. The witness of the first database stays.
 func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -383,7 +387,7 @@ func TestNewDatabaseAtSamePathKeepsWitnessOfFirstDatabase(t *testing.T) {
 
 // The numbers of the new ledger begin at 0, although the old ledger had a witness. The witness of the old ledger stays,
 // because an operator may restore the old database.
-func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
+func TestReplacementOfLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateReserved, 1000)
@@ -409,7 +413,7 @@ func TestReplacedLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 }
 
 // The context of the caller may end between the commit and the write of the witness. The caller still uses the numbers.
-func TestWitnessIsWrittenAfterTheContextEnds(t *testing.T) {
+func TestWitnessIsWrittenAfterContextEnds(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -77,9 +77,9 @@ func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 	})
 }
 
-// TestTakeThatWaitsForOtherTakeReturnsWhenContextEnds checks that a Take that waits for another Take returns when
+// TestMemoryPoolTakeReturnsWhenContextEnds checks that a Take that waits for another Take returns when
 // its context ends.
-func TestTakeThatWaitsForOtherTakeReturnsWhenContextEnds(t *testing.T) {
+func TestMemoryPoolTakeReturnsWhenContextEnds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
 		fill(t, l, pool, "a", 10)

@@ -137,7 +137,7 @@ func spend(t *testing.T, k keyPool, ways [2]bool, enough int) (used, twice int) 
 	return len(s.used), len(s.used) - len(slices.Compact(slices.Clone(s.used)))
 }
 
-func TestPostgresPoolsShareNoKey(t *testing.T) {
+func TestPostgresPoolGivesNoKeyToTwoProcesses(t *testing.T) {
 	t.Parallel()
 	for name, ways := range map[string][2]bool{
 		"delete": {false, false}, "reserve": {true, true}, "delete and reserve": {false, true},
@@ -156,7 +156,7 @@ func TestPostgresPoolsShareNoKey(t *testing.T) {
 	}
 }
 
-// This is the control of TestPostgresPoolsShareNoKey. Without the unique constraint, a key that is
+// This is the control of TestPostgresPoolGivesNoKeyToTwoProcesses. Without the unique constraint, a key that is
 // drawn a second time is handed out a second time.
 func TestPostgresPoolUniqueConstraintPreventsDuplicates(t *testing.T) {
 	t.Parallel()

@@ -82,7 +82,7 @@ func TestPostgresPoolKeepsReservationsOfLiveHolders(t *testing.T) {
 // A process freezes, and another process reserves some of its keys. Then the frozen process
 // continues and settles its batch. Settle must not free the keys of the other process. A key that
 // the frozen process has used must never be handed out again.
-func TestLateSettleInPostgresPoolKeepsKeysOfOtherHolder(t *testing.T) {
+func TestLateSettleInPostgresPoolDoesNotFreeKeysOfOtherHolder(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	k.fill(kgstest.Codes(0, 10)...)
@@ -127,7 +127,7 @@ func TestPostgresPoolTakesKeysThatEarlierTakeSkipped(t *testing.T) {
 }
 
 // Take must return keys in the order in which they were drawn.
-func TestPostgresPoolTakesKeysInDrawnOrder(t *testing.T) {
+func TestPostgresPoolTakesKeysInOrderInWhichTheyWereDrawn(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		drawn := kgstest.Codes(0, 1000)

@@ -15,15 +15,15 @@ import (
 func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]any{
-		"epoch beyond all epochs": {"HSET", 0, "epoch", "9000000000000000000"},
-		"epoch without a number":  {"HSET", 0, "epoch", "many"},
-		"counter below zero":      {"HSET", 0, "pushed", "-1"},
-		"number beyond its space": {"HSET", 0, "next:6", "9000000000000000000"},
-		"number of no space":      {"HSET", 0, "next:60", "1"},
-		"range beyond all ranges": {"HSET", 0, "range", "9000000000000000000"},
-		"code with a line break":  {"LPUSH", 1, "abc\r\nd"},
-		"code of 33 characters":   {"LPUSH", 1, strings.Repeat("a", 33)},
-		"code with other letters": {"LPUSH", 1, "naïve"},
+		"the epoch is too large":                     {"HSET", 0, "epoch", "9000000000000000000"},
+		"the epoch is not a number":                  {"HSET", 0, "epoch", "many"},
+		"a counter is negative":                      {"HSET", 0, "pushed", "-1"},
+		"a number exceeds the code space":            {"HSET", 0, "next:6", "9000000000000000000"},
+		"a number belongs to an invalid code length": {"HSET", 0, "next:60", "1"},
+		"the range id is too large":                  {"HSET", 0, "range", "9000000000000000000"},
+		"a code contains a line break":               {"LPUSH", 1, "abc\r\nd"},
+		"a code has 33 characters":                   {"LPUSH", 1, strings.Repeat("a", 33)},
+		"a code contains a letter outside base 62":   {"LPUSH", 1, "naïve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

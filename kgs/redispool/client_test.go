@@ -1,7 +1,6 @@
 package redispool
 
 import (
-	"net"
 	"strings"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keypool/internal/testenv"
-	"keypool/kgs/kgstest"
 )
 
 func TestParseURLReadsEveryParameter(t *testing.T) {
@@ -67,30 +65,11 @@ func TestOpenClientRefusesInvalidURLs(t *testing.T) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
-}
-
 // In a Cluster, a script may only use keys of one slot.
 func TestRedisPoolWorksOnCluster(t *testing.T) {
 	t.Parallel()
-	// The default bus port is 10,000 above the port of the server and may be in use.
-	server := testenv.StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
-	node := openClient(t, server.Addr)
-	if err := node.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
-		t.Fatal(err)
-	}
-	kgstest.Await(t, "the cluster works", func() bool {
-		return strings.Contains(node.ClusterInfo(t.Context()).Val(), "cluster_state:ok")
-	})
-	cluster := openClient(t, server.Addr+"?cluster=true")
+	nodes, _ := testenv.StartRedisCluster(t, 1)
+	cluster := openClient(t, nodes[0].Addr+"?cluster=true")
 	if _, ok := cluster.(*redis.ClusterClient); !ok {
 		t.Fatalf("OpenClient returned a %T, want a *redis.ClusterClient", cluster)
 	}

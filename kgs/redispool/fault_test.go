@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,18 +16,35 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// openClient returns a client with the settings that the programs use.
+// openClient returns a client with the settings that the programs use, but with long time limits.
 func openClient(t *testing.T, addr string) redis.UniversalClient {
 	t.Helper()
-	client, err := OpenClient("redis://" + addr)
+	return openURL(t, "redis://"+addr)
+}
+
+func openURL(t *testing.T, rawURL string) redis.UniversalClient {
+	t.Helper()
+	address, err := ParseURL(rawURL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("close the client: %v", err)
-		}
-	})
+	o := &address.opts
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	client := address.Open()
+	testenv.Patient(client)
+	kgstest.CloseAfter(t, client.Close)
+	return client
+}
+
+// openProgramClient returns a connected client with the settings and the time limits that the programs use.
+func openProgramClient(t *testing.T, rawURL string) redis.UniversalClient {
+	t.Helper()
+	client, err := OpenClient(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kgstest.CloseAfter(t, client.Close)
+	kgstest.Await(t, "the client is connected", func() bool { return client.Ping(t.Context()).Err() == nil })
 	return client
 }
 

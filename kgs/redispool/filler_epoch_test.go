@@ -37,9 +37,9 @@ func TestFillerBeginsNewEpochIfPoolIsInOlderEpoch(t *testing.T) {
 	d.fill(s, 10, 10)
 }
 
-// TestFillerBeginsEpochAfterFlush flushes the pool. A flush does not change the replication id of Redis,
+// TestFillerBeginsNewEpochAfterRedisIsFlushed flushes the pool. A flush does not change the replication id of Redis,
 // so the filler must detect the loss in another way.
-func TestFillerBeginsEpochAfterFlush(t *testing.T) {
+func TestFillerBeginsNewEpochAfterRedisIsFlushed(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")
@@ -132,10 +132,10 @@ func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 	}
 }
 
-// TestFillerAcceptsEpochOfAnotherWorker lets a filler read the epoch of the ledger. Before the
+// TestFillerAcceptsEpochThatAnotherWorkerBegan lets a filler read the epoch of the ledger. Before the
 // filler reads the pool, another worker begins an epoch and opens the pool for it. The filler must
 // not mistake the newer epoch of the pool for a rollback of the ledger.
-func TestFillerAcceptsEpochOfAnotherWorker(t *testing.T) {
+func TestFillerAcceptsEpochThatAnotherWorkerBegan(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s, other := d.open("a"), d.open("b")

@@ -176,10 +176,10 @@ func TestNextFillerContinuesRangeOfCrashedFiller(t *testing.T) {
 	}
 }
 
-// TestFillerIsFencedAfterFreeze freezes a filler in the middle of a range, and another worker finishes the range. The
+// TestFillerPushesNoKeyTwiceAfterFreeze freezes a filler in the middle of a range, and another worker finishes the range. The
 // frozen filler then continues and must push no key twice. The floor makes the pool refuse the push of the frozen
 // filler. If the other worker has not raised the floor yet, the mark prevents this push.
-func TestFillerIsFencedAfterFreeze(t *testing.T) {
+func TestFillerPushesNoKeyTwiceAfterFreeze(t *testing.T) {
 	t.Parallel()
 	for name, fenced := range map[string]bool{"the new floor": true, "only the mark": false} {
 		d := newFixture(t)
@@ -204,7 +204,7 @@ func TestFillerIsFencedAfterFreeze(t *testing.T) {
 	}
 }
 
-// TestMarkAndFloorPreventSecondPushOfRange is the control of TestFillerIsFencedAfterFreeze. Without
+// TestMarkAndFloorPreventSecondPushOfRange is the control of TestFillerPushesNoKeyTwiceAfterFreeze. Without
 // the mark and the floor, the filler that was frozen pushes the range again.
 func TestMarkAndFloorPreventSecondPushOfRange(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) 
 	}
 }
 
-// A server still uses its batches after the pool has begun a new epoch, so an audit must find them.
+// A server still uses its batches after the pool has begun a new epoch, so an audit must find the keys of these batches.
 func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
@@ -103,7 +103,7 @@ func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 }
 
 // If a killed server had batches of an earlier epoch, Sweep abandons their keys once.
-func TestSweepAbandonsEarlierEpochBatchesOfKilledHolder(t *testing.T) {
+func TestSweepAbandonsBatchesOfKilledHolderFromEarlierEpoch(t *testing.T) {
 	t.Parallel()
 	p, book, held := newHeldBatches(t)
 	registry := prometheus.NewRegistry()
@@ -192,15 +192,18 @@ func TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber(t *testing.T) {
 }
 
 // The script that records a batch again may arrive after its call failed and after the batch was settled.
-func TestLateRecordOfASettledBatchIsDeleted(t *testing.T) {
+func TestLateRecordOfSettledBatchIsDeleted(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	p, _, held := newHeldBatchesIn(t, openClient(t, server.Addr))
+	patient := p.client
+	p.client = openProgramClient(t, server.URL)
 	server.Pause()
 	if err := p.recordOne(t.Context(), p.held.find(held[0].ID), 2); err == nil {
 		t.Fatal("a Redis that does not answer recorded a batch")
 	}
 	server.Resume()
+	p.client = patient
 	if err := p.Settle(t.Context(), held[0], nil, nil); err != nil {
 		t.Fatal(err)
 	}

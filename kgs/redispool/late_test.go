@@ -26,7 +26,7 @@ func onRecord(t *testing.T, p *Pool) map[string]int {
 }
 
 // A Take that arrives after the Release of its holder does not change the batches on record.
-func TestTakeAfterReleaseDoesNotChangeBatches(t *testing.T) {
+func TestLateTakeAfterReleaseDoesNotChangeBatches(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 6))

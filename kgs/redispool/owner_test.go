@@ -2,16 +2,22 @@ package redispool
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // TestWorkerRefusesRedisPoolOwnedByOtherDatabase lets a database and its copy use one Redis. While the original
 // database has a worker, the copy must neither take keys nor begin an epoch, even after a FLUSHDB. A minute after the
-// last confirmation of the owner, the copy may do both.
+// last confirmation of the owner, the copy may do both. The ledger of the copy skips the numbers of the original
+// at once, because the copy may be a restored backup.
 func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	t.Parallel()
 	d, other := newFixture(t), newFixture(t)
@@ -19,6 +25,18 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	first, copied := d.owned("a", "1/1"), other.owned("b", "2/1")
 	d.wantSize(first, 0)
 	d.fill(first, 100, 100)
+
+	for range 3 { // the servers of the copy reserve more ranges than the original has pushed, so only the numbers are behind
+		if _, err := other.Reserve(t.Context(), "server", ledger.StateBatch, 6, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := copied.Prepare(t.Context()); !errors.Is(err, ErrForeign) {
+		t.Errorf("Prepare = %v, want ErrForeign", err)
+	}
+	if c, err := other.Counters(t.Context()); err != nil || c.Reserved() <= 100 {
+		t.Errorf("the ledger of the copy has the counters %+v (error %v), want more than the 100 numbers that the original issued", c, err)
+	}
 
 	wantRefused := func() {
 		t.Helper()
@@ -86,13 +104,25 @@ func TestWorkerBecomesOwnerOfPoolWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two Redis databases, so that
-// each worker replaces the epoch of the other worker.
+// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two pools, so that each worker replaces the
+// epoch of the other worker. Two databases of one Redis have the same replication id, and two Redis servers have different ids.
 func TestWorkersStopReplacingEpochsIfLedgerHasTwoPools(t *testing.T) {
 	t.Parallel()
-	d, other := newFixture(t), newFixture(t)
+	for name, second := range map[string]func(*testing.T) redis.UniversalClient{
+		"databases of one Redis": func(t *testing.T) redis.UniversalClient { return testenv.Redis(t) },
+		"Redis servers":          func(t *testing.T) redis.UniversalClient { return openClient(t, testenv.StartRedis(t).Addr) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			workersStopReplacingEpochs(t, second(t))
+		})
+	}
+}
+
+func workersStopReplacingEpochs(t *testing.T, second redis.UniversalClient) {
+	d := newFixture(t)
 	one, two := d.owned("a", "1/1"), d.owned("b", "1/1")
-	two.cfg.Pool = New(other.client, two.cfg.Pool.cfg)
+	two.cfg.Pool = New(second, two.cfg.Pool.cfg)
 	var refused error
 	for range 10 {
 		for _, s := range []*Filler{one, two} {
@@ -113,4 +143,20 @@ func TestWorkersStopReplacingEpochsIfLedgerHasTwoPools(t *testing.T) {
 	if err := one.Prepare(t.Context()); err != nil {
 		t.Errorf("Prepare after ten minutes: %v", err)
 	}
+}
+
+// TestWorkerContinuesAfterManyFailovers lets a pool return with an older epoch than that of the ledger, after several failovers of
+// Redis within a minute. Each failover gave the pool another name, so the worker must not wait.
+func TestWorkerContinuesAfterManyFailovers(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.owned("a", "1/1")
+	d.wantSize(s, 0)
+	for epoch := range int64(5) {
+		if _, _, err := d.OpenEpoch(t.Context(), epoch+1, fmt.Sprint("failover ", epoch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 7)
 }

@@ -198,7 +198,7 @@ func TestRedisPoolReleaseReturnsOnlyBatchWithLostReply(t *testing.T) {
 	}
 }
 
-func TestRedisPoolSnapshotMissesNoKeyThatMoves(t *testing.T) {
+func TestRedisPoolSnapshotIncludesKeysThatMove(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	const n = 5*readChunk + 1

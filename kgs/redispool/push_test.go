@@ -53,7 +53,7 @@ func TestRedisPoolPushesEachNumberOnce(t *testing.T) {
 	}
 }
 
-func TestRedisPoolPushRefusesTextThatDoesNotFitRange(t *testing.T) {
+func TestRedisPoolPushRefusesCodesThatDoNotFitRange(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	r := testRange(1, 0, 10)
@@ -64,7 +64,7 @@ func TestRedisPoolPushRefusesTextThatDoesNotFitRange(t *testing.T) {
 	}
 }
 
-func TestRedisPoolFencesThawedWorker(t *testing.T) {
+func TestRedisPoolRefusesPushOfResumedWorker(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	frozen, next := testRange(1, 0, 20), testRange(2, 20, 20)

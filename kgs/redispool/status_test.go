@@ -16,11 +16,7 @@ import (
 func TestRedisPoolStatusReportsCountsAndPolicy(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	client, err := OpenClient(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
+	client := openClient(t, server.Addr)
 	p, _ := newTestPool(t, client, "holder")
 	if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || s.Policy != "noeviction" || s.RunID == "" {
 		t.Errorf("Status of a pool that was never opened = %+v, %v, want ErrNoEpoch, a policy and a RunID", s, err)

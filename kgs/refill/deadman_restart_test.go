@@ -101,11 +101,11 @@ func (p *brokenPool) watch(t *testing.T, worker bool, duration time.Duration) (o
 	return o
 }
 
-func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
+func TestDeadManSwitchGivesUpAfterFutileRestarts(t *testing.T) {
 	tests := map[string]*brokenPool{
-		"cannot connect": {prepare: errors.New("connection refused")},
-		"pushes fail":    {fill: errors.New("OOM command not allowed")},
-		"pushes no keys": {spin: true},
+		"the worker cannot connect": {prepare: errors.New("connection refused")},
+		"every push fails":          {fill: errors.New("OOM command not allowed")},
+		"the worker pushes no keys": {spin: true},
 	}
 	for name, pool := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestDeadManGivesUpAfterFutileRestarts(t *testing.T) {
 	}
 }
 
-func TestDeadManPagesIfWorkerIsMissing(t *testing.T) {
+func TestDeadManSwitchPagesIfWorkerIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		pool.keys.Store(1000)
@@ -141,9 +141,9 @@ func TestDeadManPagesIfWorkerIsMissing(t *testing.T) {
 	})
 }
 
-// These are the controls of TestDeadManGivesUpAfterFutileRestarts. The switch does not give up
+// These are the controls of TestDeadManSwitchGivesUpAfterFutileRestarts. The switch does not give up
 // while keys arrive, even if too few keys arrive.
-func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
+func TestDeadManSwitchDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := &brokenPool{}
 		o := pool.watch(t, true, 10*time.Minute)
@@ -161,7 +161,7 @@ func TestDeadManDoesNotGiveUpWhileKeysArrive(t *testing.T) {
 	})
 }
 
-func TestDeadManThatMayNotGiveUpKeepsRestartingWorker(t *testing.T) {
+func TestDeadManSwitchWithoutGiveUpKeepsRestartingWorker(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now, restarts := time.Now(), 0
@@ -169,7 +169,7 @@ func TestDeadManThatMayNotGiveUpKeepsRestartingWorker(t *testing.T) {
 	d.observe(now, observed(kgs.PoolStatus{Keys: 1000}), true)
 	for range 1200 {
 		now = now.Add(time.Second)
-		d.act(d.observe(now, Observation{}, true), 0)
+		d.act(d.observe(now, Observation{}, true), d.Judgement())
 	}
 	if restarts < 6 || restarts > 8 { // restarts are due after 0, 10, 30, 70, 150, 310, 610 and 910 s
 		t.Errorf("%d restarts in twenty minutes, want 6 to 8", restarts)
@@ -178,7 +178,7 @@ func TestDeadManThatMayNotGiveUpKeepsRestartingWorker(t *testing.T) {
 
 // A Redis that crashes every few seconds causes one epoch after another, and a few keys arrive in
 // each epoch. The switch must page, although the pool grows within each epoch.
-func TestDeadManPagesWhenNewEpochsNeverFill(t *testing.T) {
+func TestDeadManSwitchPagesIfPoolNeverFills(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now := time.Now()

@@ -10,7 +10,7 @@ import (
 // drained makes a switch observe a pool of 1000 keys once a second. In each second, servers take
 // the given number of keys. In every fifth second, workers push 5*arrive keys. drained returns the
 // first judgement in each state.
-func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgement) {
+func drained(d *DeadMansSwitch, seconds, taken, arrive int64) (states map[State]Judgement) {
 	states = make(map[State]Judgement)
 	now := time.Now()
 	pool := kgs.PoolStatus{Keys: 1000}
@@ -28,7 +28,7 @@ func drained(d *DeadMan, seconds, taken, arrive int64) (states map[State]Judgeme
 	return states
 }
 
-func TestDeadManAlarmsOnShortRunway(t *testing.T) {
+func TestDeadManSwitchRaisesAlarmOnShortRunway(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	d.cfg.RestartBelow, d.cfg.PageBelow = 20, 10 // so low that the alarms about the runway come first
@@ -44,7 +44,7 @@ func TestDeadManAlarmsOnShortRunway(t *testing.T) {
 
 // A short runway causes no alarm if keys arrive, even if too few arrive. It causes no alarm after a
 // burst either, when the pool is full.
-func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
+func TestDeadManSwitchIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]int64{"fewer keys arrive than are taken": 2, "as many keys arrive as are taken": 10} {
 		d := newTestSwitch()
@@ -70,7 +70,7 @@ func TestDeadManIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	}
 }
 
-func TestDeadManMeasuresRateOfAllServers(t *testing.T) {
+func TestDeadManSwitchMeasuresRateOfAllServers(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	now := time.Now()
@@ -106,5 +106,67 @@ func TestDeadManMeasuresRateOfAllServers(t *testing.T) {
 	d.observe(now, Observation{}, false)
 	if _, known := d.Judgement().Runway(); known {
 		t.Error("the runway of a pool that cannot be read is known")
+	}
+}
+
+// takes makes a switch observe a pool once a second. In second i, servers take taken(i) keys. takes returns the seconds in
+// which the runway was known.
+func takes(d *DeadMansSwitch, seconds int, taken func(second int) int64) (known []int) {
+	now, pool := time.Now(), kgs.PoolStatus{Keys: 1_000_000}
+	for i := range seconds {
+		d.observe(now, observed(pool), true)
+		if _, ok := d.Judgement().Runway(); ok {
+			known = append(known, i)
+		}
+		now = now.Add(time.Second)
+		pool.Taken += taken(i)
+	}
+	return known
+}
+
+// If the switch observes each key, the runway becomes unknown soon after the last key, also after a high load. A slow load has a
+// runway all the time.
+func TestRunwayIsUnknownSoonAfterLastKey(t *testing.T) {
+	t.Parallel()
+	const last = 59 // the second in which the last key is taken
+	busy := func(i int) int64 {
+		if i > last {
+			return 0
+		}
+		return 10_000
+	}
+	d := newTestSwitch()
+	d.cfg.EachKey = true
+	if known := takes(d, 300, busy); len(known) == 0 || known[len(known)-1] > last+30 {
+		t.Errorf("after a load that ends in second %d, the runway is known in the seconds %v, want until second %d", last, known, last+30)
+	}
+	if rate := d.Judgement().Rate; rate != 0 {
+		t.Errorf("the rate is %v after the load, want 0", rate)
+	}
+
+	slow := func(i int) int64 { // a key every 10 s
+		if i%10 > 0 {
+			return 0
+		}
+		return 1
+	}
+	d = newTestSwitch()
+	d.cfg.EachKey = true
+	if known := takes(d, 600, slow); len(known) != 599 { // unknown only at the first look
+		t.Errorf("with a key every 10 s, the runway is known in %d seconds of 600, want 599: %v", len(known), known)
+	}
+}
+
+// If servers take whole batches, the runway of a slow load stays known between two batches.
+func TestRunwayIsKnownBetweenBatches(t *testing.T) {
+	t.Parallel()
+	batch := func(i int) int64 { // 2 keys a second
+		if i%50 > 0 {
+			return 0
+		}
+		return 100
+	}
+	if known := takes(newTestSwitch(), 600, batch); len(known) != 599 {
+		t.Errorf("with a batch every 50 s, the runway is known in %d seconds of 600, want 599: %v", len(known), known)
 	}
 }

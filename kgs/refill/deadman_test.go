@@ -1,9 +1,11 @@
 package refill
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,8 +15,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-func newTestSwitch() *DeadMan {
-	return NewDeadMan(DeadManConfig{
+func newTestSwitch() *DeadMansSwitch {
+	return NewDeadMansSwitch(DeadMansSwitchConfig{
 		Capacity: 1000, RestartBelow: 200, PageBelow: 100,
 		Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})
@@ -31,38 +33,38 @@ type look struct {
 	do     action
 }
 
-func TestDeadManStateDependsOnKeysInPool(t *testing.T) {
+func TestDeadManSwitchStateDependsOnKeysInPool(t *testing.T) {
 	t.Parallel()
 	full := look{keys: 1000, want: StateOK}
 	tests := map[string][]look{
-		"raises no alarm while an empty pool fills": {
+		"an empty pool that fills causes no alarm": {
 			{keys: 0, want: StateFilling}, {keys: 50, want: StateFilling}, {keys: 150, want: StateFilling}, full,
 		},
-		"raises an alarm when the pool stops growing before it is full": append(repeat(9, look{keys: 50, want: StateFilling}),
+		"a pool that stops growing before it is full causes an alarm": append(repeat(9, look{keys: 50, want: StateFilling}),
 			look{keys: 50, want: StateFilling}, look{keys: 50, want: StatePage, do: doRestart}),
-		"raises alarms while the pool drains": {
+		"a pool that drains causes alarms": {
 			full, {keys: 200, want: StateOK}, {keys: 199, want: StateRestart, do: doRestart},
 			{keys: 150, want: StateRestart}, {keys: 99, want: StatePage}, {keys: 1000, want: StateOK},
 		},
-		"restarts again after a growing gap": append(append([]look{full, {keys: 0, want: StatePage, do: doRestart}},
+		"the restarts are repeated after growing gaps": append(append([]look{full, {keys: 0, want: StatePage, do: doRestart}},
 			repeat(9, look{keys: 0, want: StatePage})...),
 			append(append([]look{{keys: 0, want: StatePage, do: doRestart}},
 				repeat(19, look{keys: 0, want: StatePage})...), look{keys: 0, want: StatePage, do: doRestart})...),
 		"one failed look changes nothing": {full, {unseen: true, want: StateOK}, full},
 		"a pool that cannot be read for 10 s counts as empty": append(append([]look{full},
 			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, do: doRestart}),
-		"the size of a pool without an epoch does not count": append(append([]look{full},
+		"a pool without an epoch counts as empty after 10 s": append(append([]look{full},
 			repeat(9, look{unseen: true, keys: 1000, want: StateOK})...), look{unseen: true, keys: 1000, want: StatePage, do: doRestart}),
 		"a new epoch begins in the state filling": {
 			{keys: 1000, epoch: 1, want: StateOK}, {keys: 0, epoch: 2, want: StateFilling},
 			{keys: 500, epoch: 2, want: StateFilling}, {keys: 950, epoch: 2, want: StateOK},
 		},
-		"a pool that may lose keys pages but does not restart the worker": {
+		"a pool that may lose keys causes a page but no restart of the worker": {
 			{keys: 1000, want: StateOK}, {keys: 1000, unsafe: "may evict", want: StatePage},
 			{unseen: true, want: StatePage}, {keys: 1000, unsafe: "may evict too", want: StatePage},
 			{keys: 150, unsafe: "may evict", want: StatePage, do: doRestart}, {keys: 150, want: StateRestart}, full,
 		},
-		"a pool that may lose keys pages while it fills": {
+		"a filling pool that may lose keys causes a page": {
 			{keys: 50, want: StateFilling}, {keys: 60, unsafe: "may evict", want: StatePage},
 			{keys: 70, want: StateFilling}, full,
 		},
@@ -94,7 +96,7 @@ func repeat(n int, l look) (looks []look) {
 }
 
 // The switch observes only the pool. It must still detect a running worker that pushes no keys.
-func TestDeadManRestartsAndPagesWhenPoolIsLow(t *testing.T) {
+func TestDeadManSwitchRestartsWorkerAndPagesIfPoolIsLow(t *testing.T) {
 	t.Parallel()
 	d, registry := newTestSwitch(), prometheus.NewRegistry()
 	d.cfg.Metrics = kgs.NewMetrics(registry)
@@ -117,7 +119,7 @@ func TestDeadManRestartsAndPagesWhenPoolIsLow(t *testing.T) {
 
 // A pool that cannot be read may still report why it needs an operator. The switch must then page at once,
 // and not after 10 s.
-func TestDeadManPagesAtOnceForUnsafePoolThatCannotBeRead(t *testing.T) {
+func TestDeadManSwitchPagesAtOnceIfUnreadablePoolNeedsOperator(t *testing.T) {
 	t.Parallel()
 	d := newTestSwitch()
 	d.observe(time.Now(), observed(kgs.PoolStatus{Keys: 1000}), true)
@@ -128,5 +130,48 @@ func TestDeadManPagesAtOnceForUnsafePoolThatCannotBeRead(t *testing.T) {
 	d.observe(time.Now(), Observation{Unsafe: "another database owns the pool"}, false)
 	if got := d.Judgement().State; got != StatePage {
 		t.Errorf("the state is %s, want page", got)
+	}
+}
+
+// While the switch cannot read the pool, it does not know how many keys the pool holds. No log line and no error may then
+// show the last known number, because no decision depends on it.
+func TestDeadManSwitchLogsNumberOfKeysOnlyIfKnown(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		keys  int64
+		known bool
+		want  []string
+		gone  string // the error of the give-up
+	}{
+		"low": {50, true, []string{
+			`msg="pool alarm" state=page previous=ok pool_keys=50 why="the pool holds fewer than 100 keys"`,
+			`msg="restarting the refill worker" pool_keys=50`,
+		}, "at the last look, the pool held 50 keys;"},
+		"unknown": {0, false, []string{
+			`msg="pool alarm" state=page previous=ok why="the pool cannot be read"`,
+			`msg="restarting the refill worker"` + "\n",
+		}, "at the last look, the pool could not be read;"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newTestSwitch()
+			var log bytes.Buffer
+			var gone error
+			d.cfg.Logger, d.cfg.Restart, d.cfg.GiveUp = slog.New(slog.NewTextHandler(&log, nil)), func() {}, func(err error) { gone = err }
+			now := time.Now()
+			d.observe(now, observed(kgs.PoolStatus{Keys: 1000}), true)
+			for range 600 {
+				now = now.Add(time.Second)
+				d.act(d.observe(now, observed(kgs.PoolStatus{Keys: tt.keys}), tt.known), d.Judgement())
+			}
+			for _, line := range tt.want {
+				if !strings.Contains(log.String(), line) {
+					t.Errorf("no line %q in the log:\n%s", line, &log)
+				}
+			}
+			if gone == nil || !strings.Contains(gone.Error(), tt.gone) {
+				t.Errorf("the switch gave up with %v, want an error with %q", gone, tt.gone)
+			}
+		})
 	}
 }

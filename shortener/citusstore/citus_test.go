@@ -67,7 +67,7 @@ func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {
 	return s
 }
 
-// get returns a schema without rows. The test gives it back at its end.
+// get returns a schema without rows. When the test ends, get makes the schema available again.
 func (s schemas) get(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := <-s
@@ -78,7 +78,8 @@ func (s schemas) get(t *testing.T) *pgxpool.Pool {
 	return pool
 }
 
-// spread opens a store on the distributed tables in the search path of coordinator. Its Watch runs until the test ends.
+// spread opens a store on the distributed tables in the search path of coordinator. The method Watch of the store runs
+// until the test ends.
 func spread(t *testing.T, coordinator *pgxpool.Pool, order shortener.Order) *Store {
 	t.Helper()
 	open := func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error) {
@@ -141,11 +142,11 @@ func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(30 * time.Second); !ok(); {
+	for deadline := time.After(2 * time.Minute); !ok(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within 2 min: %s", what)
 		}
 	}
 }
@@ -206,7 +207,8 @@ func TestCitusAndStoreAgreeOnPartOfEachCode(t *testing.T) {
 	}
 }
 
-// wantHash checks that Citus returns the same hash of a value as this package.
+// wantHash checks that a query of Citus returns the number that this package computes for the value: a hash value or the
+// number of a part.
 func wantHash[T any](t *testing.T, pool *pgxpool.Pool, query string, value T, want int32) {
 	t.Helper()
 	var got int32
@@ -260,7 +262,7 @@ func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
 	defer worker.Close()
 	const setOrder = `INSERT INTO link_order (id, fingerprint) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint`
 	for _, format := range []string{"r%d", "r-%d"} { // codes with and without a rank
-		for _, n := range []int{1, 20} { // 1 link needs one statement per link, and 20 links share a statement
+		for _, n := range []int{1, 20} { // a single link has its own statement, and 20 links share a statement
 			links := func(from int) (links []shortener.Link) {
 				for i := range n {
 					links = append(links, storetest.Link(fmt.Sprintf(format, 1000*n+100*from+i)))
@@ -309,7 +311,8 @@ func TestCitusInsertThatWaitsForReindexWritesNothing(t *testing.T) {
 	}
 }
 
-// While a worker is down, only its links are unavailable. After the worker answers again, its links are available.
+// While a worker is down, only the links on this worker are unavailable. They are available after the worker answers
+// again.
 func TestCitusWorkerOutageAffectsOnlyLinksOnWorker(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
@@ -364,7 +367,7 @@ func TestCitusLinksAreAvailableWithoutCoordinator(t *testing.T) {
 	cluster.Coordinator.Restart()
 }
 
-// The coordinator has no links. So the store is not available while it answers alone.
+// The coordinator has no links. So the store is not available while only the coordinator answers.
 func TestCitusPingFailsWhileNoWorkerAnswers(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")
@@ -377,7 +380,7 @@ func TestCitusPingFailsWhileNoWorkerAnswers(t *testing.T) {
 	}
 	await(t, "the store detects that all workers are down", func() bool {
 		for _, links := range partsOf(s, "p", 1) {
-			_, _ = s.Lookup(t.Context(), links[0].Code) // the error is that of the node
+			_, _ = s.Lookup(t.Context(), links[0].Code) // the node returns an error
 		}
 		return !s.Answers(nil)
 	})

@@ -15,7 +15,7 @@ import (
 
 var errUnknown = errors.New("connection reset")
 
-func TestCommitFailsInTimeWhenStoreHangs(t *testing.T) {
+func TestCommitFailsWithinASecondIfStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -51,11 +51,11 @@ func TestCommitRepeatsInsertWithUnknownOutcome(t *testing.T) {
 		inserted   bool
 		notWritten bool
 	}{
-		"success":                       {nil, 1, true, false},
-		"nothing written":               {[]error{notWritten}, 1, false, true},
-		"disk full":                     {[]error{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull)}, 1, false, true},
-		"unknown, then repeated":        {[]error{errUnknown, errUnknown}, 3, true, false},
-		"unknown, then nothing written": {[]error{errUnknown, notWritten}, 3, true, false},
+		"success":                               {nil, 1, true, false},
+		"nothing written":                       {[]error{notWritten}, 1, false, true},
+		"disk full":                             {[]error{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull)}, 1, false, true},
+		"unknown outcome, then success":         {[]error{errUnknown, errUnknown}, 3, true, false},
+		"unknown outcome, then nothing written": {[]error{errUnknown, notWritten}, 3, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,9 +100,9 @@ func TestCommitOutcomeIsUnknownIfFirstInsertMayHaveWritten(t *testing.T) {
 	})
 }
 
-// TestCommitFailsOnlyRefusedLinkOfGroup commits a group with one link that the store rejects. The other
+// TestCommitFailsOnlyForRefusedLinkOfGroup commits a group with one link that the store rejects. The other
 // links must be written.
-func TestCommitFailsOnlyRefusedLinkOfGroup(t *testing.T) {
+func TestCommitFailsOnlyForRefusedLinkOfGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -123,8 +123,8 @@ func TestCommitFailsOnlyRefusedLinkOfGroup(t *testing.T) {
 	})
 }
 
-// TestCommitFailsOnlyLinkWithBusyIdempotencyKey commits a group in which the idempotency key of one link is busy.
-func TestCommitFailsOnlyLinkWithBusyIdempotencyKey(t *testing.T) {
+// TestCommitFailsOnlyForLinkWithBusyIdempotencyKey commits a group in which the idempotency key of one link is busy.
+func TestCommitFailsOnlyForLinkWithBusyIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()

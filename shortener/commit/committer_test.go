@@ -32,7 +32,7 @@ func startCommitter(t testing.TB, s shortener.Store, queueSize int) *committer {
 	return c
 }
 
-// fakeStore is a Store whose Insert the test defines. If writers is 0, it has two writers.
+// fakeStore is a Store whose Insert the test defines. If writers is 0, the store has two writers.
 type fakeStore struct {
 	shortener.Store
 	insert  func(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error)
@@ -128,9 +128,9 @@ func TestConcurrentCommitsShareInserts(t *testing.T) {
 	})
 }
 
-// A store with one writer gets only one Insert at a time. The links that arrive during this
-// Insert share the next one.
-func TestCommitterRunsOneInsertAtATimeForOneWriter(t *testing.T) {
+// A store with one writer gets only one Insert at a time. The links that arrive during this Insert
+// share the next Insert.
+func TestCommitterRunsOneInsertAtATimeIfStoreHasOneWriter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
@@ -167,9 +167,9 @@ func TestCommitFailsWhenQueueIsFull(t *testing.T) {
 	})
 }
 
-// TestCommitEndsWhenContextEnds ends the contexts of two callers: the link of one is in the queue,
-// and the link of the other is in an Insert. The link in the queue must be withdrawn. The Insert
-// must continue for the other links.
+// TestCommitEndsWhenContextEnds ends the contexts of two callers. The link of one caller is in the
+// queue, and the link of the other caller is in an Insert. The link in the queue must be withdrawn. The
+// Insert must continue for the other links.
 func TestCommitEndsWhenContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestFallbackAttemptsCountRandomKeysOnly(t *testing.T) {
+func TestMetricOfFallbackAttemptsCountsOnlyRandomKeys(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Creations that begin within the duration sharing have the same context. It ends createTimeout after the
-// first of them began.
+// Creations that begin within the duration sharing have the same context. This context ends createTimeout
+// after the first of these creations began.
 func TestCreationsStartedTogetherShareTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestCreationsStartedTogetherShareTimeout(t *testing.T) {
 			t.Errorf("the first context ended after %v, want %v", took, createTimeout)
 		}
 		if second.Err() != nil {
-			t.Error("the second context ended together with the first one")
+			t.Error("the second context ended together with the first context")
 		}
 		<-second.Done()
 		if took := time.Since(began); took != sharing+createTimeout {
@@ -38,7 +38,7 @@ func TestCreationsStartedTogetherShareTimeout(t *testing.T) {
 	})
 }
 
-func TestClosingTimeoutsEndsLatestContext(t *testing.T) {
+func TestCloseOfTimeoutsCancelsLatestContext(t *testing.T) {
 	t.Parallel()
 	var creations timeouts
 	latest := creations.context()

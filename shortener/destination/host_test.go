@@ -10,7 +10,7 @@ import (
 )
 
 // All spellings in one row of the table lead to the same host. Spellings in different rows lead to different hosts.
-func TestSpellingsOfOneHostAreEqual(t *testing.T) {
+func TestParseHostReturnsOneHostForAllItsSpellings(t *testing.T) {
 	t.Parallel()
 	seen := make(map[Host]string)
 	for _, spellings := range [][]string{
@@ -54,8 +54,8 @@ func TestParseHostRefusesInvalidHosts(t *testing.T) {
 	}
 }
 
-// TestHostsMatchURLStandard compares this package with another implementation of the URL standard, which browsers follow.
-func TestHostsMatchURLStandard(t *testing.T) {
+// TestHostOfFollowsURLStandard compares this package with another implementation of the URL standard, which browsers follow.
+func TestHostOfFollowsURLStandard(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{
 		"0", "1", "7", "8", "255", "256", "65535", "65536", "16777216", "4294967295", "4294967296", "0x", "0X", "x", "f", "FF", "09", "010", ".", ".", ".",
@@ -125,7 +125,7 @@ func newHosts(t testing.TB, spellings ...string) *Hosts {
 	return set
 }
 
-func TestHostsCoverSubdomainsButNoOtherNameWithSameSuffix(t *testing.T) {
+func TestHostSetCoversItsHostsAndTheirSubdomains(t *testing.T) {
 	t.Parallel()
 	set := newHosts(t, "evil.example", "Bücher.example.", "192.0.2.7", "2001:db8::1", "blocked")
 	for spelling, want := range map[string]bool{

@@ -54,14 +54,14 @@ func TestNormalizeKeepsValidURLs(t *testing.T) {
 func TestNormalizeEncodesCharactersAndTrimsSpace(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, raw, want string }{
-		{"white space around it", " \t\r\nhttps://go.dev/a \n", "https://go.dev/a"},
-		{"other white space around it", "\u00a0https://go.dev/a\u2003", "https://go.dev/a"},
-		{"space", "https://go.dev/a b?c d#e f", "https://go.dev/a%20b?c%20d#e%20f"},
+		{"white space around the URL", " \t\r\nhttps://go.dev/a \n", "https://go.dev/a"},
+		{"Unicode white space around the URL", "\u00a0https://go.dev/a\u2003", "https://go.dev/a"},
+		{"space in the URL", "https://go.dev/a b?c d#e f", "https://go.dev/a%20b?c%20d#e%20f"},
 		{"delimiters", "https://go.dev/\"<>^`{|}", "https://go.dev/%22%3C%3E%5E%60%7B%7C%7D"},
-		{"not ASCII", "https://go.dev/é?ü=ß#日", "https://go.dev/%C3%A9?%C3%BC=%C3%9F#%E6%97%A5"},
-		{"not UTF-8", "https://go.dev/caf\xe9", "https://go.dev/caf%E9"},
-		{"some encoded already", "https://go.dev/%c3%a9/é", "https://go.dev/%c3%a9/%C3%A9"},
-		{"host not ASCII", "https://Bücher.Example:443/A", "https://xn--bcher-kva.example:443/A"},
+		{"characters that are not ASCII", "https://go.dev/é?ü=ß#日", "https://go.dev/%C3%A9?%C3%BC=%C3%9F#%E6%97%A5"},
+		{"byte that is not UTF-8", "https://go.dev/caf\xe9", "https://go.dev/caf%E9"},
+		{"characters that are encoded already", "https://go.dev/%c3%a9/é", "https://go.dev/%c3%a9/%C3%A9"},
+		{"host that is not ASCII", "https://Bücher.Example:443/A", "https://xn--bcher-kva.example:443/A"},
 		{"ideographic dot", "https://日本語。jp/", "https://xn--wgv71a119e.jp/"},
 		{"sharp s", "https://straße.example/", "https://xn--strae-oqa.example/"},
 		{"full-width host", "https://ｇｏ.ｄｅｖ/", "https://go.dev/"},
@@ -89,7 +89,7 @@ func TestNormalizeRefusesInvalidURLs(t *testing.T) {
 		{"data", "data:text/html,x", "absolute"},
 		{"one slash", "https:/go.dev", "absolute"},
 		{"no slashes", "https:go.dev", "absolute"},
-		{"long s", "http\u017f://go.dev", "absolute"},
+		{"scheme with a long s", "http\u017f://go.dev", "absolute"},
 		{"no host", "https://", "have a host"},
 		{"path without host", "https:///a", "have a host"},
 		{"query without host", "https://?a", "have a host"},
@@ -120,7 +120,7 @@ func TestNormalizeRefusesInvalidURLs(t *testing.T) {
 		{"port in letters", "https://go.dev:http/", "port"},
 		{"two ports", "https://go.dev:80:80/", "port"},
 		{"IPv6 without brackets", "https://2001:db8::1/", "port"},
-		{"not IPv6", "https://[go.dev]/", "IPv6"},
+		{"host name in brackets", "https://[go.dev]/", "IPv6"},
 		{"IPv4 in brackets", "https://[192.0.2.7]/", "IPv6"},
 		{"brackets not closed", "https://[::1/", "port"},
 		{"text after the bracket", "https://[::1]x/", "IPv6"},
@@ -135,7 +135,7 @@ func TestNormalizeRefusesInvalidURLs(t *testing.T) {
 		{"host not UTF-8", "https://caf\xe9.example/", "internationalized"},
 		{"replacement character in the host", "https://caf\ufffd.example/", "internationalized"},
 		{"host of disallowed characters", "https://go\u2028dev/", "internationalized"},
-		{"full-width at", "https://bank.example＠evil.example/", "internationalized"},
+		{"full-width at sign", "https://bank.example＠evil.example/", "internationalized"},
 		{"full-width slash", "https://go.dev／evil.example/", "internationalized"},
 		{"soft hyphen alone", "https://\u00ad/", "host made of"},
 	} {
@@ -158,11 +158,11 @@ func TestNormalizeLimitsLengthOfStoredURL(t *testing.T) {
 		name, raw string
 		ok        bool
 	}{
-		{"just fits", fits, true},
-		{"fits without the space around it", "  " + fits + "\n", true},
-		{"one too many", fits + "a", false},
-		{"space at the end is trimmed and not encoded", fits[:maxURL-1] + " ", true},
-		{"too long once encoded", base + " " + fits[:maxURL-len(base)-2] + "b", false},
+		{"exactly the maximum length", fits, true},
+		{"maximum length without the surrounding space", "  " + fits + "\n", true},
+		{"one byte too long", fits + "a", false},
+		{"maximum length after the space at the end is removed", fits[:maxURL-1] + " ", true},
+		{"too long after the encoding", base + " " + fits[:maxURL-len(base)-2] + "b", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"keypool/shortener"
 )
 
-func TestAnsweredIsFalseIfTheServerCannotExecuteStatements(t *testing.T) {
+func TestAnsweredReturnsFalseIfServerCannotExecuteStatements(t *testing.T) {
 	t.Parallel()
 	reply := func(severity, code string) error {
 		return fmt.Errorf("insert links: %w", &pgconn.PgError{SeverityUnlocalized: severity, Code: code})

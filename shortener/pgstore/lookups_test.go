@@ -39,8 +39,8 @@ func slow() (g *lookups, largest func() int) {
 
 // Half of the callers leave at a random moment: while they wait, while they lead, or while another
 // caller leads. Every caller that stays must get its own row. At the end, no leader and no look-up may
-// be left. A look-up that never gets an answer fails after an hour of the test's clock.
-func TestLookupsAnswerEachCallerThatStillWaits(t *testing.T) {
+// be left. A look-up that never gets an answer fails after an hour on the clock of the test.
+func TestSharedLookupsAnswerEachCallerThatStillWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, largest := slow()
@@ -74,7 +74,7 @@ func TestLookupsAnswerEachCallerThatStillWaits(t *testing.T) {
 
 // The statement of a group ends with the context of its leader. So the leader must be the newest
 // look-up, which has the most time left.
-func TestNewestWaitingLookupRunsStatementOfGroup(t *testing.T) {
+func TestNewestLookupLeadsNextGroup(t *testing.T) {
 	t.Parallel()
 	g := &lookups{running: maxStatements}
 	old, newest := &lookup{turn: make(chan turn, 1)}, &lookup{turn: make(chan turn, 1)}

@@ -17,6 +17,7 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/shortener"
+	"keypool/shortener/commit"
 	"keypool/shortener/service"
 	"keypool/shortener/storetest"
 )
@@ -34,9 +35,9 @@ func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	storetest.RefusesOtherOrder(t, New(pool, storetest.Plain()), New(pool, storetest.Reversed()))
 }
 
-// If the row that is found for a code has another code, only the look-up of this code fails,
-// although look-ups share a statement.
-func TestRowWithWrongCodeFailsOnlyLookupOfItsCode(t *testing.T) {
+// A look-up finds the row by the rank of the code. If this row has another code, the look-up fails. The other look-ups
+// that share the statement succeed.
+func TestOnlyLookupThatFindsWrongRowFails(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	good, bad := storetest.Link("good00"), storetest.Link("bad000")
@@ -73,14 +74,15 @@ func TestInsertsAfterConflictUseOnConflictClause(t *testing.T) {
 		storetest.WantOutcomes(t, storetest.Insert(t, s, links...), want...)
 		storetest.WantLink(t, s, link)
 		if expects := s.suspicious.Load() > 0; expects != (i >= 1 && i <= suspicion) {
-			t.Errorf("after Insert %d, the store expects a conflict: %v", i, expects)
+			t.Errorf("after Insert %d, the next Insert uses ON CONFLICT: %v, want %v", i, expects, !expects)
 		}
 	}
 	storetest.WantLink(t, s, taken)
 }
 
-// TestInsertErrorSaysWhetherRowsMayBeWritten uses a trigger that fails with the code of the link as the SQLSTATE.
-func TestInsertErrorSaysWhetherRowsMayBeWritten(t *testing.T) {
+// TestInsertErrorSaysWhetherRowsMayHaveBeenWritten uses a trigger. The trigger makes the insert of a link fail if the
+// code of the link looks like an SQLSTATE, such as 53100. The code is then the SQLSTATE of the error.
+func TestInsertErrorSaysWhetherRowsMayHaveBeenWritten(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	_, err := s.pool.Exec(t.Context(), `
@@ -109,7 +111,7 @@ func TestInsertErrorSaysWhetherRowsMayBeWritten(t *testing.T) {
 		for _, sentinel := range []error{shortener.ErrNotWritten, shortener.ErrStoreFull, shortener.ErrRefused} {
 			wanted := slices.Contains(want, sentinel)
 			if errors.Is(err, sentinel) != wanted {
-				t.Errorf("Insert with SQLSTATE %s: error %v, want one that wraps exactly %v", state, err, want)
+				t.Errorf("Insert with SQLSTATE %s: error %v, want an error that wraps exactly %v", state, err, want)
 			}
 		}
 	}
@@ -177,7 +179,7 @@ func TestStoreClosesConnectionsToReadOnlyServer(t *testing.T) {
 func TestRepeatedInsertAfterLostReplyReturnsPresent(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
-	storetest.Insert(t, s, storetest.Link("warm")) // makes the next Insert a single request and reply
+	storetest.Insert(t, s, storetest.Link("warm")) // prepares the statement, so that the next Insert is a single request and reply
 	link := storetest.Link("once")
 
 	cut.Store(true)
@@ -206,14 +208,20 @@ func TestCreateSucceedsIfReplyToInsertIsLost(t *testing.T) {
 		}
 	})
 	storetest.Insert(t, s, storetest.Link("warm"))
-	cut.Store(true)
-	alias := "once"
-	link, existing, err := service.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &alias})
-	if link.Code != alias || existing || err != nil {
-		t.Fatalf("Create = %v, %v, %v; want a new link", link, existing, err)
-	}
-	if cut.Load() {
-		t.Fatal("no reply was lost")
+	for n := range 20 { // on a busy machine, a creation may reach its time limit
+		cut.Store(true)
+		alias := fmt.Sprintf("once%d", n)
+		link, existing, err := service.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &alias})
+		if errors.Is(err, commit.ErrTooSlow) && n < 19 {
+			continue
+		}
+		if link.Code != alias || existing || err != nil {
+			t.Fatalf("Create = %v, %v, %v; want a new link", link, existing, err)
+		}
+		if cut.Load() {
+			t.Fatal("no reply was lost")
+		}
+		return
 	}
 }
 
@@ -229,7 +237,7 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	s := New(pool, storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
-	pool.Reset() // TestRepeatedInsertAfterLostReplyReturnsPresent covers connections that break
+	pool.Reset() // discards the broken connections, which TestRepeatedInsertAfterLostReplyReturnsPresent covers
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
 		t.Fatalf("Insert without a server: %v, want ErrNotWritten", err)
 	}

@@ -50,6 +50,9 @@ func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		err := replicas.Watch(ctx, func(_ int, err error) {
+			if used := testutil.ToFloat64(replicas.metrics.used); (used == 1) != (err == nil) {
+				t.Errorf("shortener_replica_used is %v after the measurement %v", used, err)
+			}
 			select {
 			case <-notes:
 			default:
@@ -66,15 +69,12 @@ func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 // await waits for a measurement whose error is want.
 func (c *cluster) await(t *testing.T, want error) {
 	t.Helper()
-	timeout := time.After(30 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	var last error
 	for {
 		select {
 		case last = <-c.notes:
 			if errors.Is(last, want) {
-				if used := testutil.ToFloat64(c.replicas.metrics.used); (used == 1) != (want == nil) {
-					t.Errorf("shortener_replica_used is %v after the measurement %v", used, want)
-				}
 				return
 			}
 		case <-timeout:
@@ -83,17 +83,48 @@ func (c *cluster) await(t *testing.T, want error) {
 	}
 }
 
-// wantAnswers looks the link want up. The look-up must increase the counter result by 1.
+// attempts is the maximum number of look-ups that a test makes until a replica answers. On a busy machine, a look-up or a
+// measurement may reach its time limit, and a measurement may be old when the look-up begins.
+const attempts = 50
+
+// wantAnswers looks up the code of the link want until the counter result increases. Each look-up must return this link. If
+// the primary is down, a look-up may fail instead. The look-up that increases the counter must increase it by 1.
 func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shortener.Link) {
 	t.Helper()
 	before := testutil.ToFloat64(result)
-	link, err := c.replicas.Lookup(t.Context(), want.Code)
-	if err != nil || !shortener.Equal(link, want) {
-		t.Fatalf("Lookup: %+v, %v; want %+v", link, err, want)
+	var last error
+	for range attempts {
+		c.await(t, nil)
+		link, err := c.replicas.Lookup(t.Context(), want.Code)
+		if last = err; !Answered(err) && c.replicas.log.stopped.Load() != nil { // the primary does not answer
+			continue
+		}
+		if err != nil || !shortener.Equal(link, want) {
+			t.Fatalf("Lookup: %+v, %v; want %+v", link, err, want)
+		}
+		switch after := testutil.ToFloat64(result); after {
+		case before:
+		case before + 1:
+			return
+		default:
+			t.Fatalf("look-ups with this result: %v, want %v", after, before+1)
+		}
 	}
-	if after := testutil.ToFloat64(result); after != before+1 {
-		t.Errorf("look-ups with this result: %v, want %v", after, before+1)
+	t.Errorf("no look-up of %d has this result; the error of the last look-up: %v", attempts, last)
+}
+
+// wantPosition measures the position of the primary of s. It repeats a measurement that reaches its time limit.
+func wantPosition(t *testing.T, s *Store) position {
+	t.Helper()
+	err := context.DeadlineExceeded
+	var p position
+	for n := 0; n < attempts && errors.Is(err, context.DeadlineExceeded); n++ {
+		p, err = s.positionOf(t.Context(), primaryPosition)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func open(t *testing.T, url string) *pgxpool.Pool {
@@ -108,8 +139,7 @@ func open(t *testing.T, url string) *pgxpool.Pool {
 
 func TestReplicaAnswersLookupsOfLinksThatItHas(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, time.Second)
-	c.await(t, nil)
+	c := newCluster(t, time.Hour)
 	c.wantAnswers(t, c.replicas.metrics.found, c.old)
 	if _, err := c.replicas.Lookup(t.Context(), "none00"); !errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Lookup of an unknown code: %v, want ErrNotFound", err)
@@ -128,7 +158,7 @@ func TestPrimaryAnswersLookupsOfLinksThatTheReplicaLacks(t *testing.T) {
 	c.wantAnswers(t, c.replicas.metrics.found, c.old)
 }
 
-func TestReplicaThatLagsIsNotAsked(t *testing.T) {
+func TestLookupsSkipReplicaThatLags(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Second, "recovery_min_apply_delay=1h")
 	c.await(t, nil)
@@ -166,7 +196,7 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 }
 
 // The primary may stop long before a measurement of its position shows this.
-func TestReplicaAnswersBeforeMeasurementShowsThatThePrimaryIsDown(t *testing.T) {
+func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	t.Parallel()
 	primary, old := testenv.StartPostgres(t), storetest.Link("old000")
 	pool := open(t, primary.URL)
@@ -175,16 +205,22 @@ func TestReplicaAnswersBeforeMeasurementShowsThatThePrimaryIsDown(t *testing.T) 
 	storetest.Insert(t, store, old)
 	standby := testenv.StartStandby(t, primary)
 	r := NewReplicas(store, []*pgxpool.Pool{open(t, standby.URL)}, 0, NewReplicaMetrics(prometheus.NewRegistry())) // any lag is too much
-	r.log.measure(t.Context(), store)
+	// On a busy machine, a measurement may reach its time limit.
 	last, sampled := r.log.last()
-	if !sampled {
-		t.Fatal("there is no sample of the primary")
+	for n := 0; n < attempts && !sampled; n++ {
+		r.log.measure(t.Context(), store)
+		last, sampled = r.log.last()
 	}
 	replica := r.replicas[0]
-	for replica.applied.Load() == nil || !replica.applied.Load().Equal(last) {
-		if err := r.measure(t.Context(), replica); err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) {
+	current := func() bool { return replica.applied.Load() != nil && replica.applied.Load().Equal(last) }
+	for n := 0; n < attempts && !current(); n++ {
+		err := r.measure(t.Context(), replica)
+		if err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
+	}
+	if !sampled || !current() {
+		t.Fatalf("no position of the primary and the replica after %d measurements", attempts)
 	}
 	// A look-up that waits for a primary that hangs says nothing about the replica.
 	primary.Pause()
@@ -195,9 +231,40 @@ func TestReplicaAnswersBeforeMeasurementShowsThatThePrimaryIsDown(t *testing.T) 
 	}
 	primary.Resume()
 	primary.Kill()
-	if link, err := r.Lookup(t.Context(), old.Code); err != nil || !shortener.Equal(link, old) {
-		t.Errorf("Lookup of a link that the replica has: %+v, %v", link, err)
+	wantFound := func(when string, applied *time.Time) {
+		t.Helper()
+		var link shortener.Link
+		err := errors.New("no look-up")
+		for n := 0; n < attempts && err != nil; n++ { // the replica may reach the time limit of a look-up or of a measurement
+			replica.applied.Store(applied)
+			link, err = r.Lookup(t.Context(), old.Code)
+		}
+		if err != nil || !shortener.Equal(link, old) {
+			t.Errorf("%s: Lookup of a link that the replica has: %+v, %v", when, link, err)
+		}
 	}
+	wantFound("the primary is down", &last)
+	wantFound("the replica did not answer in time before", nil)
+	before := last.Add(-time.Minute)
+	wantFound("the last measurement of the replica is old", &before)
+	standby.Pause()
+	// The look-up begins a measurement. When the measurement ends, it removes the time up to which the replica has applied
+	// changes. So if the look-up leaves this time in place, it did not wait for the end of the measurement.
+	left := false
+	for n := 0; n < attempts && !left; n++ { // on a busy machine, the measurement may end before the test reads the time
+		replica.applied.Store(&before)
+		short, cancelShort := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := r.Lookup(short, old.Code)
+		cancelShort()
+		if err == nil {
+			t.Fatal("Lookup succeeds although no server answers")
+		}
+		left = replica.applied.Load() != nil
+	}
+	if !left {
+		t.Error("Lookup waits for a measurement after its context has ended")
+	}
+	standby.Resume()
 	primary.Restart()
 }
 
@@ -207,7 +274,7 @@ func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 	c.await(t, nil)
 	c.standby.Pause()
 	defer c.standby.Resume()
-	// The first look-up may come after a measurement has failed. In that case, the replica is not asked at all.
+	// The first look-up may come after a measurement has failed. In that case, no look-up asks the replica.
 	for range 3 {
 		if link, err := c.replicas.Lookup(t.Context(), c.old.Code); err != nil || !shortener.Equal(link, c.old) {
 			t.Fatalf("Lookup while the replica is frozen: %+v, %v", link, err)
@@ -217,7 +284,7 @@ func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 		t.Errorf("look-ups that waited for a frozen replica: %v, want at most 1", failed)
 	}
 	c.standby.Resume()
-	for range 50 { // on a busy machine, a look-up may reach its time limit again
+	for range attempts { // a look-up may reach its time limit again
 		c.await(t, nil)
 		if link, err := c.replicas.Lookup(t.Context(), c.old.Code); err != nil || !shortener.Equal(link, c.old) {
 			t.Fatalf("Lookup after the replica was frozen: %+v, %v", link, err)
@@ -230,7 +297,7 @@ func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 }
 
 // A server that is not a replica of the primary may have other links with the same codes.
-func TestServerThatDoesNotFollowThePrimaryIsNotAsked(t *testing.T) {
+func TestLookupsSkipServerThatDoesNotFollowPrimary(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)
@@ -247,7 +314,7 @@ func TestServerThatDoesNotFollowThePrimaryIsNotAsked(t *testing.T) {
 
 // In this test, a standby is promoted. Another standby has applied more of the former timeline. So this other
 // standby has a later position than the new primary, but lacks the changes of the new primary.
-func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
+func TestLookupsSkipReplicaOfFormerTimeline(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)
@@ -258,10 +325,8 @@ func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	}
 	former := c.store
 	c.store = New(open(t, promoted.URL), storetest.Plain())
-	behind, err := c.store.positionOf(t.Context(), primaryPosition)
-	ahead, failed := former.positionOf(t.Context(), primaryPosition)
-	if err != nil || failed != nil || behind.lsn >= ahead.lsn {
-		t.Fatalf("the new primary is at %+v, %v, and the former one at %+v, %v", behind, err, ahead, failed)
+	if behind, ahead := wantPosition(t, c.store), wantPosition(t, former); behind.lsn >= ahead.lsn {
+		t.Fatalf("the new primary is at %+v, and the former primary at %+v", behind, ahead)
 	}
 	c.watch(t, time.Hour, c.standby.URL)
 	c.await(t, errTimeline)
@@ -272,7 +337,7 @@ func TestReplicaOfAFormerTimelineIsNotAsked(t *testing.T) {
 	c.await(t, nil)
 }
 
-func TestAppliedReturnsTimeOfLatestSampleUpToPosition(t *testing.T) {
+func TestPrimaryLogReturnsTimeOfLatestSampleUpToPosition(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	l := primaryLog{identity: "a"}

@@ -179,7 +179,7 @@ func TestMoveRefusesOrderThatIsNotOnRecord(t *testing.T) {
 }
 
 // Without links, Move needs no order. It only drops the table links_earlier.
-func TestMoveDropsTableOfEarlierLinksIfEmpty(t *testing.T) {
+func TestMoveDropsEmptyTableOfEarlierLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		wantPending(t, e, false)
 		for range 2 {
@@ -205,8 +205,8 @@ func (e engine) begin(t *testing.T, order shortener.Order) {
 	}
 }
 
-// A page without rows does not end Move. In PostgreSQL, a page is a number of blocks, and all of them
-// may be empty.
+// A page without rows does not end Move. In PostgreSQL, a page is a number of blocks, and all these
+// blocks may be empty.
 func TestMoveSkipsEmptyPages(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, 2*pageRows)
@@ -222,7 +222,7 @@ func TestMoveSkipsEmptyPages(t *testing.T) {
 }
 
 // Begin changes nothing if a program uses the links.
-func TestBeginFailsWhileProgramUsesLinks(t *testing.T) {
+func TestMethodBeginFailsWhileProgramUsesLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
@@ -264,7 +264,7 @@ func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 
 // Begin and Move change the order of the links, and every link stays the same. After an interrupted Move, Begin can
 // begin again, also with another order.
-func TestBeginAndMoveChangeTheOrderOfLinks(t *testing.T) {
+func TestMethodsBeginAndMoveChangeOrderOfLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, pageRows+10)
 		record(t, e, storetest.Plain())
@@ -322,7 +322,7 @@ func countListed(t *testing.T, s shortener.Store) (n int) {
 }
 
 // If links_earlier exists and is empty, Begin keeps all links.
-func TestBeginKeepsLinksIfTableOfEarlierLinksIsEmpty(t *testing.T) {
+func TestMethodBeginKeepsLinksIfTableOfEarlierLinksIsEmpty(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
@@ -351,8 +351,8 @@ func TestMoveFailsIfRowsDisappear(t *testing.T) {
 	})
 }
 
-// A program of an earlier release may still run after the migration. Its SQL statements must fail. If they succeeded, its
-// links would be lost.
+// A program of an earlier release may still run after the migration. Its SQL statements must fail. If they succeeded, the
+// links of the program would be lost.
 func TestSchemaRefusesSQLStatementsOfEarlierReleases(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		for _, statement := range []string{
@@ -368,7 +368,7 @@ func TestSchemaRefusesSQLStatementsOfEarlierReleases(t *testing.T) {
 }
 
 // While a program calls Pending, another program may drop the empty table. Then Pending must return false.
-func TestPendingIsFalseWhileOtherProgramDropsTableOfEarlierLinks(t *testing.T) {
+func TestPendingReturnsFalseWhileTableOfEarlierLinksIsDropped(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)
 		for range 100 {
@@ -390,7 +390,7 @@ func TestPendingIsFalseWhileOtherProgramDropsTableOfEarlierLinks(t *testing.T) {
 
 // The ledger may be replaced after an interrupted Move. The UPDATE of Disown changes the positions of
 // the rows in PostgreSQL, so the next Move must begin again.
-func TestMoveAfterInterruptionAndDisownKeepsEveryLink(t *testing.T) {
+func TestMoveKeepsEveryLinkIfLedgerIsReplacedAfterInterruption(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, 2*pageRows)
 		record(t, e, storetest.Plain())
@@ -428,14 +428,14 @@ func TestStoreWithFormerOrderOfLinksInsertsNothing(t *testing.T) {
 		taken := storetest.Link("alias00")
 		storetest.Insert(t, former, taken)
 		once := storetest.Owned("owned00", 7)
-		once.Once = &shortener.Once{Owner: 7, Key: "a-key-of-16-chars"}
+		once.IdempotencyKey = &shortener.IdempotencyKey{Owner: 7, Key: "a-key-of-16-chars"}
 		e.begin(t, storetest.Reversed())
 		for name, links := range map[string][]shortener.Link{
 			"code in use": {storetest.Link("alias00")},
 			"new codes":   {storetest.Link("new0000"), storetest.Link("no-rank"), storetest.Owned("owned01", 7)},
 			"key":         {once},
 		} {
-			for range 2 { // after the first attempt, pgstore expects a conflict and uses other statements
+			for range 2 { // after the first attempt, pgstore uses statements with ON CONFLICT
 				if outcomes, err := former.Insert(t.Context(), links); !errors.Is(err, shortener.ErrOtherOrder) {
 					t.Errorf("Insert of %s during the move: outcomes %v, error %v; want ErrOtherOrder", name, outcomes, err)
 				}
@@ -461,7 +461,7 @@ func TestStoreWithFormerOrderOfLinksInsertsNothing(t *testing.T) {
 }
 
 // Without the record of the order, no program can find the links. Begin and Move repair the database.
-func TestMissingOrderRecordIsErrorIfDatabaseHasLinks(t *testing.T) {
+func TestRecordFailsIfDatabaseHasLinksWithoutRecordedOrder(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		link := storetest.Link("alias00")

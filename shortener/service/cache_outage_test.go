@@ -37,8 +37,8 @@ func TestCacheServesOldLinksWhileTheStoreIsDown(t *testing.T) {
 		r.set(func() { r.gate = make(chan struct{}) }) // never closed, so the store hangs
 		time.Sleep(time.Hour)
 		for range 3 {
-			// One request tries the store. During the time Freshness after this attempt, no other
-			// request waits.
+			// One request tries the store and waits. Until Freshness has passed after this attempt, the
+			// other requests do not wait.
 			assertWait(t, c, "one", lookupTimeout)
 			for range 10 {
 				assertWait(t, c, "one", 0)
@@ -69,7 +69,7 @@ func TestOnlyOneCacheRequestTriesUnavailableStore(t *testing.T) {
 	})
 }
 
-// assertWait resolves code to its link and checks how long get blocked.
+// assertWait looks code up in the cache and checks how long the look-up took.
 func assertWait(t *testing.T, c *cache, code string, want time.Duration) {
 	t.Helper()
 	start := time.Now()

@@ -75,7 +75,7 @@ func TestCacheFindsLinkCreatedDuringLookup(t *testing.T) {
 
 // A caller that arrives after the creation of a link must not get the result of a look-up
 // that began before the creation.
-func TestCacheCallerAfterCreationDoesNotShareEarlierNotFoundResult(t *testing.T) {
+func TestLookupAfterCreationIgnoresEarlierNotFoundResult(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows()

@@ -15,12 +15,12 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// rows is a store that only has look-ups. Most tests that use it run in synctest bubbles. In a bubble, a
-// sleep takes no real time, and the clock shows exactly how long a call blocked.
+// rows is a store that only has look-ups. Most tests that use rows run in synctest bubbles. In a bubble,
+// a sleep takes no real time, and the clock shows exactly how long a call blocked.
 type rows struct {
 	mu    sync.Mutex
 	links map[string]shortener.Link
-	down  error // the error of each look-up
+	down  error // if not nil, the error of each look-up
 	asked int
 	// gate, if not nil, blocks each look-up after its read, until gate is closed or the look-up times out.
 	gate chan struct{}
@@ -72,7 +72,7 @@ func testLink(code string) shortener.Link {
 	return shortener.Link{Code: code, URL: "https://go.dev/" + code, Source: "pool", CreatedAt: Stamp(time.Now())}
 }
 
-// newRows returns a store that holds links, and a cache of the default size in front of it.
+// newRows returns a store that holds links, and a cache of the default size that looks links up in this store.
 func newRows(links ...shortener.Link) (*rows, *cache) {
 	r := &rows{links: make(map[string]shortener.Link)}
 	for _, link := range links {
@@ -228,7 +228,7 @@ func TestCacheKeepsACreatedLinkUntilItsFirstLookup(t *testing.T) {
 		time.Sleep(time.Hour)
 		assertGet(t, c, "new", nil)
 		if _, created := c.created.get("new"); !created {
-			t.Error("the link is gone after a look-up that failed")
+			t.Error("the cache lost the link after a look-up that failed")
 		}
 		r.set(func() { r.down = nil })
 		time.Sleep(Freshness)

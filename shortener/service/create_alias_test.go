@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -104,6 +105,7 @@ func TestCreateFailsIfLinkWithSameAliasCannotBeRead(t *testing.T) {
 	}
 }
 
+// On the clock of the bubble, no time passes while SQLite works. So a slow disk makes no creation fail.
 func TestConcurrentCreationsOfOneAliasCreateOneLink(t *testing.T) {
 	t.Parallel()
 	const users = 32
@@ -117,41 +119,43 @@ func TestConcurrentCreationsOfOneAliasCreateOneLink(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			store := newStore(t)
-			// Two services use one store, as two processes would. All creations are in the same
-			// microsecond.
-			now := time.Now()
-			clock := func() time.Time { return now }
-			services := []*service.Service{
-				startService(t, service.Config{Store: store, Now: clock}), startService(t, service.Config{Store: store, Now: clock}),
-			}
-			var created, existing, taken atomic.Int64
-			var winner atomic.Pointer[shortener.Link]
-			var group sync.WaitGroup
-			for i := range users {
-				group.Go(func() {
-					link, found, err := services[i%2].Create(t.Context(), shortener.Request{URL: test.url(i), Alias: given("mine")})
-					switch {
-					case errors.Is(err, shortener.ErrAliasTaken):
-						taken.Add(1)
-					case err != nil:
-						t.Error(err)
-					case found:
-						existing.Add(1)
-					default:
-						created.Add(1)
-						winner.Store(&link)
-					}
-				})
-			}
-			group.Wait()
-			if created.Load() != 1 || existing.Load() != test.existing || taken.Load() != test.taken {
-				t.Fatalf("%d created, %d existing, %d taken; want 1, %d, %d",
-					created.Load(), existing.Load(), taken.Load(), test.existing, test.taken)
-			}
-			for _, s := range services {
-				assertResolves(t, s, *winner.Load())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				store := newStore(t)
+				// Two services use one store, as two processes would. All creations are in the same
+				// microsecond.
+				now := time.Now()
+				clock := func() time.Time { return now }
+				services := []*service.Service{
+					startService(t, service.Config{Store: store, Now: clock}), startService(t, service.Config{Store: store, Now: clock}),
+				}
+				var created, existing, taken atomic.Int64
+				var winner atomic.Pointer[shortener.Link]
+				var group sync.WaitGroup
+				for i := range users {
+					group.Go(func() {
+						link, found, err := services[i%2].Create(t.Context(), shortener.Request{URL: test.url(i), Alias: given("mine")})
+						switch {
+						case errors.Is(err, shortener.ErrAliasTaken):
+							taken.Add(1)
+						case err != nil:
+							t.Error(err)
+						case found:
+							existing.Add(1)
+						default:
+							created.Add(1)
+							winner.Store(&link)
+						}
+					})
+				}
+				group.Wait()
+				if created.Load() != 1 || existing.Load() != test.existing || taken.Load() != test.taken {
+					t.Fatalf("%d created, %d existing, %d taken; want 1, %d, %d",
+						created.Load(), existing.Load(), taken.Load(), test.existing, test.taken)
+				}
+				for _, s := range services {
+					assertResolves(t, s, *winner.Load())
+				}
+			})
 		})
 	}
 }

@@ -107,9 +107,9 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	}
 }
 
-// If the store rejects the data of a link, a retry cannot succeed, so the error must not advise
-// one. The service stays ready, because other links can be created.
-func TestCreateAdvisesNoRetryForARefusedLink(t *testing.T) {
+// If the store rejects the data of a link, a retry cannot succeed, so the error must not advise a
+// retry. The service stays ready, because other links can be created.
+func TestCreateDoesNotAdviseRetryIfStoreRefusesLink(t *testing.T) {
 	t.Parallel()
 	refused := fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused)
 	s := startService(t, service.Config{

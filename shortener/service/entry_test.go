@@ -15,8 +15,8 @@ import (
 	"keypool/shortener"
 )
 
-// TestCacheEntryRestoresLink checks that a link from the cache equals the link from the store, apart from the members that only Find
-// and List return.
+// TestCacheEntryRestoresLink checks that a link from the cache equals the link from the store, apart from the members that the
+// cache does not keep.
 func TestCacheEntryRestoresLink(t *testing.T) {
 	t.Parallel()
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
@@ -39,7 +39,8 @@ func TestCacheEntryRestoresLink(t *testing.T) {
 			details := *want.Details
 			details.Title, details.Tags, details.ChangedAt = "title", []string{"tag"}, moment.Draw(t, "changed")
 			if rapid.Bool().Draw(t, "URL has changed") {
-				details.FirstURL, want.Details.URLChangedAt = "https://go.dev", details.ChangedAt // as older releases stored it
+				// An older release stored no URLChangedAt. The cache then contains ChangedAt instead.
+				details.FirstURL, want.Details.URLChangedAt = "https://go.dev", details.ChangedAt
 				if rapid.Bool().Draw(t, "time of the change is known") {
 					details.URLChangedAt = details.ChangedAt.Add(-time.Hour)
 					want.Details.URLChangedAt = details.URLChangedAt
@@ -53,9 +54,9 @@ func TestCacheEntryRestoresLink(t *testing.T) {
 	})
 }
 
-// An entry must not need more than 80 bytes, and an entry with details not more than 224 bytes. Both numbers are size
+// An entry must need at most 80 bytes, and an entry with details must need at most 224 bytes. Both numbers are size
 // classes of the allocator.
-func TestEntriesFitSizeClassesOfAllocator(t *testing.T) {
+func TestCacheEntriesFitSizeClassesOfAllocator(t *testing.T) {
 	t.Parallel()
 	if got := unsafe.Sizeof(entry{}); got > 80 {
 		t.Errorf("an entry has %d bytes, want at most 80", got)
@@ -65,21 +66,21 @@ func TestEntriesFitSizeClassesOfAllocator(t *testing.T) {
 	}
 }
 
-// An entry and its details take one allocation. The text of the entry takes another one.
-func TestEntryAndItsTextTakeTwoAllocations(t *testing.T) {
+// An entry and its details take one allocation. The text of the entry takes another allocation.
+func TestCacheEntryNeedsTwoAllocations(t *testing.T) {
 	link := testLink("here")
 	for _, details := range []*shortener.Details{nil, {Owner: 1, Version: 2, FirstURL: "https://go.dev"}} {
 		link.Details = details
 		if got := testing.AllocsPerRun(100, func() { keep = newEntry(link, 0) }); got > 2 {
-			t.Errorf("an entry with the details %v takes %v allocations, want one and one for the text", details, got)
+			t.Errorf("an entry with the details %v takes %v allocations, want at most 2", details, got)
 		}
 	}
 }
 
 var keep *entry
 
-// TestCacheMemoryIsLimited fills caches with links of several lengths, with and without all details. This test is not parallel,
-// because it measures the heap of the process.
+// TestCacheMemoryIsLimited fills caches with links whose URLs have several lengths: first with links without details, then with
+// links with large details. This test is not parallel, because it measures the heap of the process.
 func TestCacheMemoryIsLimited(t *testing.T) {
 	const size = 20_000
 	full := func() *shortener.Details {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// This file exports internals to the tests in package service_test, which run on the real engines.
+// This file exports internals to the tests in package service_test, which use SQLite databases.
 
 const (
 	PingTimeout   = pingTimeout

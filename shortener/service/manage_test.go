@@ -11,8 +11,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// While Change reads a link, another server deletes the link. If Change has no effect, the link that it read must not enter
-// the cache.
+// While Change reads a link, another server deletes the link. If Change has no effect, the link that Change read must not
+// enter the cache.
 func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 	t.Parallel()
 	store := &faultyStore{Store: newStore(t)}

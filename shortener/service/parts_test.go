@@ -11,8 +11,8 @@ import (
 	"keypool/shortener/service"
 )
 
-// halves is a store with two parts. Part 0 has the codes with an even last digit, and part 1 has
-// the others.
+// halves is a store with two parts. Part 0 has the codes with an even last digit, and part 1 has the
+// codes with an odd last digit.
 type halves struct {
 	shortener.Store
 	off [2]atomic.Bool // whether the part does not answer
@@ -54,7 +54,7 @@ func TestCreationFailsAtOnceIfItsStorePartDoesNotAnswer(t *testing.T) {
 	h.off[1].Store(true)
 	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("alias1")})
 	assertUnavailable(t, err, shortener.ErrNotWritten)
-	_, _, _, err = s.CreateOnce(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("alias2")}, "key1")
+	_, _, _, err = s.CreateIdempotent(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("alias2")}, "key1")
 	assertUnavailable(t, err, shortener.ErrNotWritten) // the part of the idempotency key does not answer
 	if err := s.Ready(t.Context()); err != nil {
 		t.Errorf("the service is not ready: %v", err)

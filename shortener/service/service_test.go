@@ -129,7 +129,7 @@ func TestReadyFailsWhenTheStoreHangs(t *testing.T) {
 
 // If all codes of one URL are in use, the service stays ready, because other links can be
 // created.
-func TestServiceIsReadyAlthoughOneURLHasNoFreeCodes(t *testing.T) {
+func TestServiceStaysReadyIfOneURLHasNoFreeCode(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{
 		Store: &faultyStore{

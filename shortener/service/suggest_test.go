@@ -66,7 +66,7 @@ func TestSuggestLimitsLookups(t *testing.T) {
 // found.
 func TestSuggestReturnsInTimeIfStoreHangs(t *testing.T) {
 	t.Parallel()
-	plain := newStore(t) // newStore opens files, so it is called outside of the synctest bubble
+	plain := newStore(t)
 	synctest.Test(t, func(t *testing.T) {
 		store := &faultyStore{Store: plain, lookup: func(ctx context.Context, code string) (shortener.Link, error) {
 			if code == "mine-2" {

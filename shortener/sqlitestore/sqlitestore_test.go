@@ -112,7 +112,8 @@ func TestLookupEndsWithContextWhileWaitingForConnection(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestLookupDoesNotWaitForLists occupies all connections for scans, so that lists wait. A look-up must not wait for them.
+// TestLookupDoesNotWaitForLists occupies all connections for scans, so that lists wait. A look-up must not wait for the
+// lists.
 func TestLookupDoesNotWaitForLists(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
@@ -154,7 +155,7 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 
 // Newest reads codes from the table named creations. It fails if one of these codes has no link, or if the row at the
 // rank of the code has another code.
-func TestNewestFailsIfRowIsMissingOrHasOtherCode(t *testing.T) {
+func TestMethodNewestFailsIfRowIsMissingOrHasAnotherCode(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{
 		`UPDATE ranked_links SET code = 'other0' WHERE code = 'wrong0'`: shortener.ErrOtherOrder,
@@ -172,7 +173,7 @@ func TestNewestFailsIfRowIsMissingOrHasOtherCode(t *testing.T) {
 }
 
 // TestConcurrentWritesSucceedDuringBackup opens one database three times, as three processes would do. While
-// 32 writers use the first two handles, the third one takes backups.
+// 32 writers use the first two handles, the third handle takes backups. An Insert waits for the lock for at most five seconds.
 func TestConcurrentWritesSucceedDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16

@@ -34,8 +34,8 @@ func testKinds(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testAliasAndKey inserts an alias and a key with the same code. Whichever comes first keeps the
-// code.
+// testAliasAndKey inserts a link with an alias and a link with a key that have the same code. The link
+// that is inserted first keeps the code.
 func testAliasAndKey(t *testing.T, s shortener.Store) {
 	for _, code := range []string{"abc", "AbC123", "zzzzzzzzzz"} {
 		key, alias := Link(code), Link(code)

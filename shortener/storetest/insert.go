@@ -63,8 +63,8 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	WantLink(t, s, Deleted(base, Moment()))
 }
 
-// testModel compares the outcomes of the store with those of a map. The links have few different codes and URLs, so
-// that outcomes other than Inserted are frequent.
+// testModel compares the outcomes of the store with the outcomes that a map gives. The links have few different
+// codes and URLs, so that outcomes other than Inserted are frequent.
 func testModel(t *testing.T, s shortener.Store) {
 	model := make(map[string]shortener.Link)
 	run := 0

@@ -59,8 +59,8 @@ func wantUnchanged(t *testing.T, s shortener.Store, old, changed shortener.Link)
 	}
 }
 
-// testConcurrentChanges makes two changes of the same version of a link at the same time. Exactly one of them must
-// succeed.
+// testConcurrentChanges makes two changes of the same version of a link at the same time. Exactly one of the two
+// changes must succeed.
 func testConcurrentChanges(t *testing.T, s shortener.Store) {
 	const versions = 20
 	old := Owned("contested", 7)
@@ -188,7 +188,7 @@ func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
 }
 
 // testOldest inserts links of both tables in several transactions, in a mixed order. Oldest must yield them in the
-// order of their times and codes. It must not yield a link that was inserted after it began.
+// order of their times and codes. Oldest must not yield a link that was inserted after Oldest began.
 func testOldest(t *testing.T, s shortener.Store) {
 	var want []shortener.Link
 	for i, code := range []string{"zzz", "A", "Zz", "a-a", "aaa", "000000", "_"} {

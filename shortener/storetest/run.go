@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-// Run checks that the stores that open returns keep the contract of [shortener.Store].
+// Run checks that each store that the function open returns follows the contract of [shortener.Store].
 // Each subtest calls open, which must return a new, empty store with the given order.
 func Run(t *testing.T, open func(t *testing.T, order shortener.Order) shortener.Store) {
 	for _, order := range []shortener.Order{Plain(), Reversed()} {
@@ -24,28 +24,28 @@ func Run(t *testing.T, open func(t *testing.T, order shortener.Order) shortener.
 
 func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order shortener.Order) {
 	for name, test := range map[string]func(*testing.T, shortener.Store){
-		"round trip":          testRoundTrip,
-		"outcomes":            testOutcomes,
-		"identical links":     testIdenticalLinks,
-		"repeated insert":     testRepeatedInsert,
-		"tombstones":          testInsertOfTombstones,
-		"model":               testModel,
-		"every kind of code":  testKinds,
-		"alias and key":       testAliasAndKey,
-		"all":                 func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
-		"change":              testChange,
-		"concurrent changes":  testConcurrentChanges,
-		"newest":              testNewest,
-		"newest of an owner":  testNewestOfOwner,
-		"newest of none":      testNewestWithoutLinks,
-		"oldest":              testOldest,
-		"once":                testOnce,
-		"once is forgotten":   testOnceIsForgotten,
-		"concurrent once":     testConcurrentOnce,
-		"concurrent look-ups": testConcurrentLookups,
-		"ended context":       testEndedContext,
-		"overlapping codes":   testOverlappingCodes,
-		"number of writers":   testWriters,
+		"Lookup returns inserted links":              testRoundTrip,
+		"Insert reports outcome of each link":        testOutcomes,
+		"Insert stores one of two identical links":   testIdenticalLinks,
+		"repeated Insert reports Present":            testRepeatedInsert,
+		"Insert stores tombstones":                   testInsertOfTombstones,
+		"outcomes match model":                       testModel,
+		"store accepts every kind of code":           testKinds,
+		"alias and key cannot share code":            testAliasAndKey,
+		"All yields every row":                       func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
+		"Change replaces link":                       testChange,
+		"one of two concurrent changes succeeds":     testConcurrentChanges,
+		"Newest lists every link once":               testNewest,
+		"Newest lists links of owner":                testNewestOfOwner,
+		"Newest of empty store lists no link":        testNewestWithoutLinks,
+		"Oldest yields links by creation time":       testOldest,
+		"idempotency key creates one link":           testIdempotencyKeys,
+		"old idempotency key can be used again":      testIdempotencyKeyIsForgotten,
+		"concurrent creations share idempotency key": testConcurrentIdempotencyKeys,
+		"concurrent look-ups return right links":     testConcurrentLookups,
+		"methods fail after context ends":            testEndedContext,
+		"concurrent Inserts of same codes succeed":   testOverlappingCodes,
+		"number of writers is constant":              testWriters,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

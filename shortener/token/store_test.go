@@ -96,7 +96,7 @@ func TestStoreListsCreatedAndRevokedTokens(t *testing.T) {
 }
 
 // The database contains the digest of the secret, and not the secret.
-func TestStoreKeepsDigestOfTokenSecretAndNotSecret(t *testing.T) {
+func TestStoreKeepsDigestInsteadOfTokenSecret(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
 		_, secret, _ := parseBearer(bearer)
@@ -123,7 +123,7 @@ func TestStoreKeepsDigestOfTokenSecretAndNotSecret(t *testing.T) {
 
 // Of several concurrent creations with the same name, exactly one succeeds, because the index of
 // the database decides.
-func TestNamesOfValidTokensAreUnique(t *testing.T) {
+func TestTwoValidTokensCannotHaveSameName(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		var wg sync.WaitGroup
 		var created atomic.Int64
@@ -173,7 +173,7 @@ func TestDatabaseRefusesInvalidTokenRows(t *testing.T) {
 }
 
 // A call of Create or Revoke that fails does not increment the version.
-func TestVersionCountsSuccessfulCreationsAndRevocations(t *testing.T) {
+func TestTokenVersionCountsCreationsAndRevocations(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		want := func(want int64) {
 			t.Helper()
@@ -196,7 +196,7 @@ func TestVersionCountsSuccessfulCreationsAndRevocations(t *testing.T) {
 }
 
 // A server whose clock is slow cannot set the last use to an earlier hour.
-func TestRecordUseKeepsLatestHour(t *testing.T) {
+func TestLastUseOfTokenNeverMovesToEarlierHour(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		created, _ := create(t, s, ordinary("ci"))
 		hour := storetest.Moment().UTC().Truncate(time.Hour)
@@ -211,7 +211,7 @@ func TestRecordUseKeepsLatestHour(t *testing.T) {
 	})
 }
 
-func TestScanOfMomentRefusesText(t *testing.T) {
+func TestScanOfTimeColumnRefusesText(t *testing.T) {
 	t.Parallel()
 	var m sql.Scanner = new(moment)
 	if err := m.Scan("2026"); err == nil {

@@ -67,7 +67,7 @@ func TestCheckNameRefusesInvalidNames(t *testing.T) {
 	}
 }
 
-func TestScopesAreParsedAndFormatted(t *testing.T) {
+func TestUnmarshalTextParsesNamesOfScopes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"create": "create", "read, create": "create,read", "edit,edit": "edit", "admin,read": "read,admin",

@@ -60,7 +60,7 @@ func checked(t *testing.T, f Format, file io.Reader) string {
 	return out.String()
 }
 
-func TestFilesOfEveryFormatAreRead(t *testing.T) {
+func TestReadParsesFilesOfEveryFormat(t *testing.T) {
 	t.Parallel()
 	for f, name := range map[Format]string{
 		CSV: "csv.csv", NDJSON: "ndjson.jsonl", Shlink: "shlink.csv", YOURLS: "yourls.csv", Kutt: "kutt.csv", Golink: "golink.jsonl",
@@ -110,21 +110,21 @@ func endless(begin string, n int64, end string) io.Reader {
 	return io.MultiReader(strings.NewReader(begin), io.LimitReader(same(strings.Repeat("x", 64<<10)), n), strings.NewReader(end))
 }
 
-// same is a reader that never ends, and returns equal bytes.
+// same is a reader that returns the same bytes again and again, and never ends.
 type same string
 
 func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
 // A record that is too long must be refused, and the next line must be read. The whole record must never be in
 // memory. The test is not parallel, because it measures the memory of the process.
-func TestTooLongRecordsAreRefused(t *testing.T) {
+func TestReadRefusesTooLongRecords(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`
 	for _, tt := range []struct {
 		name        string
 		format      Format
 		file        io.Reader
-		long, after int // first lines of the long record and of the record after it; 0 if there is none
+		long, after int // first line of the long record, and first line of the next record; 0 if there is no such record
 	}{
 		{"JSON", NDJSON, endless("{}\n", gigabyte, "\n{"+ok+"}\n"), 2, 3},
 		{"CSV", CSV, endless("code,url\na,https://example.com/\na,https://example.com/", gigabyte, "\nb,https://example.com/b\n"), 3, 4},
@@ -146,7 +146,7 @@ func TestTooLongRecordsAreRefused(t *testing.T) {
 			}
 		}
 		if long != tt.long || after != tt.after {
-			t.Errorf("%s: the long record is in line %d and the next one in line %d, want %d and %d", tt.name, long, after, tt.long, tt.after)
+			t.Errorf("%s: the long record is in line %d and the next record in line %d, want %d and %d", tt.name, long, after, tt.long, tt.after)
 		}
 		if grown := allocated() - before; grown > 4<<20 {
 			t.Errorf("%s: %d bytes were allocated", tt.name, grown)
@@ -156,7 +156,7 @@ func TestTooLongRecordsAreRefused(t *testing.T) {
 
 // Records that wait for their insert must need little memory, even if their lines are long. The test is not parallel,
 // because it measures the memory of the process.
-func TestCheckedRecordsWithLongLinesNeedLittleMemory(t *testing.T) {
+func TestRecordsWithLongLinesNeedLittleMemory(t *testing.T) {
 	const lines = 200
 	long := strings.Repeat("x", 60<<10)
 	for name, line := range map[string]string{

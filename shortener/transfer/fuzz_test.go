@@ -58,7 +58,7 @@ func readAll(t *testing.T, format Format, text []byte) {
 	}
 }
 
-// again writes a record in a format, and returns the record that a reader then reads.
+// again writes a record to a file in a format, and returns the record that an import reads from this file.
 func again(t *testing.T, i *Importer, f Format, r *Record) (got Record) {
 	t.Helper()
 	var file bytes.Buffer

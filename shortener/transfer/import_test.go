@@ -174,7 +174,7 @@ func fill(t *testing.T, d database) {
 
 // The test imports an export into empty databases. The export of each of these databases equals the first export byte
 // by byte. A repeated import changes nothing, and an import into the exported database changes nothing either.
-func TestExportOfImportEqualsExport(t *testing.T) {
+func TestExportOfImportedLinksEqualsImportedFile(t *testing.T) {
 	onDatabases(t, func(t *testing.T, open func() database) {
 		owners := NewOwners([]token.Token{{ID: 1, Name: "ci"}, {ID: 4, Name: "amelie@example.com"}})
 		from := open()
@@ -212,9 +212,9 @@ func TestImportRefusesLinkThatDiffersFromStoredLink(t *testing.T) {
 			"taken,https://example.com/taken,,2026-03-04 05:06:07.891234+01\n" +
 			"a.b,https://example.com/,,\n"
 		want := []string{
-			`line 3, "taken": keyword must be free or already have the same link, but it belongs to another link, which differs in url, title`,
-			`line 4, "new": keyword must be free or already have the same link, but it belongs to another link, which differs in url`,
-			`line 5, "deleted": keyword must be free or already have the same link, but it belongs to a deleted link, which differs in version, changed_at, deleted_at`,
+			`line 3, "taken": keyword must be a code that no other link has, but it belongs to another link in the database, which differs in url, title`,
+			`line 4, "new": keyword must be a code that no other link has, but it belongs to another link in the database, which differs in url`,
+			`line 5, "deleted": keyword must be a code that no other link has, but it belongs to a deleted link in the database, which differs in version, changed_at, deleted_at`,
 			`line 8, "a.b": keyword must contain only the letters A-Z and a-z, digits, _ and -`,
 		}
 		for n := range 2 {
@@ -300,7 +300,7 @@ func TestImportKeepsVisitsOfExistingLinks(t *testing.T) {
 	})
 }
 
-func TestOwnerNameRefersToUnrevokedTokenOrElseToNewestToken(t *testing.T) {
+func TestOwnerNameRefersToValidTokenOrElseToNewestToken(t *testing.T) {
 	t.Parallel()
 	revoked := time.Unix(1, 0)
 	owners := NewOwners([]token.Token{
@@ -337,7 +337,7 @@ func (b *brokenLinks) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, b.fault
 }
 
-func TestImportEndsAtFirstErrorAndReportsLinesOfPart(t *testing.T) {
+func TestImportEndsAtFirstErrorAndReportsItsLines(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the disk is full")
 	var file strings.Builder
@@ -379,7 +379,8 @@ func (s *slowLinks) InsertWith(_ context.Context, links []shortener.Link, _ func
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// Between two parts, an import pauses, so that other processes that poll for the lock of the database can take it.
+// Between two parts, an import pauses, so that other processes, which poll for the lock of the database, can take this
+// lock.
 func TestImportPausesBetweenPartsForOtherWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, pauses := range []bool{false, true} {

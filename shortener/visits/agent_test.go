@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestUserAgentsAreClassified checks user agents of programs, which must be bots, and those of
-// browsers, with their devices.
-func TestUserAgentsAreClassified(t *testing.T) {
+// TestClassifyDetectsBotsAndDevices checks that the user agents of programs count as bots, and that the
+// user agents of browsers count as people with the right device.
+func TestClassifyDetectsBotsAndDevices(t *testing.T) {
 	t.Parallel()
 	for _, robot := range []string{
 		"", " ", "curl/8.14.1", "Wget/1.25.0", "python-requests/2.32.4", "Go-http-client/2.0", "okhttp/4.12.0", "Apache-HttpClient/4.5.14 (Java/17.0.9)",
@@ -69,7 +69,7 @@ func TestUserAgentsAreClassified(t *testing.T) {
 	}
 }
 
-func TestClassificationIsCorrectAfterCacheReplacesUserAgent(t *testing.T) {
+func TestUserAgentHasSameClassAfterCacheEntryWasReplaced(t *testing.T) {
 	t.Parallel()
 	a := &agents{seed: maphash.MakeSeed()}
 	for range 2 {

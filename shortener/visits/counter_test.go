@@ -121,8 +121,8 @@ func TestFailedFlushIsRepeatedWithSameCounts(t *testing.T) {
 }
 
 // The database may have stored a part and then forgotten the writer. The counter drops such a part, because a
-// repetition could count it twice.
-func TestCounterDropsPartIfDatabaseForgotItsWriter(t *testing.T) {
+// repetition could count the visits of the part twice.
+func TestCounterDropsFlushPartIfDatabaseForgotWriter(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, Detail: true})
 	c.Count(Visit{Code: "a", Agent: browser, Country: "DE"})
@@ -240,7 +240,7 @@ func TestConcurrentCountsAndFlushesLoseNoVisit(t *testing.T) {
 }
 
 // This test is not parallel, because AllocsPerRun counts the allocations of the whole process.
-func TestCountDoesNotAllocate(t *testing.T) {
+func TestVisitCounterAllocatesNoMemoryForVisit(t *testing.T) {
 	for _, detail := range []bool{false, true} {
 		if n := testing.AllocsPerRun(2000, benchCount(detail)); n != 0 {
 			t.Errorf("with detail %v, a visit makes %v allocations", detail, n)

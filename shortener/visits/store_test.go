@@ -12,7 +12,7 @@ import (
 	"keypool/internal/promvalue"
 )
 
-func TestApplyAddsPartOfAFlushOnce(t *testing.T) {
+func TestApplyAddsRepeatedFlushPartOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1,
 			Rows:   []Row{{"a", at(0), 0, Count{2, 1}}, {"b", at(0), 7, Count{Human: 5}}},
@@ -35,7 +35,7 @@ func TestApplyAddsPartOfAFlushOnce(t *testing.T) {
 	})
 }
 
-func TestApplyRefusesPartOfAFlushIfPreviousPartIsMissing(t *testing.T) {
+func TestApplyRefusesFlushPartIfPreviousPartIsMissing(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
 		if err := s.Apply(t.Context(), p); !errors.Is(err, ErrForgotten) {
@@ -52,7 +52,7 @@ func TestApplyRefusesPartOfAFlushIfPreviousPartIsMissing(t *testing.T) {
 
 // Several writers add to the same rows at the same time, and repeat each part. The sums must be exact, no
 // transaction may fail because of a deadlock, and no group may exceed MaxValues.
-func TestConcurrentWritersCountEachPartOfAFlushOnce(t *testing.T) {
+func TestConcurrentWritersStoreEachFlushPartOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		const writers, parts, codes = 4, 5, 20
 		day := at(0) / hoursPerDay
@@ -90,8 +90,9 @@ func TestConcurrentWritersCountEachPartOfAFlushOnce(t *testing.T) {
 	})
 }
 
-// After a group is full, each of its stored values is still counted separately. The limit applies to each day.
-func TestFullFacetGroupStillCountsStoredValues(t *testing.T) {
+// After MaxValues values of a facet are stored for a link and a day, each of these values is still counted separately.
+// Another day has its own MaxValues values.
+func TestStoredFacetValuesAreCountedAfterMaxValuesIsReached(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay
 		p := Part{Writer: "w", Sequence: 1}
@@ -124,7 +125,7 @@ func TestSeriesContainsTheHoursOfTheRange(t *testing.T) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"a", at(-24), 0, Count{1, 0}}, {"a", at(0), 0, Count{2, 1}}, {"a", at(1), 0, Count{4, 0}}, {"b", at(0), 0, Count{9, 9}},
 		}})
-		setPast(t, s, Past{"a", 0, Count{100, 10}})
+		setPast(t, s, BeforeImport{"a", 0, Count{100, 10}})
 		noonHour, midnight := timeOf(at(0)), timeOf(at(-12))
 		for name, test := range map[string]struct {
 			r    Range
@@ -147,13 +148,13 @@ func TestSeriesContainsTheHoursOfTheRange(t *testing.T) {
 	})
 }
 
-func TestTopSortsLinksOfTheRangeByVisits(t *testing.T) {
+func TestTopLinksAreSortedByVisitsInRange(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"anon", at(0), 0, Count{3, 0}}, {"five", at(-1), 5, Count{1, 1}}, {"five", at(0), 5, Count{2, 0}}, {"six", at(0), 6, Count{0, 9}},
 			{"old", at(-100), 5, Count{1, 0}},
 		}})
-		setPast(t, s, Past{"anon", 0, Count{Human: 1000}})
+		setPast(t, s, BeforeImport{"anon", 0, Count{Human: 1000}})
 		for name, test := range map[string]struct {
 			owner int64
 			r     Range
@@ -177,9 +178,9 @@ func TestTopSortsLinksOfTheRangeByVisits(t *testing.T) {
 	})
 }
 
-func TestRepeatedImportOfPastVisitsCountsOnce(t *testing.T) {
+func TestRepeatedImportOfVisitsBeforeImportCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		links := []Past{{"b", 0, Count{20, 2}}, {"a", 3, Count{10, 1}}}
+		links := []BeforeImport{{"b", 0, Count{20, 2}}, {"a", 3, Count{10, 1}}}
 		for range 2 {
 			setPast(t, s, links...)
 		}
@@ -189,9 +190,10 @@ func TestRepeatedImportOfPastVisitsCountsOnce(t *testing.T) {
 
 // While the database is busy, Series and Facet fail after readTimeout, because a person waits for their results.
 // Totals waits.
-func TestOnlyTotalsWaitsForBusyDatabase(t *testing.T) {
+func TestSeriesAndFacetTimeOutWhileDatabaseIsBusy(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}})
+		s.limit = readTimeout
 		s.read.SetMaxOpenConns(1)
 		busy, err := s.read.Conn(t.Context())
 		if err != nil {
@@ -257,7 +259,7 @@ func TestExpireRemovesOldCountsAndKeepsTotals(t *testing.T) {
 
 // After the row of an idle writer was removed, the counter continues as a new writer, and counts each visit
 // once.
-func TestCounterCountsVisitsOnceAfterExpireRemovesItsWriter(t *testing.T) {
+func TestVisitsAreCountedOnceAfterIdleWriterIsRemoved(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		c := New(Config{Store: s, Now: noon})
 		for i := range 2 {
@@ -274,7 +276,7 @@ func TestCounterCountsVisitsOnceAfterExpireRemovesItsWriter(t *testing.T) {
 }
 
 // A counter repeats a part after the database has forgotten its writer. The visits of the part must count once,
-// even if the part is the first one of the writer. The next part must be stored.
+// even if the part is the first part of the writer. The next part must be stored.
 func TestRepeatedPartOfForgottenWriterCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		lose := false

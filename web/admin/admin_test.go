@@ -20,7 +20,7 @@ import (
 
 func full() Status {
 	return Status{
-		State: "ok", KeySource: "redis-pool", ServingFrom: new("batch"),
+		State: "ok", KeySource: "redis-pool", CountsSpace: true, ServingFrom: new("batch"),
 		ServingSince: new(time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC)), PoolKeys: new(int64(812345)),
 		CapacityKeys: new(int64(1000000)), LocalKeys: new(int64(4200)), RunwaySeconds: new(812.3),
 		TakenPerSecond: new(1000.0), RefilledPerSecond: new(0.0), Epoch: new(int64(3)), MayEvict: new(false), SpaceLength: new(6),
@@ -92,7 +92,7 @@ func TestReadyzSaysThatProgramIsDegraded(t *testing.T) {
 }
 
 // Requests for /readyz arrive every second and must not fill the log.
-func TestReadinessChangesAreLoggedOnce(t *testing.T) {
+func TestEachChangeOfReadinessIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	var failure error
@@ -169,7 +169,7 @@ func TestRunwayMetricsAreInfiniteIfIdleAndAbsentIfUnknown(t *testing.T) {
 }
 
 // Other programs depend on the members of /status.
-func TestStatusMembersMatchContract(t *testing.T) {
+func TestStatusJSONHasDocumentedMembers(t *testing.T) {
 	t.Parallel()
 	const want = `{"state":"ok","key_source":"redis-pool","serving_from":"batch","serving_since":"2026-01-02T03:04:06Z","pool_keys":812345,"capacity_keys":1000000,` +
 		`"local_keys":4200,"runway_seconds":812.3,"taken_per_second":1000,"refilled_per_second":0,"epoch":3,"may_evict":false,` +
@@ -204,6 +204,11 @@ func TestDashboardOmitsPartsThatProgramLacks(t *testing.T) {
 		if strings.Contains(random, row) != shown {
 			t.Errorf("a program without a pool: the page must contain %q = %v:\n%s", row, shown, random)
 		}
+	}
+	other := full() // the keys of the pool are not numbers of the ledger
+	other.KeySource, other.CountsSpace = "postgres-pool", false
+	if page := get(t, newTestAdmin(nil, other), "/").Body.String(); strings.Contains(page, "<dt>Space used") || !strings.Contains(page, "<dt>Keys in the pool") {
+		t.Errorf("a program with keys that the ledger does not count: the page must show the pool, and no row about the space:\n%s", page)
 	}
 	for _, row := range []string{
 		"<dt>Keys in the pool</dt><dd>unknown</dd>", "<dt>Epoch</dt><dd>unknown</dd>", "<dt>Space runway</dt><dd>unknown</dd>",

@@ -110,7 +110,7 @@ func TestEventStreamsBeyondLimitAreRefused(t *testing.T) {
 func TestEventStreamDisconnectsSlowClient(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength)
-	b.sendTimeout = 200 * time.Millisecond
+	b.sendTimeout = 3 * time.Second // the other client reads in this time on a slow machine too
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,12 +148,12 @@ func TestEventStreamContinuesAfterServerTimeouts(t *testing.T) {
 	l := (&board{Handler: a, t: t, url: server.URL}).listen("")
 	l.wantAbout()
 	for range 3 {
-		l.want(1)
+		l.wantSome()
 	}
 }
 
 // The end of Run ends each stream, so a shutdown does not wait for streams.
-func TestDashboardClosesEventStreamsWhenItStops(t *testing.T) {
+func TestStoppedDashboardClosesEventStreams(t *testing.T) {
 	t.Parallel()
 	a := New(Config{Gatherer: prometheus.NewRegistry(), Status: full})
 	server := httptest.NewUnstartedServer(nil)
@@ -165,7 +165,7 @@ func TestDashboardClosesEventStreamsWhenItStops(t *testing.T) {
 	first, second := b.listen(""), b.listen("")
 	first.wantAbout()
 	second.wantAbout()
-	first.want(1)
+	first.wantSome()
 	stop()
 	for {
 		if _, ok := first.next(); !ok {
@@ -173,7 +173,7 @@ func TestDashboardClosesEventStreamsWhenItStops(t *testing.T) {
 		}
 	}
 	b.await(0)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := server.Config.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The dashboard shows that creations fail, whatever the state of the pool. The state in /status stays that of the pool.
+// The dashboard shows that creations fail, whatever the state of the pool is. /status still shows the state of the
+// pool.
 func TestDashboardShowsThatCreationsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

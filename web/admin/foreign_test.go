@@ -10,7 +10,7 @@ import (
 
 // A page of another site cannot start an action on the admin listener, but it may link to the pages of
 // the listener.
-func TestPagesOfOtherSitesMayOnlyLinkToAdminPages(t *testing.T) {
+func TestOtherSitesCanLinkToAdminPagesButStartNoAction(t *testing.T) {
 	t.Parallel()
 	h := New(Config{
 		Gatherer: prometheus.NewRegistry(), Status: full,

@@ -45,7 +45,7 @@ func (c *counted) read(after time.Duration) counts {
 }
 
 // A rate is the increase of a count divided by the elapsed time.
-func TestSampleOfServerHasRates(t *testing.T) {
+func TestSampleContainsRatesOfServer(t *testing.T) {
 	t.Parallel()
 	c := newCounted()
 	c.created = 1000

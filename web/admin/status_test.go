@@ -24,7 +24,7 @@ func fallenBack() Status {
 	return s
 }
 
-func TestStatusPageHighlightsBadValues(t *testing.T) {
+func TestDashboardHighlightsBadValues(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*Status)
@@ -56,5 +56,14 @@ func TestMomentIsFormattedInUTC(t *testing.T) {
 	t.Parallel()
 	if got := moment(time.Date(2026, 1, 2, 4, 4, 5, 0, time.FixedZone("", 3600))); got != "2026-01-02 03:04:05 UTC" {
 		t.Error(got)
+	}
+}
+
+func TestPercentShowsZeroOnlyForZero(t *testing.T) {
+	t.Parallel()
+	for ratio, want := range map[float64]string{0: "0.000000 %", 4e-10: "< 0.000001 %", 1e-8: "0.000001 %", 0.5: "50.000000 %"} {
+		if got := percent(ratio); got != want {
+			t.Errorf("percent(%v) = %q, want %q", ratio, got, want)
+		}
 	}
 }

@@ -70,7 +70,7 @@ func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 }
 
 // The limiter keeps a limited number of clients.
-func TestMissLimiterKeepsLimitedNumberOfClients(t *testing.T) {
+func TestMissLimiterLimitsNumberOfClientsInMemory(t *testing.T) {
 	t.Parallel()
 	m := testMisses()
 	for i := range 2 * clientsKept {
@@ -84,7 +84,7 @@ func TestMissLimiterKeepsLimitedNumberOfClients(t *testing.T) {
 
 // Without a setting, all addresses except loopback addresses are limited. A setting applies to all
 // addresses.
-func TestAnonymousRateExemptsLoopbackByDefault(t *testing.T) {
+func TestAnonymousRateExemptsLoopbackAddressesByDefault(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		set  *quota.Rate

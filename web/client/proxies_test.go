@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
+func TestOriginUsesForwardingHeadersOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	tests := []struct {
@@ -21,16 +21,16 @@ func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 		tls              bool
 		want             string
 	}{
-		{"plain", "", nil, "192.0.2.1:1", "", false, "http://sho.rt:81"},
+		{"plain HTTP", "", nil, "192.0.2.1:1", "", false, "http://sho.rt:81"},
 		{"TLS", "", nil, "192.0.2.1:1", "", true, "https://sho.rt:81"},
 		{"header without trusted proxies", "", nil, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
 		{"private address is not trusted", "", nil, "127.0.0.1:1", "https", false, "http://sho.rt:81"},
 		{"header of an untrusted peer", "", proxy, "192.0.2.1:1", "https", false, "http://sho.rt:81"},
-		{"proxy's header", "", proxy, "10.1.2.3:1", "HTTPS", false, "https://sho.rt:81"},
-		{"proxy's IPv6", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81"},
-		{"mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81"},
+		{"header of a trusted proxy", "", proxy, "10.1.2.3:1", "HTTPS", false, "https://sho.rt:81"},
+		{"header of a trusted IPv6 proxy", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81"},
+		{"proxy with an IPv4-mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81"},
 		{"unknown scheme in the header", "", proxy, "10.1.2.3:1", "javascript", false, "http://sho.rt:81"},
-		{"configured", "https://k.example/", nil, "192.0.2.1:1", "", false, "https://k.example"},
+		{"configured origin", "https://k.example/", nil, "192.0.2.1:1", "", false, "https://k.example"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOriginTrustsHeadersOnlyFromProxies(t *testing.T) {
 	}
 }
 
-func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
+func TestClientAddressUsesForwardingHeaderOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.7/8")}
 	tests := []struct {
@@ -59,20 +59,20 @@ func TestClientAddressTrustsHeadersOnlyFromProxies(t *testing.T) {
 		trusted                 []netip.Prefix
 		want                    string
 	}{
-		{"direct", "192.0.2.1:1", "", nil, "192.0.2.1/32"},
+		{"direct connection", "192.0.2.1:1", "", nil, "192.0.2.1/32"},
 		{"header without trusted proxies", "192.0.2.1:1", "198.51.100.9", nil, "192.0.2.1/32"},
 		{"private address is not trusted", "127.0.0.1:1", "198.51.100.9", nil, "127.0.0.1/32"},
 		{"behind a proxy", "10.0.0.1:1", "198.51.100.9", proxy, "198.51.100.9/32"},
-		{"forged address in front", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
+		{"forged address before the client's address", "10.0.0.1:1", "1.1.1.1, 198.51.100.9, 10.0.0.2", proxy, "198.51.100.9/32"},
 		{"loopback is no proxy", "127.0.0.1:1", "198.51.100.9", proxy, "127.0.0.1/32"},
 		{"header without an address", "10.0.0.1:1", "unknown", proxy, "10.0.0.1/32"},
 		{"address with a port", "10.0.0.1:1", "198.51.100.9:4711", proxy, "198.51.100.9/32"},
 		{"IPv6 address with a port", "10.0.0.1:1", "[2001:db8:1:2::3]:4711, 10.0.0.2:80", proxy, "2001:db8:1:2::/64"},
 		{"IPv6 address in brackets", "10.0.0.1:1", "[2001:db8:1:2::3]", proxy, "2001:db8:1:2::/64"},
-		{"only proxies", "10.0.0.1:1", "10.0.0.3, 10.0.0.2", proxy, "10.0.0.3/32"},
-		{"IPv6", "[2001:db8:1:2:3:4:5:6]:1", "", nil, "2001:db8:1:2::/64"},
-		{"zone", "[fe80::1%eth0]:1", "", nil, "fe80::/64"},
-		{"mapped", "[::ffff:192.0.2.1]:1", "", nil, "192.0.2.1/32"},
+		{"all addresses belong to proxies", "10.0.0.1:1", "10.0.0.3, 10.0.0.2", proxy, "10.0.0.3/32"},
+		{"IPv6 address counts as its prefix", "[2001:db8:1:2:3:4:5:6]:1", "", nil, "2001:db8:1:2::/64"},
+		{"IPv6 address with a zone", "[fe80::1%eth0]:1", "", nil, "fe80::/64"},
+		{"IPv4-mapped address", "[::ffff:192.0.2.1]:1", "", nil, "192.0.2.1/32"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

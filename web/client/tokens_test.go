@@ -10,7 +10,7 @@ import (
 	"keypool/web/internal/problem"
 )
 
-func TestErrorsOfTokensBecomeProblems(t *testing.T) {
+func TestTokenErrorsBecomeProblems(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]int{
 		fmt.Errorf("%w: dial db-7", token.ErrUnavailable): http.StatusServiceUnavailable,

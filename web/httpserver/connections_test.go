@@ -83,7 +83,7 @@ func (l *limited) dial(t *testing.T, from string) net.Conn {
 	}()
 	select {
 	case c := <-l.accepted:
-		t.Cleanup(func() { _ = c.Close() }) // a test may have closed it
+		t.Cleanup(func() { _ = c.Close() }) // the test may have closed the connection
 		return c
 	case <-closed:
 		return nil
@@ -118,7 +118,7 @@ func (l *limited) wantAccepted(t *testing.T, from string) net.Conn {
 }
 
 // The limit of one client does not apply to other clients. When a connection is closed, its client may open another
-// one. A second Close of the same connection changes nothing.
+// connection. A second Close of the same connection changes nothing.
 func TestConnectionsOfAClientAreLimited(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 100, 2)

@@ -52,7 +52,7 @@ func (l *fullListener) Accept() (net.Conn, error) {
 func (l *fullListener) Close() error   { return nil }
 func (l *fullListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-func TestAcceptErrorsAreLoggedOnceAMinute(t *testing.T) {
+func TestAcceptErrorsAreLoggedAtMostOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, log := newLog()
 		server := New(http.NotFoundHandler(), logger)

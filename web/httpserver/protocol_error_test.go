@@ -14,8 +14,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestErrorAnswersOfPackageHTTPAreProblems sends requests that net/http answers before any handler.
-func TestErrorAnswersOfPackageHTTPAreProblems(t *testing.T) {
+// TestErrorAnswersOfNetHTTPBecomeProblems sends requests that net/http itself answers with an
+// error, and one request that the handler answers with an error. The answer of the handler stays as
+// it is.
+func TestErrorAnswersOfNetHTTPBecomeProblems(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

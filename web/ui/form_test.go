@@ -22,7 +22,7 @@ func (noTokens) Authenticate(context.Context, string) (token.Token, error) {
 
 // A field that the person did not change gets the stored value. A field that the person and another request changed keeps the typed
 // value and shows the stored value beside it.
-func TestMergeKeepsTypedAndStoredValues(t *testing.T) {
+func TestUnchangedFieldGetsStoredValueAndChangedFieldKeepsTypedValue(t *testing.T) {
 	t.Parallel()
 	seen := values{"url": "u", "title": "t", "tags": "a", "redirect": "302", "forward": "none"}
 	typed := values{"url": "u", "title": "mine", "tags": "mine", "redirect": "301", "forward": "none"}
@@ -73,7 +73,7 @@ func TestAddressOfLinkListContainsFilter(t *testing.T) {
 }
 
 // The page that a browser requests after the sign-in is always a page of this service.
-func TestPageAfterSignInBelongsToService(t *testing.T) {
+func TestSignInLeadsOnlyToPagesOfService(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"/admin/code/a?x=1": "/admin/code/a?x=1", "": "/admin/", "/": "/admin/", "//evil.example": "/admin/", "https://evil.example/admin/": "/admin/",
@@ -97,7 +97,7 @@ func TestPageAfterSignInBelongsToService(t *testing.T) {
 }
 
 // A proposed command that a person pastes into a shell has the name as one word, whatever the name contains.
-func TestQuotedNameIsOneWordOfTheShell(t *testing.T) {
+func TestQuotedNameIsOneShellWord(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"alice", "$(echo x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e", "!x", "$HOME", ""} {
 		got, err := exec.CommandContext(t.Context(), "sh", "-c", "printf %s "+quoted(name)).Output()

@@ -39,10 +39,10 @@ func TestChartBarsAreProportionalToVisits(t *testing.T) {
 		t.Errorf("the chart is %+v", c)
 	}
 	for i, want := range map[int]bar{
-		0:  {X: 0, Width: 16, HumanY: 119, HumanTop: 1, BotY: 119},
-		1:  {X: 20, Width: 16, HumanY: 120, BotY: 114, BotTop: 6},
+		0:  {X: 0, Width: 16, HumanY: 119, HumanHeight: 1, BotY: 119},
+		1:  {X: 20, Width: 16, HumanY: 120, BotY: 114, BotHeight: 6},
 		2:  {X: 40, Width: 16, HumanY: 120, BotY: 120},
-		29: {X: 580, Width: 16, HumanY: 48, HumanTop: 72, BotY: 0, BotTop: 48},
+		29: {X: 580, Width: 16, HumanY: 48, HumanHeight: 72, BotY: 0, BotHeight: 48},
 	} {
 		got := c.Bars[i]
 		if got.Day = (Day{}); got != want {
@@ -77,7 +77,7 @@ func renderVisits(t *testing.T, v Visits, scopes token.Scopes) string {
 	return out.String()
 }
 
-func TestVisitsSectionShowsChartOrReasonForItsAbsence(t *testing.T) {
+func TestVisitsSectionShowsChartOrExplainsItsAbsence(t *testing.T) {
 	t.Parallel()
 	idle := series()
 	idle.Days[0], idle.Days[1], idle.Days[29] = Day{At: idle.Days[0].At}, Day{At: idle.Days[1].At}, Day{At: idle.Days[29].At}

@@ -13,7 +13,7 @@ import (
 
 // An alert contains the number of keys in the pool and the runway of the pool, as the dead man's switch observes them.
 // The runway is the time until the pool is empty. An unknown value is null.
-func TestAlertEventOmitsUnknownKeysAndRunway(t *testing.T) {
+func TestAlertEventOmitsUnknownNumberOfKeysAndUnknownRunway(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	keys, runway := int64(50), 12.5

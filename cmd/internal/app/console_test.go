@@ -14,7 +14,7 @@ import (
 	"keypool/cmd/internal/program"
 )
 
-func TestLogShowsDurationsWithTheirUnit(t *testing.T) {
+func TestLogShowsDurationsWithUnit(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{"json": `"after":"10ms"`, "text": "after=10ms"} {
 		var out bytes.Buffer

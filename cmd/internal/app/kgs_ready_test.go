@@ -31,7 +31,7 @@ func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 		}{{false, false, nil}, {true, false, tt.noPool}, {false, true, tt.noLedger}} {
 			k := &kgsProgram{serves: tt.serves, counters: watchAfterRead(t, unknown.ledger)}
 			if tt.fills {
-				k.watch = &poolWatch{DeadMan: switchAfterRead(t, unknown.pool)}
+				k.watch = &poolWatch{DeadMansSwitch: switchAfterRead(t, unknown.pool)}
 			}
 			if err := k.ready(t.Context()); !errors.Is(err, unknown.want) {
 				t.Errorf("program %+v with unknown parts %+v: ready returns %v", tt, unknown, err)
@@ -59,9 +59,9 @@ func watchAfterRead(t *testing.T, fails bool) *ledger.Watch {
 
 // switchAfterRead returns a dead man's switch that has read its pool once. If fails is true, the read
 // failed.
-func switchAfterRead(t *testing.T, fails bool) *refill.DeadMan {
+func switchAfterRead(t *testing.T, fails bool) *refill.DeadMansSwitch {
 	t.Helper()
-	d := refill.NewDeadMan(refill.DeadManConfig{
+	d := refill.NewDeadMansSwitch(refill.DeadMansSwitchConfig{
 		Look: func(context.Context) (refill.Observation, error) {
 			if fails {
 				return refill.Observation{}, errors.New("unreachable")

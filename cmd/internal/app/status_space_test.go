@@ -39,18 +39,22 @@ func spaceStatus(t *testing.T, c *Core, seen ledger.Counters, pool *poolWatch) (
 // poolOf returns the watch of a pool that the dead man's switch has read once.
 func poolOf(t *testing.T, keys int64, err error) *poolWatch {
 	t.Helper()
-	d := refill.NewDeadMan(refill.DeadManConfig{
-		Look: func(context.Context) (refill.Observation, error) {
-			return refill.Observation{PoolStatus: kgs.PoolStatus{Keys: keys}}, err
-		},
-		Capacity: keys, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
+	return poolSeen(t, refill.Observation{PoolStatus: kgs.PoolStatus{Keys: keys}}, err)
+}
+
+// poolSeen returns the watch of a full pool for which the dead man's switch has made one observation.
+func poolSeen(t *testing.T, seen refill.Observation, err error) *poolWatch {
+	t.Helper()
+	d := refill.NewDeadMansSwitch(refill.DeadMansSwitchConfig{
+		Look:     func(context.Context) (refill.Observation, error) { return seen, err },
+		Capacity: seen.Keys, Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry()),
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // Run reads the pool before it checks ctx
 	if err := d.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return &poolWatch{DeadMan: d}
+	return &poolWatch{DeadMansSwitch: d}
 }
 
 // The runway of the space is the time until all its codes are used. It depends on the rate at which servers take keys. This rate
@@ -59,7 +63,7 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Bool
 		began := time.Now()
-		pool := &poolWatch{DeadMan: refill.NewDeadMan(refill.DeadManConfig{
+		pool := &poolWatch{DeadMansSwitch: refill.NewDeadMansSwitch(refill.DeadMansSwitchConfig{
 			Look: func(context.Context) (refill.Observation, error) {
 				if gone.Load() {
 					return refill.Observation{}, errors.New("unreachable")
@@ -85,7 +89,7 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 }
 
 // When a server reads a new ledger for the first time, no number is reserved. The ratio stays unknown until the next read.
-func TestUsedSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
+func TestUsedRatioOfSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
 	t.Parallel()
 	for next, known := range map[int64]bool{0: false, 1: true} {
 		s := spaceStatus(t, &Core{}, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: codespace.Size(3), Next: next}}}, nil)
@@ -96,7 +100,7 @@ func TestUsedSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
 }
 
 // A random code conflicts with the code of a link, but not with a key that waits in a pool.
-func TestExpectedFallbackAttemptsIgnoreKeysInPools(t *testing.T) {
+func TestExpectedNumberOfFallbackAttemptsIgnoresKeysInPools(t *testing.T) {
 	t.Parallel()
 	size := codespace.Size(3)
 	for name, tt := range map[string]struct {
@@ -114,6 +118,22 @@ func TestExpectedFallbackAttemptsIgnoreKeysInPools(t *testing.T) {
 		s := spaceStatus(t, tt.core, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: size, Next: 201_000}}, Held: tt.held}, tt.pool)
 		if got := s.FallbackAttemptsExpected; (got != nil) != (tt.want > 0) || got != nil && math.Abs(*got-tt.want) > 0.001 {
 			t.Errorf("%s: %v attempts expected, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// A pool may need an operator for another reason than the eviction policy.
+func TestStatusShowsEvictionPolicyOnly(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true} {
+		status := func(context.Context) (redispool.Status, error) {
+			return redispool.Status{PoolStatus: kgs.PoolStatus{Keys: 1}, Policy: policy, Cause: "another worker opens epochs"}, nil
+		}
+		seen, err := observeRedis(status)(t.Context())
+		var s admin.Status
+		poolSeen(t, seen, err).describe(&s)
+		if s.MayEvict == nil || *s.MayEvict != want || s.State != string(refill.StatePage) {
+			t.Errorf("policy %s: status %+v; want may_evict %v and the state page", policy, s, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,7 +26,7 @@ import (
 )
 
 // A restart of the worker renews the connections of the ledger, because they may be broken.
-func TestRenewConnectionsReplacesLedgerConnections(t *testing.T) {
+func TestMethodRenewConnectionsReplacesLedgerConnections(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
 	c, err := newCore(settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
@@ -86,6 +87,49 @@ func TestStopAfterDatabaseRestartReleasesHolder(t *testing.T) {
 	}
 }
 
+// If the stop cannot release the holder, the lock file stays. TestNextHolderTakesOverRangeOfKilledHolder in package ledger covers
+// the next process, which finds the file. If the start fails before the ledger has the holder, no file stays.
+func TestLockFileStaysIfHolderCannotBeReleased(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before, after bool // whether the database fails before and after the start
+		stays         bool
+	}{
+		"holder released":         {false, false, false},
+		"holder not released":     {false, true, true},
+		"holder never registered": {true, true, false},
+	} {
+		path := filepath.Join(t.TempDir(), "links.db")
+		life := &program.Lifecycle{}
+		c, err := newCore(settings(t, "sqlite:"+path).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
+		if err == nil {
+			err = c.OpenLedger(t.Context())
+		}
+		if err == nil && test.before {
+			err = c.SQLite.Write.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.asHolder(t.Context(), func(err error) { t.Error(err) }, func() error { return nil })
+		if (err != nil) != test.before {
+			t.Fatalf("%s: the start: %v", name, err)
+		}
+		if test.after {
+			if err := c.SQLite.Write.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := life.Shutdown(t.Context()); (err != nil) != test.stays {
+			t.Errorf("%s: the stop: %v", name, err)
+		}
+		files, err := filepath.Glob(path + ".holder-*")
+		if err != nil || (len(files) > 0) != test.stays {
+			t.Errorf("%s: the lock files after the stop are %v, %v", name, files, err)
+		}
+	}
+}
+
 // A failure that the dead man's switch reports ends the program with status 1 and one line of output.
 func TestFailedProgramExitsWithStatus1(t *testing.T) {
 	t.Parallel()
@@ -99,7 +143,7 @@ func TestFailedProgramExitsWithStatus1(t *testing.T) {
 	}
 }
 
-func TestServingWatchReturnsTimeOfSourceChange(t *testing.T) {
+func TestServingWatchReturnsTimeOfLastSourceChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := "batch"
 		w := &servingWatch{from: func() string { return from }}
@@ -116,7 +160,7 @@ func TestServingWatchReturnsTimeOfSourceChange(t *testing.T) {
 }
 
 // The rate is 0 a few seconds after the last creation.
-func TestTakenKeyRateIsZeroAfterLastCreation(t *testing.T) {
+func TestRateOfTakenKeysBecomesZeroAfterLastCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var taken atomic.Int64
 		w := &servingWatch{
@@ -178,7 +222,7 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 }
 
 // Package alert does not import package refill but must use the same names of states.
-func TestAlertAndRefillUseTheSameStateNames(t *testing.T) {
+func TestPackagesAlertAndRefillUseSameStateNames(t *testing.T) {
 	t.Parallel()
 	if string(alert.Filling) != string(refill.StateFilling) || string(alert.OK) != string(refill.StateOK) {
 		t.Errorf("package alert names the states %q and %q, package refill %q and %q",

@@ -35,12 +35,12 @@ func TestParseReadsOneHostPerLine(t *testing.T) {
 	} {
 		if _, err := parse("good.example\n\n" + line + "\n"); err == nil || !strings.Contains(err.Error(), "line 3 is") ||
 			!strings.Contains(err.Error(), "takes a host name or an IP address") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("parse of %q: error %v; want one line that names line 3", line, err)
+			t.Errorf("parse of %q: error %v; want an error without line breaks that says \"line 3 is\" and what a line takes", line, err)
 		}
 	}
 }
 
-// world is a block list under test, in a synctest bubble. The files are real. The clock is the fake
+// world is a block list under test, in a synctest bubble. The files are real. The polls use the fake
 // clock of the bubble.
 type world struct {
 	t     *testing.T
@@ -49,7 +49,7 @@ type world struct {
 	lists []int        // lengths of the lists that came into use
 	reads atomic.Int64 // number of times that the file was read
 	fail  atomic.Bool  // whether every read fails
-	clock time.Time
+	clock time.Time    // time of modification that the last write set
 }
 
 // run opens a file with the content, and calls the function test while the file is polled.
@@ -86,8 +86,7 @@ func (w *world) load(path string) (string, error) {
 	return readFile(path)
 }
 
-// write writes a file. The time of modification of the file is later than that of each file that write
-// has written before.
+// write writes a file. Its time of modification is later than the time of each earlier write.
 func (w *world) write(path, content string) {
 	w.t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -114,7 +113,7 @@ func (w *world) polls(n int) {
 	synctest.Wait()
 }
 
-// want checks the length of the list in use, and how many lists came into use so far.
+// want checks the length of the list in use, and the number of lists that came into use so far.
 func (w *world) want(hosts, lists int) {
 	w.t.Helper()
 	if len(w.lists) != lists || w.lists[lists-1] != hosts {
@@ -135,7 +134,7 @@ func TestChangedBlockFileIsReloaded(t *testing.T) {
 	run(t, "a.example\n", func(w *world) {
 		w.want(1, 1)
 		w.polls(10)
-		w.want(1, 1) // an unchanged file is not read again
+		w.want(1, 1) // while the file is unchanged, no other list comes into use
 		w.write(w.path, "a.example\nb.example\n")
 		w.polls(2)
 		w.want(2, 2)
@@ -149,7 +148,8 @@ func TestChangedBlockFileIsReloaded(t *testing.T) {
 	})
 }
 
-// A rename may keep the size and the time of modification. Then only the inode number differs.
+// A file that is moved over the block file may have the same size and the same time of modification. Then only the inode
+// number differs.
 func TestReplacedBlockFileOfSameSizeAndTimeIsReloaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
@@ -182,10 +182,10 @@ func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(w *world) error{
-		"removed":   func(w *world) error { return os.Remove(w.path) },
-		"directory": func(w *world) error { return replaceByDirectory(w.path) },
-		"invalid":   func(w *world) error { w.replace("a.example\nhttps://b.example/\n"); return nil },
-		"too large": func(w *world) error { return os.Truncate(w.path, maxSize+1) },
+		"file is removed":                 func(w *world) error { return os.Remove(w.path) },
+		"file is replaced by a directory": func(w *world) error { return replaceByDirectory(w.path) },
+		"file has an invalid line":        func(w *world) error { w.replace("a.example\nhttps://b.example/\n"); return nil },
+		"file is too large":               func(w *world) error { return os.Truncate(w.path, maxSize+1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +228,7 @@ func TestInvalidBlockFileVersionIsReadOnce(t *testing.T) {
 	})
 }
 
-// A version whose read failed is read again.
+// If the read of a version fails, the next poll reads the version again.
 func TestFailedBlockFileReadIsRepeated(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\n", func(w *world) {
@@ -236,7 +236,7 @@ func TestFailedBlockFileReadIsRepeated(t *testing.T) {
 		w.write(w.path, "a.example\nb.example\n")
 		w.polls(6)
 		w.want(1, 1)
-		if reads := w.reads.Load(); reads != 5 { // the first poll only finds the version
+		if reads := w.reads.Load(); reads != 5 { // the first poll only notices the new version; polls 2 to 6 try to read it
 			t.Errorf("the file was read %d times in 6 polls, want 5", reads)
 		}
 		w.wantLogged("the last list stays in use", 1)
@@ -274,7 +274,7 @@ func TestReappearanceOfUnchangedBlockFileIsLogged(t *testing.T) {
 	})
 }
 
-func TestOpenFailsWithoutUsableFile(t *testing.T) {
+func TestOpenFailsIfBlockFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "bad")
 	if err := os.WriteFile(bad, []byte("a:b:c"), 0o600); err != nil {

@@ -43,7 +43,7 @@ The accounts do not close. Faults: 1.
 	}
 }
 
-func TestAuditReportCountsFaultsThatItDoesNotShow(t *testing.T) {
+func TestAuditReportCountsFaultsThatAreNotDisplayed(t *testing.T) {
 	t.Parallel()
 	listed := make([]audit.Fault, audit.MaxListed)
 	for name, tt := range map[string]struct {

@@ -66,7 +66,7 @@ func TestLifecycleReportsBackgroundFailure(t *testing.T) {
 	}
 }
 
-func TestStopReturnsFailureThatWaitDidNotReturn(t *testing.T) {
+func TestStopReturnsFailureIfWaitWasNotCalled(t *testing.T) {
 	t.Parallel()
 	p := New(slog.New(slog.DiscardHandler))
 	broken := errors.New("broken")

@@ -17,6 +17,7 @@ import (
 	"keypool/internal/testenv"
 	"keypool/kgs"
 	"keypool/kgs/audit"
+	"keypool/kgs/kgstest"
 	"keypool/web/admin"
 )
 
@@ -63,12 +64,13 @@ func (r *running) createOne(ctx context.Context, l *load) error {
 	return nil
 }
 
-// wantMade fails the test unless the server accepted nearly all creations.
-func (l *load) wantMade(t *testing.T) {
+// awaitMade waits until the server has accepted 100 creations. It fails the test if the server refused more creations than it
+// accepted: a busy machine refuses some, but an audit must not prevent creations.
+func (l *load) awaitMade(t *testing.T) {
 	t.Helper()
-	made, refused := l.made.Load(), l.refused.Load()
-	if made < 100 || refused > made/20 {
-		t.Errorf("%d creations were accepted during the audits and %d were refused; want at least 100 accepted, and at most a twentieth refused", made, refused)
+	kgstest.Await(t, "100 creations", func() bool { return l.made.Load() >= 100 })
+	if made, refused := l.made.Load(), l.refused.Load(); refused > made/4 {
+		t.Errorf("%d creations were accepted during the audits, and %d were refused", made, refused)
 	}
 }
 
@@ -126,9 +128,9 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 		}
 	}
 	r.await("a full pool", newEpoch)
+	l.awaitMade(t)
 	stop()
 	l.clients.Wait()
-	l.wantMade(t)
 	r.stop()
 	if closed == 0 {
 		t.Error("no audit under load had accounts that close, want at least one")
@@ -141,7 +143,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 }
 
 // The audits run while a server with a SQLite file and a pool in memory creates links.
-func TestAuditAccountsCloseWhileSQLiteServerCreatesLinks(t *testing.T) {
+func TestAuditFindsNoFaultWhileSQLiteServerCreatesLinks(t *testing.T) {
 	t.Parallel()
 	database := sqliteURL(t)
 	r := start(t, settings(t, database, ""))
@@ -151,11 +153,11 @@ func TestAuditAccountsCloseWhileSQLiteServerCreatesLinks(t *testing.T) {
 	t.Cleanup(stop)
 	r.startClients(ctx, &l)
 	closed := audits(ctx, t, database, "", 60)
-	for deadline := time.Now().Add(time.Minute); l.made.Load() < 100 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); l.made.Load() < 100 && time.Now().Before(deadline); {
 		closed += audits(ctx, t, database, "", 1)
 	}
 	if closed == 0 {
 		t.Error("no audit had accounts that close, want at least one")
 	}
-	l.wantMade(t)
+	l.awaitMade(t)
 }

@@ -181,7 +181,7 @@ func (s *fixture) want(conflicts int64) {
 
 // The test plants errors one after the other in the databases of a stopped service. After each
 // error, the audit must find all planted errors and no others.
-func TestAuditFindsPlantedErrors(t *testing.T) {
+func TestAuditFindsErrorsInjectedIntoDatabases(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.want(0)
@@ -260,8 +260,9 @@ func (s *fixture) plants() map[string]func() audit.Fault {
 	}
 }
 
-// The database records the order of the links. If it records a wrong order, requests find no link that has a rank. If
-// it records no order that the program knows, the audit cannot judge where the rows belong.
+// The database records the order of the links. If the recorded order is wrong, requests find no link that has a rank.
+// If no order is recorded, or the program does not know the recorded order, the audit cannot judge where the rows
+// belong.
 func TestAuditFindsChangedOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -277,7 +278,7 @@ func TestAuditFindsChangedOrderOfLinks(t *testing.T) {
 	}
 }
 
-func TestAuditExitsWithStatus2IfItCannotRun(t *testing.T) {
+func TestAuditExitsWithStatus2IfDatabaseOrPoolIsUnusable(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")

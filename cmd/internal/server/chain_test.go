@@ -36,7 +36,7 @@ func provided(t *testing.T, needs config.Need) config.Server {
 	return provide()
 }
 
-func TestServerServesFromEveryKeySource(t *testing.T) {
+func TestServerCreatesLinksWithEveryKeySource(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{"redis-pool": "pool", "memory-pool": "pool"}
 	for _, source := range app.KeySources() {
@@ -86,7 +86,7 @@ func (r *running) wantSpace(known bool) {
 }
 
 // Two creations for one URL make two links, even if the code is a hash of the URL.
-func TestHashKeySourceMakesNewLinkForRepeatedURL(t *testing.T) {
+func TestHashKeySourceMakesNewCodeForRepeatedURL(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		algorithm, first string
@@ -113,7 +113,7 @@ func TestHashKeySourceMakesNewLinkForRepeatedURL(t *testing.T) {
 			if codes[0] != tc.first {
 				t.Errorf("the first code is %s, want %s", codes[0], tc.first)
 			}
-			conflicts := tc.posts * (tc.posts - 1) / 2 // each post conflicts with all earlier ones
+			conflicts := tc.posts * (tc.posts - 1) / 2 // each creation conflicts with all earlier links
 			if want := fmt.Sprintf(`kgs_key_conflicts_total{source="hash"} %d`, conflicts); !strings.Contains(r.metrics(), want) {
 				t.Errorf("the metrics do not contain %s", want)
 			}
@@ -176,7 +176,7 @@ func (r *running) metrics() string {
 	return r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 }
 
-func TestServerServesWhileRedisIsDown(t *testing.T) {
+func TestServerCreatesLinksWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
 	r := start(t, settings(t, testenv.PostgresURL(t), redis.URL))
@@ -207,7 +207,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 	s := settings(t, database, redisURL)
 	s.Worker.On = false
 	for range 2 {
-		w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
+		w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,8 +230,8 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 			pair[1].wantStatus(code, http.StatusFound, "https://go.dev/")
 		}
 	}
-	if status, out := command(t, database, "--redis-url="+redisURL, "audit", "--json"); status != 0 || !strings.Contains(out, `"closes": true`) {
-		t.Errorf("audit: exit status %d, %s", status, out)
+	if r := auditJSON(t, database, redisURL); r.status != 0 {
+		t.Errorf("audit: exit status %d, %s, %+v", r.status, r.stderr, r.Accounts)
 	}
 	if status, out := command(t, database, "audit"); status != 2 {
 		t.Errorf("audit without REDIS_URL: exit status %d, %s; want 2", status, out)
@@ -243,7 +243,7 @@ func TestServerWithoutFallbackAnswers503IfPoolIsEmpty(t *testing.T) {
 	s := settings(t, sqliteURL(t), "")
 	s.Worker.On, s.Fallback = false, "none" // the pool stays empty
 	r := start(t, s)
-	a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
+	a := r.once("", http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev")
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("%+v, want 503 with Retry-After", a)
 	}

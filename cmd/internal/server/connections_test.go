@@ -10,7 +10,7 @@ import (
 )
 
 // This test is not parallel, because the memory limit applies to the whole process.
-func TestConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
+func TestDefaultConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	most := min(defaultConnections, openFiles()/2)

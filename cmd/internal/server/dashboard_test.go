@@ -77,7 +77,7 @@ func TestDashboardShowsOutageOfPostgreSQL(t *testing.T) {
 func TestDashboardOfWorkerOmitsServerParts(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), testenv.RedisURL(t))
-	w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
+	w, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

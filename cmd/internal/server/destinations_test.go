@@ -34,8 +34,8 @@ func (s *signalled) wait(t *testing.T) {
 	t.Helper()
 	select {
 	case <-s.lines:
-	case <-time.After(30 * time.Second):
-		t.Fatalf("waited 30 s for a log line with %q:\n%s", s.text, s.String())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("waited 2 min for a log line with %q:\n%s", s.text, s.String())
 	}
 }
 
@@ -78,7 +78,7 @@ func (r *running) wantBlocked(url string) {
 	}
 }
 
-func TestServerDoesNotStartWithoutItsBlockFile(t *testing.T) {
+func TestServerDoesNotStartIfBlockFileIsUnusable(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "hosts")
 	replaceFile(t, bad, "good.example\nhttps://evil.example/\n")
@@ -101,7 +101,7 @@ func TestServerDoesNotStartWithoutItsBlockFile(t *testing.T) {
 
 // A server refuses each URL that leads to one of its own names, in every spelling. Without OWN_HOSTS it only knows the
 // name in the request.
-func TestServerRefusesURLsOfItsOwnHosts(t *testing.T) {
+func TestServerRefusesURLsOfOwnHosts(t *testing.T) {
 	t.Parallel()
 	plain := start(t, settings(t, sqliteURL(t), ""))
 	named := start(t, settings(t, sqliteURL(t), "", "--own-hosts=go.example,Bücher.example,localhost"))
@@ -124,7 +124,7 @@ func TestServerRefusesURLsOfItsOwnHosts(t *testing.T) {
 	}
 }
 
-func TestServerAppliesHomeURLNotFoundURLAndReportURL(t *testing.T) {
+func TestServerAppliesSettingsOfOperatorPages(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--home-url=https://bücher.example/about", "--not-found-url=https://example.com/404",
 		"--report-url=mailto:abuse@example.com"))

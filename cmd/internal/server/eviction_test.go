@@ -26,12 +26,11 @@ func TestStartRefusesRedisThatMayEvictKeys(t *testing.T) {
 	s, log := settings(t, sqliteURL(t), redis.URL), slog.New(slog.DiscardHandler)
 	for name, start := range map[string]func() (*program.Program, error){
 		"server": func() (*program.Program, error) { return Start(t.Context(), s, log) },
-		"worker": func() (*program.Program, error) { return app.StartKGS(t.Context(), config.KGS{Common: s.Common}, log) },
+		"worker": func() (*program.Program, error) {
+			return app.StartKGS(t.Context(), config.KGS{Common: s.Common}, log, nil)
+		},
 	} {
-		p, err := start()
-		if err == nil {
-			err = p.Stop()
-		}
+		err := refused(t, start)
 		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "allkeys-lru") ||
 			!strings.Contains(setting.Takes, "noeviction") {
@@ -43,7 +42,7 @@ func TestStartRefusesRedisThatMayEvictKeys(t *testing.T) {
 func TestStartRefusesUnknownRedisDatabaseNumber(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
-	_, err := Start(t.Context(), settings(t, sqliteURL(t), redis.URL+"/99"), slog.New(slog.DiscardHandler))
+	err := startError(t, "redis-pool", redis.URL+"/99")
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "99") {
 		t.Errorf("the start fails with %v, want a config.Error of REDIS_URL with the number 99", err)
@@ -56,10 +55,8 @@ func TestStartRefusesReadOnlyRedisReplica(t *testing.T) {
 	primary := testenv.StartRedis(t)
 	host, port, _ := strings.Cut(primary.Addr, ":")
 	replica := testenv.StartRedis(t, "--replicaof", host+" "+port)
-	s := settings(t, sqliteURL(t), replica.URL)
 	for _, source := range []string{"redis-pool", "redis-incr"} {
-		s.KeySource = source
-		_, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		err := startError(t, source, replica.URL)
 		var setting *config.Error
 		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "replica") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: the start fails with %v, want a config.Error of REDIS_URL in one line that names the replica", source, err)
@@ -109,7 +106,9 @@ func TestServerSendsPageAlertWhenRedisMayEvictKeys(t *testing.T) {
 		}
 	}
 	policy("allkeys-lfu")
-	r.await("a page", func(s admin.Status) bool { return s.State == string(refill.StatePage) && *s.MayEvict })
+	r.await("a page", func(s admin.Status) bool {
+		return s.State == string(refill.StatePage) && s.MayEvict != nil && *s.MayEvict
+	})
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
 	after := r.await("the end of the alarm", func(s admin.Status) bool { return full(s) && !*s.MayEvict })

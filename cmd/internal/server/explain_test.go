@@ -9,6 +9,7 @@ import (
 	"keypool/internal/testenv"
 	"keypool/kgs/explain"
 	"keypool/kgs/ledger"
+	"keypool/web/admin"
 )
 
 // explained runs `shortener explain --json`.
@@ -28,6 +29,7 @@ func TestExplainWorksWhileServerRuns(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, settings(t, url, "", "--kgs-permute=false", "--key-source=ledger", "--kgs-batch-min=20"))
+			r.await("two batches", func(s admin.Status) bool { return *s.LocalKeys == 40 })
 			code := r.shorten("https://go.dev/")
 			x := explained(t, url, code)
 			if x.Status != explain.Linked || x.KeySource != "ledger" || x.Link.URL != "https://go.dev/" || x.Link.State != "live" || x.Epoch == nil {
@@ -58,7 +60,7 @@ func TestExplainDescribesCodesOutsideTheLedger(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	link := func(source string, flags ...string) explain.Explanation {
-		r := start(t, settings(t, url, "", append(flags, "--kgs-permute=false", "--key-source="+source)...))
+		r := start(t, settings(t, url, "", append(flags, "--kgs-permute=false", "--fallback=none", "--key-source="+source)...))
 		defer r.stop()
 		return explained(t, url, r.shorten("https://go.dev/"))
 	}

@@ -25,7 +25,7 @@ func TestRunningProgramsAreHoldersInLedger(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	r.await("a second heartbeat", func(admin.Status) bool { return slices.Max(heartbeats(t, db)) > 1 })
-	k, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler))
+	k, err := app.StartKGS(t.Context(), config.KGS{Common: s.Common}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

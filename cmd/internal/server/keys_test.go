@@ -35,7 +35,7 @@ func TestKeysAdapterPassesKeyAndWrapsError(t *testing.T) {
 }
 
 // Packages kgs and shortener do not import each other but must use the same name for random keys.
-func TestKGSAndShortenerUseSameNameForRandomKeys(t *testing.T) {
+func TestPackagesKGSAndShortenerUseSameNameForRandomKeys(t *testing.T) {
 	t.Parallel()
 	if kgs.SourceRandom != shortener.SourceRandom {
 		t.Errorf("package kgs calls random keys %q, package shortener calls them %q", kgs.SourceRandom, shortener.SourceRandom)

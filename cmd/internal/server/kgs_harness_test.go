@@ -29,7 +29,8 @@ func startKeyService(t *testing.T, database string) (_ *program.Program, url str
 	return startKeyServiceWith(t, settings(t, database, "").Common)
 }
 
-// startKeyServiceWith starts a key service with these settings. If they name a Redis, the program also fills the pool.
+// startKeyServiceWith starts a key service with these settings. If the settings name a Redis, the program also fills
+// the pool.
 func startKeyServiceWith(t *testing.T, common config.Common) (_ *program.Program, url string) {
 	t.Helper()
 	p, err := app.StartKGS(t.Context(), config.KGS{
@@ -37,7 +38,7 @@ func startKeyServiceWith(t *testing.T, common config.Common) (_ *program.Program
 		KeyService: config.KeyService{
 			ListenAddr: "127.0.0.1:0", ClientRate: 1_000_000, Clients: []keyserver.Client{{Name: "tests", Token: kgsToken}},
 		},
-	}, slog.New(slog.DiscardHandler))
+	}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func (k *kgsProcess) start() {
 	}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		_, err := k.call("Status", map[string]any{})
 		if err == nil {
 			return
@@ -114,7 +115,7 @@ func (k *kgsProcess) call(procedure string, request map[string]any) (answer stru
 	if err != nil {
 		return answer, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(k.t.Context()), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
 		"http://"+k.addr+"/keypool.kgs.v1.KeyService/"+procedure, bytes.NewReader(body))

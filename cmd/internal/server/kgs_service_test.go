@@ -18,8 +18,8 @@ import (
 	"keypool/web/admin"
 )
 
-// TestServerServesWhileItsKGSIsDown kills the key service of a server.
-func TestServerServesWhileItsKGSIsDown(t *testing.T) {
+// TestServerCreatesLinksWhileKeyServiceIsDown kills the key service of a server.
+func TestServerCreatesLinksWhileKeyServiceIsDown(t *testing.T) {
 	t.Parallel()
 	k := startKGSProcess(t, testenv.PostgresURL(t))
 	database := sqliteURL(t)
@@ -56,7 +56,7 @@ func TestServerServesWhileItsKGSIsDown(t *testing.T) {
 	}
 }
 
-func TestAuditAccountsCloseIfServerAndKGSShareDatabase(t *testing.T) {
+func TestAuditFindsNoFaultIfServerAndKGSShareDatabase(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -80,9 +80,9 @@ func TestAuditAccountsCloseIfServerAndKGSShareDatabase(t *testing.T) {
 	}
 }
 
-// TestKilledKGSLosesNoKeys kills the key service five times. Meanwhile, clients repeat each request
+// TestKilledKeyServiceLosesNoKeys kills the key service five times. Meanwhile, clients repeat each request
 // until it is answered.
-func TestKilledKGSLosesNoKeys(t *testing.T) {
+func TestKilledKeyServiceLosesNoKeys(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]string{"postgres": testenv.PostgresURL(t), "sqlite": sqliteURL(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 }
 
 // A client that keeps an HTTP/2 connection open does not delay the stop.
-func TestIdleClientDoesNotDelayStopOfKGS(t *testing.T) {
+func TestIdleClientDoesNotDelayStopOfKeyService(t *testing.T) {
 	t.Parallel()
 	p, _ := startKeyService(t, sqliteURL(t))
 	protocols := new(http.Protocols)

@@ -15,7 +15,7 @@ const childVariable = "KEYPOOL_TEST_KGS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		os.Exit(app.KGS(context.Background(), nil, os.Stdout, os.Stderr))
+		os.Exit(app.KGS(context.Background(), nil, os.Stdout, os.Stderr, nil))
 	}
 	if os.Getenv(programVariable) != "" {
 		os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

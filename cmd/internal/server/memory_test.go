@@ -2,9 +2,12 @@ package server
 
 import (
 	"math"
+	"os/exec"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"strings"
 	"testing"
 
 	"keypool/shortener/service"
@@ -47,7 +50,7 @@ func collections() int64 {
 }
 
 // This test is not parallel, because the memory limit applies to the whole process.
-func TestCacheFitsIntoTheMemoryLimit(t *testing.T) {
+func TestLinkCacheFitsIntoMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	for _, tt := range []struct {
@@ -59,6 +62,20 @@ func TestCacheFitsIntoTheMemoryLimit(t *testing.T) {
 		debug.SetMemoryLimit(tt.limit)
 		if got := cachedLinks(); got != tt.want {
 			t.Errorf("GOMEMLIMIT %d: %d links, want %d", tt.limit, got, tt.want)
+		}
+	}
+}
+
+// The initialisation of the library for gRPC reflection takes 3 MiB of memory, so only bin/kgs contains the library.
+func TestOnlyProgramKGSContainsGRPCReflection(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]bool{"shortener": false, "kgs": true} {
+		list, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "keypool/cmd/"+program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(strings.Fields(string(list)), "connectrpc.com/grpcreflect"); got != want {
+			t.Errorf("%s contains the library: %v, want %v", program, got, want)
 		}
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"keypool/internal/testenv"
 )
 
-// PgBouncer in transaction mode may run each transaction of a client on another connection. Servers work behind it,
-// without a parameter in the URL, because they use no state of a connection beyond a transaction.
+// PgBouncer in transaction mode may run each transaction of a client on another connection. Servers work behind
+// PgBouncer, without a parameter in the URL, because they keep no state in a connection after the end of a
+// transaction.
 func TestServersWorkBehindPgBouncerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))
@@ -27,7 +28,7 @@ func TestServersWorkBehindPgBouncerInTransactionMode(t *testing.T) {
 	bouncer.Restart()
 	for _, r := range servers { // a look-up on a connection from before the restart fails and closes the connection
 		for found := 0; found < 10; {
-			switch a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/none00", ""); a.status {
+			switch a := r.once("", http.MethodGet, "http://"+r.Addr().String()+"/none00", ""); a.status {
 			case http.StatusNotFound:
 				found++
 			case http.StatusServiceUnavailable:

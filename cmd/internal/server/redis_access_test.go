@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 )
 
@@ -23,26 +24,75 @@ func TestStartErrorSaysWhyRedisAccessFails(t *testing.T) {
 	plain := testenv.StartRedis(t)
 	setUser(t, plain, "few", "on", ">hunter2", "~keypool:*", "+eval", "+evalsha")
 	setUser(t, plain, "default", "resetpass", ">hunter2")
+	open, another := testenv.StartRedis(t), testenv.StartRedis(t)
+	sentinel, otherSentinel := testenv.StartSentinel(t, open), testenv.StartSentinel(t, open)
 	with := func(ca string) string {
 		return "rediss://user:hunter2@" + tlsAddr + "?" + url.Values{"tls_ca": {ca}, "tls_cert": {cert}, "tls_key": {key}}.Encode()
 	}
 	for name, test := range map[string]struct{ url, got string }{
-		"certificate of another authority": {with(other.CA), "certificate"},
-		"no certificate of the client":     {"rediss://user:hunter2@" + tlsAddr + "?" + url.Values{"tls_ca": {own.CA}}.Encode(), "ended the TLS handshake"},
-		"wrong password":                   {"redis://:hunter2hunter2@" + plain.Addr, "refuses the user or the password"},
-		"no password":                      {"redis://" + plain.Addr, "refuses the user or the password"},
-		"missing permission":               {"redis://few:hunter2@" + plain.Addr, "refuses a command"},
+		"certificate of another authority":      {with(other.CA), "certificate"},
+		"no certificate of the client":          {"rediss://user:hunter2@" + tlsAddr + "?" + url.Values{"tls_ca": {own.CA}}.Encode(), "ended the TLS handshake"},
+		"wrong password":                        {"redis://:hunter2hunter2@" + plain.Addr, "refuses the user or the password"},
+		"no password":                           {"redis://" + plain.Addr, "refuses the user or the password"},
+		"several Sentinels without master_name": {"redis://" + sentinel.Addr + "," + otherSentinel.Addr, "not a Redis Cluster"},
+		"servers without a Cluster":             {"redis://" + open.Addr + "," + another.Addr, "not a Redis Cluster"},
+		"Sentinel without master_name":          {"redis://" + sentinel.Addr, "a Redis Sentinel"},
+		"missing permission":                    {"redis://few:hunter2@" + plain.Addr, "refuses a command"},
 	} {
 		for _, source := range []string{"redis-pool", "redis-incr"} {
-			s := settings(t, sqliteURL(t), test.url)
-			s.KeySource = source
-			p, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
-			if err == nil {
-				err = p.Stop()
-			}
+			err := startError(t, source, test.url)
 			var setting *config.Error
 			if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, test.got) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s, %s: the start fails with %v, want a config.Error of REDIS_URL that contains %q", source, name, err, test.got)
+			}
+		}
+	}
+}
+
+// startError starts a server with a key source and a REDIS_URL, and returns the error of [refused].
+func startError(t *testing.T, source, url string) error {
+	t.Helper()
+	s := settings(t, sqliteURL(t), url)
+	s.KeySource = source
+	return refused(t, func() (*program.Program, error) { return Start(t.Context(), s, slog.New(slog.DiscardHandler)) })
+}
+
+// refused starts a program that must not start, and returns the error of the start. It starts the program up to ten times,
+// because a start continues if it does not learn in time that it must be refused.
+func refused(t *testing.T, start func() (*program.Program, error)) error {
+	t.Helper()
+	for range 10 {
+		p, err := start()
+		if err != nil {
+			return err
+		}
+		_ = p.Stop() // may fail, because the program should not have started
+	}
+	return nil
+}
+
+// A node of a Cluster redirects clients to the nodes of other slots, which a client without cluster=true cannot follow. With
+// cluster=true, the user of docs/configuration.md has all permissions that a start needs.
+func TestStartAcceptsClusterOnlyWithClusterParameter(t *testing.T) {
+	t.Parallel()
+	nodes, url := testenv.StartRedisCluster(t, 3)
+	for _, node := range nodes {
+		rules := strings.Fields("on >hunter2 ~keypool:* resetchannels -@all +eval +evalsha +info +hget +hset +hmget +hgetall +hkeys +hvals +hdel +hincrby +lpop +rpush +llen +lrange +time +unlink +command +cluster|slots +incrby")
+		var args []any
+		for _, rule := range rules {
+			args = append(args, rule)
+		}
+		setUser(t, node, "few", args...)
+	}
+	few := strings.Replace(url, "://", "://few:hunter2@", 1)
+	for _, source := range []string{"redis-pool", "redis-incr"} {
+		s := settings(t, sqliteURL(t), few)
+		s.KeySource = source
+		start(t, s).stop()
+		for _, node := range nodes[:3] {
+			var setting *config.Error
+			if err := startError(t, source, "redis://"+node.Addr); !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Takes, "cluster=true") {
+				t.Errorf("%s: the start with one node fails with %v, want a config.Error of REDIS_URL that names cluster=true", source, err)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -22,6 +23,11 @@ func runShortener(t *testing.T, args ...string) (status int, stdout, stderr stri
 	var out, errs bytes.Buffer
 	status = Run(t.Context(), args, &out, &errs)
 	return status, out.String(), errs.String()
+}
+
+// runKGS runs the program kgs without the reflection service.
+func runKGS(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return app.KGS(ctx, args, stdout, stderr, nil)
 }
 
 // runRefused runs a program with arguments that it must refuse. The context has already ended, so a
@@ -59,9 +65,9 @@ func TestInvalidSettingsPrintOneLineAndExitWithStatus2(t *testing.T) {
 		{Run, "--kgs-worker=false", "KGS_WORKER", "memory-pool"},
 		{Run, "--database-url=mysql://user:hunter2@host/db", "DATABASE_URL", "sqlite:PATH or postgres://"},
 		{Run, "--no-such-flag", "no-such-flag", "shortener --help"},
-		{app.KGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
-		{app.KGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
-		{app.KGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
+		{runKGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
+		{runKGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
+		{runKGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
 	} {
 		status, stdout, stderr := runRefused(t, tt.run, tt.flag)
 		if status != 2 || stdout != "" {
@@ -89,7 +95,7 @@ func TestVersionAndHelpArePrinted(t *testing.T) {
 		}
 	}
 	var out, errs bytes.Buffer
-	if status := app.KGS(t.Context(), []string{"--help"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "$KGS_TOKENS") {
+	if status := runKGS(t.Context(), []string{"--help"}, &out, &errs); status != 0 || !strings.Contains(out.String(), "$KGS_TOKENS") {
 		t.Errorf("kgs --help: exit status %d, stdout %q, stderr %q", status, out.String(), errs.String())
 	}
 }
@@ -179,4 +185,71 @@ func TestSpaceRunwayOfIdleServersIsUnknown(t *testing.T) {
 		r.shorten("https://go.dev/")
 	}
 	r.await("the runway of the space with a busy server", func(s admin.Status) bool { return s.SpaceRunwaySeconds != nil })
+}
+
+// The folder of an SQLite database can become read-only while a server runs. The server can then write the database, but it
+// can neither remove its lock file nor replace the witness. No link and no key is lost, so the stop must succeed. The test
+// also runs as root, who may write to a read-only folder. Therefore it puts folders that are not empty in the place of the files.
+func TestStopSucceedsIfFilesBesideSQLiteCannotBeChanged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	s := settings(t, sqliteURL(t), "")
+	path := s.Database.SQLitePath
+	r := startLogging(t, s, &log)
+	r.await("a full pool", full)
+	code := r.shorten("https://go.dev/")
+	holder := onlyFile(t, path+".holder-*")
+	if err := os.Remove(holder); err != nil {
+		t.Fatal(err)
+	}
+	blocked := []string{holder, onlyFile(t, path+".witness-*") + ".new"}
+	for _, folder := range blocked {
+		if err := os.MkdirAll(filepath.Join(folder, "child"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := 0; !regexp.MustCompile(`(?m)^kgs_witness_failures_total [1-9]`).MatchString(r.metrics()); i++ {
+		if i == 1000 {
+			t.Fatal("after 1000 creations, no failed write of the witness was counted")
+		}
+		r.shorten("https://go.dev/") // from time to time, the server takes a new batch
+	}
+	r.stop()
+	for _, line := range []string{
+		`level=WARN msg="recurring task failed" task="write the witness of the database" error=".*` + regexp.QuoteMeta(blocked[1]),
+		`level=WARN msg="could not remove the lock file of this process; the next start removes it" error=".*` + regexp.QuoteMeta(holder),
+		`msg=stopped keys_returned=[1-9]`,
+	} {
+		if !regexp.MustCompile(line).MatchString(log.String()) {
+			t.Errorf("no line %q in the log:\n%s", line, log.String())
+		}
+	}
+
+	for _, folder := range blocked {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(holder, nil, 0o600); err != nil { // in a read-only folder, the file is left
+		t.Fatal(err)
+	}
+	next := start(t, s)
+	next.wantStatus(code, 302, "https://go.dev/")
+	if _, err := os.Stat(holder); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock file of the stopped server after the next start: %v, want none", err)
+	}
+	next.stop()
+	if status, output := command(t, "sqlite:"+path, "audit"); status != 0 {
+		t.Errorf("audit: exit status %d, %s", status, output)
+	}
+}
+
+// onlyFile returns the path of the only file that matches a pattern.
+func onlyFile(t *testing.T, pattern string) string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("the files %v match %s (error %v), want one", paths, pattern, err)
+	}
+	return paths[0]
 }

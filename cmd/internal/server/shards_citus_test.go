@@ -15,25 +15,11 @@ import (
 	"keypool/internal/testenv"
 )
 
-// answered repeats a request while the service is unavailable, because a busy machine may be too slow for the time limits of a server.
-func answered(t *testing.T, send func() answer) (a answer) {
-	t.Helper()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if a = send(); a.status != http.StatusServiceUnavailable {
-			return a
-		}
-	}
-	t.Errorf("the service was unavailable for 30 s: %+v", a)
-	return a
-}
-
 // wantLinks checks that codes lead to their targets.
 func (r *running) wantLinks(targets map[string]string) {
 	r.t.Helper()
 	for code, target := range targets {
-		a := answered(r.t, func() answer { return r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "") })
+		a := r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "")
 		if a.status != http.StatusFound || a.header.Get("Location") != target {
 			r.t.Errorf("GET /%s: %+v, want 302 to %q", code, a, target)
 		}
@@ -45,7 +31,7 @@ func (r *running) shortenAll(n int, targets map[string]string) {
 	r.t.Helper()
 	for range n {
 		target := fmt.Sprintf("https://example.com/%d", len(targets))
-		a := answered(r.t, func() answer { return r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+target) })
+		a := r.do(http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url="+target)
 		var made struct{ Code string }
 		if err := json.Unmarshal([]byte(a.body), &made); err != nil || a.status != http.StatusCreated {
 			r.t.Fatalf("POST /shorten: %+v", a)
@@ -96,7 +82,7 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	server.wantLinks(targets)
 	for i := range 10 {
 		key := fmt.Sprintf("idempotency-key-%d", i)
-		if a := answered(t, func() answer { return server.onceAs(bearer, key, "https://example.com/once") }); a.status != http.StatusCreated {
+		if a := answered(func() answer { return server.onceAs(bearer, key, "https://example.com/once") }); a.status != http.StatusCreated {
 			t.Errorf("a creation with an idempotency key: status %d, want 201", a.status)
 		}
 		if a := server.onceAs(bearer, key, "https://example.com/once"); a.status != http.StatusCreated || a.header.Get("Idempotency-Replayed") != "true" {
@@ -106,14 +92,10 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 			t.Errorf("a creation with the idempotency key of another URL: status %d, want 400 or more", a.status)
 		}
 	}
-	alias := func() answer {
-		return server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https://example.com/&alias=visited")
-	}
-	if a := answered(t, alias); a.status != http.StatusCreated {
+	if a := server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https://example.com/&alias=visited"); a.status != http.StatusCreated {
 		t.Errorf("a creation with an alias: %+v, want status 201", a)
 	}
-	list := func() answer { return server.doAs(bearer, http.MethodGet, base+"/api/links?limit=5", "") }
-	if a := answered(t, list); a.status != http.StatusOK || !strings.Contains(a.body, "visited") {
+	if a := server.doAs(bearer, http.MethodGet, base+"/api/links?limit=5", ""); a.status != http.StatusOK || !strings.Contains(a.body, "visited") {
 		t.Errorf("the list of links: %+v, want status 200 and the alias", a)
 	}
 	server.wantLinks(map[string]string{"visited": "https://example.com/"})
@@ -156,5 +138,77 @@ func wantFacets(t *testing.T, url string) {
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The ledger and the tokens are only on the coordinator, so a worker is no database for this program.
+func TestCommandsRefuseWorkerOfCitus(t *testing.T) {
+	t.Parallel()
+	worker := testenv.StartCitus(t, 1, "fsync=off").Workers[0].URL
+	for _, args := range [][]string{{"migrate"}, {"migrate", "--shards=4"}, {"serve"}, {"audit"}} {
+		status, out := command(t, worker, args...)
+		if status != 2 || !strings.Contains(out, "DATABASE_URL") || !strings.Contains(out, "the coordinator") || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: exit status %d, %q, want 2 and one line that names DATABASE_URL and the coordinator", args, status, out)
+		}
+	}
+	if n := tablesOf(t, worker); n > 0 {
+		t.Errorf("the worker has %d tables, want none", n)
+	}
+}
+
+// tablesOf returns the number of tables in the schema public.
+func tablesOf(t *testing.T, database string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestMigrateRequiresCitusNodeForShards(t *testing.T) {
+	t.Parallel()
+	coordinator := testenv.StartCitus(t, 0, "fsync=off").Coordinator.URL
+	status, out := command(t, coordinator, "migrate", "--shards=4")
+	if status == 0 || !strings.Contains(out, "citus_add_node") || strings.Count(out, "\n") != 1 {
+		t.Errorf("migrate --shards=4 without workers: exit status %d, %q, want one line that names citus_add_node", status, out)
+	}
+	if n := tablesOf(t, coordinator); n > 0 {
+		t.Errorf("the coordinator has %d tables, want none", n)
+	}
+	conn, err := pgx.Connect(t.Context(), coordinator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `SELECT citus_set_node_property(nodename, nodeport, 'shouldhaveshards', true) FROM pg_dist_node`); err != nil {
+		t.Fatal(err)
+	}
+	if status, out := command(t, coordinator, "migrate", "--shards=4"); status != 0 || !strings.Contains(out, "has no workers") {
+		t.Errorf("migrate --shards=4 with all shards on the coordinator: exit status %d, %q, want a warning", status, out)
+	}
+}
+
+// Citus waits 30 s for a connection to a worker. An audit must end within 20 s.
+func TestAuditEndsIfCitusWorkerIsSuspended(t *testing.T) {
+	t.Parallel()
+	cluster := testenv.StartCitus(t, 2, "fsync=off")
+	url := cluster.Schema(t)
+	if status, out := command(t, url, "migrate", "--shards=4"); status != 0 {
+		t.Fatalf("migrate --shards=4: exit status %d, %s", status, out)
+	}
+	server := start(t, settings(t, url, ""))
+	server.shortenAll(1, make(map[string]string))
+	server.stop()
+	cluster.Workers[0].Pause()
+	defer cluster.Workers[0].Resume()
+	began := time.Now()
+	status, out := command(t, url, "audit")
+	if took := time.Since(began); status != 2 || took > 20*time.Second || !strings.Contains(out, "a worker of the Citus cluster did not answer") {
+		t.Errorf("audit: exit status %d after %v, %q, want 2 within 20 s and an error that names the worker", status, took, out)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
 	"keypool/web/admin"
@@ -23,18 +24,24 @@ func TestSecondServerWithSameMachineIDIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	first := start(t, snowflakeSettings(t, url, config.FixedMachine(7)))
-	_, err := Start(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
+	err := refused(t, func() (*program.Program, error) {
+		return Start(t.Context(), snowflakeSettings(t, url, config.FixedMachine(7)), slog.New(slog.DiscardHandler))
+	})
 	var setting *config.Error
 	if !errors.As(err, &setting) || setting.Name != "MACHINE_ID" || setting.Got != "7" {
 		t.Errorf("second server with the same MACHINE_ID: error %v", err)
 	}
+	own := func(s admin.Status) bool { return *s.ServingFrom == "batch" }
+	first.await("keys of the machine id", own)
 	before := first.shorten("https://go.dev/")
 	other := start(t, snowflakeSettings(t, url, config.Machine{}))
+	other.await("keys of a machine id", own)
 	if code := other.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s of a server with an id from the database, %s before", code, before)
 	}
 	first.stop()
 	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // a released id is available at once
+	again.await("keys of the machine id", own)
 	if code := again.shorten("https://go.dev/"); len(code) != 11 || code <= before {
 		t.Errorf("code %s after a restart, %s before", code, before)
 	}
@@ -47,12 +54,13 @@ func TestServerWaitsForMachineIDOfKilledServer(t *testing.T) {
 	url := sqliteURL(t)
 	s := snowflakeSettings(t, url, config.FixedMachine(7))
 	start(t, s).stop() // creates the tables
-	until := time.Now().Add(10 * time.Second)
-	reserve(t, s.Database.SQLitePath, "dead", until)
+	reserve(t, s.Database.SQLitePath, "dead", time.Now().Add(time.Hour))
 	r := start(t, s)
 	if code := r.shorten("https://go.dev/"); len(code) != 6 {
 		t.Errorf("code %s, want a code of the fallback", code)
 	}
+	until := time.Now().Add(3 * time.Second)
+	reserve(t, s.Database.SQLitePath, "dead", until)
 	r.await("keys of the machine id", func(s admin.Status) bool { return *s.ServingFrom == "batch" }) // needs no creation
 	if code := r.shorten("https://go.dev/"); len(code) != 11 {
 		t.Errorf("code %s, want a code with the machine id", code)

@@ -69,7 +69,7 @@ func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 }
 
 // A server starts and serves while one of its ticket databases is unreachable.
-func TestServerServesWhileOneTicketDatabaseIsUnreachable(t *testing.T) {
+func TestServerCreatesLinksWhileOneTicketDatabaseIsUnreachable(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	s := ticketSettings(t, server.URL+","+sqliteURL(t))
@@ -91,7 +91,7 @@ func TestServerServesWhileOneTicketDatabaseIsUnreachable(t *testing.T) {
 }
 
 // If a ticket database rejects the connection, the setting is wrong and the start fails.
-func TestTicketDatabaseThatRejectsConnectionIsRefused(t *testing.T) {
+func TestStartFailsIfTicketDatabaseRejectsConnection(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	for what, change := range map[string]func(*url.URL){

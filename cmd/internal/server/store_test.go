@@ -23,9 +23,9 @@ import (
 	"keypool/shortener"
 )
 
-// plantOlderLinks adds links to the database of a stopped server. As after a migration from a schema older than
-// version 7, the links are in the table links_earlier, and no order is on record. plantOlderLinks returns the
-// codes of the links.
+// plantOlderLinks adds links to the database of a stopped server, and returns their codes. The links are in the table
+// links_earlier, and no order of links is recorded. A migration from a schema older than version 7 leaves the database
+// in this state.
 func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), path)
@@ -128,8 +128,8 @@ func TestWrongSecretIsRefusedBeforeLinksMove(t *testing.T) {
 	}
 }
 
-// The program that created the ledger must still be able to use the database. So a program with another secret or another
-// permutation does not migrate it.
+// A migration can make the schema too new for the program that created the ledger. So a program with another secret or
+// another permutation, which could not use the ledger anyway, does not migrate the database.
 func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {
@@ -160,7 +160,7 @@ func TestWrongSecretIsRefusedBeforeMigration(t *testing.T) {
 	}
 }
 
-// A server that was suspended while `shortener reindex` ran stops when it resumes. Otherwise it would look for
+// If a server was suspended while `shortener reindex` ran, the server stops when it resumes. Otherwise it would look for
 // links under their former ranks.
 func TestServerStopsIfReindexChangesLinkOrder(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestServerStopsIfReindexChangesLinkOrder(t *testing.T) {
 			if _, err := openSQL(t, url).ExecContext(t.Context(), `UPDATE link_order SET fingerprint = 'another'`); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := r.Wait(ctx); !errors.Is(err, shortener.ErrOtherOrder) {
 				t.Errorf("the server ended with %v, want ErrOtherOrder", err)
@@ -198,7 +198,7 @@ func openSQL(t *testing.T, url string) *sql.DB {
 
 // The codes of tickets are consecutive numbers, so their links are stored in the order of these numbers. The
 // order stays if another key source creates links later.
-func TestFirstKeySourceDeterminesStoredLinkOrder(t *testing.T) {
+func TestOrderOfLinksFollowsFirstKeySourceOfDatabase(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")
 	for _, s := range []config.Server{
@@ -235,6 +235,7 @@ func TestReindexReplacesLostSecret(t *testing.T) {
 			t.Parallel()
 			lost, found := "--kgs-secret="+strings.Repeat("2b", 16), "--kgs-secret="+strings.Repeat("2c", 16)
 			r := start(t, settings(t, url, "", lost))
+			r.await("a batch", hasBatch)
 			links := map[string]string{}
 			for i := range 20 {
 				target := fmt.Sprintf("https://go.dev/%d", i)
@@ -264,7 +265,7 @@ func TestReindexReplacesLostSecret(t *testing.T) {
 			}
 			r.stop()
 			if status, out := command(t, url, found, "audit"); status != 0 || !strings.Contains(out, "20 former") {
-				t.Errorf("audit: exit status %d, %s; want 20 former links", status, out)
+				t.Errorf("audit: exit status %d, %s; want 20 links with the source former", status, out)
 			}
 		})
 	}
@@ -286,8 +287,8 @@ func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
 }
 
-// The move of the links needs a second connection while the first connection holds the lock, even if
-// pool_max_conns is 1.
+// The move of the links needs two connections at the same time, one of them for the lock. It opens a pool of its own, so
+// it works even if pool_max_conns is 1.
 func TestMigrateAndServerWorkWithOneDatabaseConnection(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t) + "&pool_max_conns=1"
@@ -301,7 +302,8 @@ func TestMigrateAndServerWorkWithOneDatabaseConnection(t *testing.T) {
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
 }
 
-// A command that only uses links must not decide their order, because a server may have another key source.
+// A command that only uses links must not determine the order of the links, because a server may have
+// another key source.
 func TestOfflineCommandsDoNotRecordLinkOrder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "links.db")

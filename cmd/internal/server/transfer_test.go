@@ -99,11 +99,11 @@ func TestExportedLinksAreServedAfterImport(t *testing.T) {
 
 // A running server finds an imported link at once, although it answered 404 for the code before. The server does not use keys whose
 // codes the import took.
-func TestServerFindsLinksImportedWhileItRuns(t *testing.T) {
+func TestRunningServerFindsImportedLinks(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const length = 3
 		r := start(t, settings(t, url, "", "--code-length=3", "--kgs-permute=false", "--kgs-pool-capacity=1000", "--anonymous-rate=off"))
-		r.await("a full pool", func(s admin.Status) bool { return s.PoolKeys != nil && *s.PoolKeys >= 900 })
+		r.await("a full pool", func(s admin.Status) bool { return s.PoolKeys != nil && *s.PoolKeys >= 900 && hasBatch(s) })
 		var links strings.Builder
 		links.WriteString("keyword,url\n")
 		const taken = 50
@@ -255,10 +255,10 @@ func killImport(t *testing.T, url, pipe, text string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the program opens it
+	file, err := os.OpenFile(pipe, os.O_WRONLY, 0) // blocks until the program opens the pipe
 	if err == nil {
 		w := bufio.NewWriter(file)
-		_, err = w.WriteString(text) // blocks until the program has read most of it
+		_, err = w.WriteString(text) // blocks until the program has read most of the text
 	}
 	if err != nil {
 		t.Fatal(err)

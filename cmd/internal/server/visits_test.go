@@ -68,7 +68,7 @@ func TestServerFlushesVisitCountsAtEachInterval(t *testing.T) {
 		server.doAs(bearer, http.MethodPost, base+"/shorten", "url=https%3A%2F%2Fexample.com%2F&alias=visited")
 		server.do(http.MethodGet, base+"/visited", "")
 		visited := time.Now()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(patience)
 		got := server.visitsOf(bearer, "visited")
 		for !got.AsOf.After(visited) && time.Now().Before(deadline) {
 			got = server.visitsOf(bearer, "visited")
@@ -85,7 +85,7 @@ func TestServerFlushesVisitCountsAtEachInterval(t *testing.T) {
 	})
 }
 
-func TestVisitsAreNotCountedIfSettingIsOff(t *testing.T) {
+func TestVisitsAreNotCountedIfSettingVisitsIsOff(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	server := start(t, settings(t, url, "", "--visits=off", "--redirect-max-age=7"))

@@ -6,12 +6,15 @@ package browser
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -20,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience limits the time of one call of Do or Of.
+// patience is the time limit for one call of [Tab.Do] or [Of].
 const patience = 2 * time.Minute
 
 // Tab is a browser with one page. It closes at the end of its test.
@@ -42,8 +45,10 @@ func New(t *testing.T) *Tab {
 	if program == "" {
 		t.Fatal("this test needs a browser: install chromium (apt-get install chromium)")
 	}
+	// Without UserDataDir, chromedp makes a directory. Before chromedp removes the directory, it kills the processes that still
+	// use it.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-dev-shm-usage", true))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, closeTab := chromedp.NewContext(allocator)
@@ -104,9 +109,33 @@ func (b *Tab) Screenshot(name string) {
 	}
 }
 
-// Becomes waits until a JavaScript expression is true.
+// Becomes waits until a JavaScript expression is true. It continues to wait if the browser opens
+// another page.
 func Becomes(expression string) chromedp.Action[chromedp.Void] {
-	return chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(20*time.Millisecond))
+	const interval = 20 * time.Millisecond
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(interval), chromedp.WithPollingTimeout(0))
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for {
+			_, err := poll(ctx, t)
+			if !pageGone(err) {
+				return err
+			}
+			select {
+			case <-time.After(interval):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+}
+
+// pageGone reports whether an action failed because the browser left the page that the action ran in.
+// Other errors have the same code, so pageGone compares the text.
+func pageGone(err error) bool {
+	var e *cdproto.Error
+	return errors.As(err, &e) && slices.Contains([]string{
+		"Cannot find context with specified id", "Execution context was destroyed.", "Inspected target navigated or closed",
+	}, e.Message)
 }
 
 // Evaluate runs a JavaScript expression for its effect.

@@ -24,9 +24,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// childGrace is how long a command may still run after it was interrupted. Then runCommand kills
-// the command.
-const childGrace = 10 * time.Second
+// childGrace is how long a command may still run after it was interrupted. After this time,
+// runCommand kills the command.
+const childGrace = 2 * time.Minute
 
 func main() { os.Exit(run(os.Args[1:])) }
 
@@ -58,8 +58,8 @@ func run(args []string) int {
 	return status
 }
 
-// serve prints the server's URL. It stops the server when standard input ends, which happens when the
-// process that started this program closes that input or ends.
+// serve prints the server's URL. It stops the server when standard input ends. Standard input ends when
+// the process that started this program closes the input or ends.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {
@@ -112,9 +112,9 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	return runCommand(ctx, command, env)
 }
 
-// runCommand runs a command in its own process group, which an interrupt of the keeper does not
-// reach. When ctx ends, runCommand interrupts this group and waits for the command, so that the
-// servers stop after the command.
+// runCommand runs a command in its own process group. Therefore an interrupt of the keeper does not
+// reach the command. When ctx ends, runCommand interrupts the group and waits for the command, so
+// that the servers stop after the command.
 func runCommand(ctx context.Context, command, env []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env

@@ -33,7 +33,7 @@ func keeper(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestRunPassesServerURLsAndReturnsCommandStatus(t *testing.T) {
+func TestKeeperRunPassesServerURLsAndReturnsCommandStatus(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `echo "$TEST_SERVERS $TEST_DATABASE_URL $TEST_REDIS_URL"; exit 7`)
 	out, err := cmd.Output()
@@ -50,9 +50,9 @@ func TestRunPassesServerURLsAndReturnsCommandStatus(t *testing.T) {
 	}
 }
 
-// TestRunRemovesTemporaryFiles checks that the temporary files of the command are removed when the
+// TestKeeperRunRemovesTemporaryFiles checks that the temporary files of the command are removed when the
 // command ends.
-func TestRunRemovesTemporaryFiles(t *testing.T) {
+func TestKeeperRunRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c", `mktemp -d; stat -c %a "$TMPDIR"; echo "$GOTMPDIR"`)
 	cmd.Env = append(cmd.Env, "TMPDIR=", "GOTMPDIR=")
@@ -74,9 +74,9 @@ func TestRunRemovesTemporaryFiles(t *testing.T) {
 	}
 }
 
-// TestRunEndsTheCommandBeforeTheServers interrupts the keeper. The command must still reach its
+// TestKeeperRunStopsCommandBeforeServers interrupts the keeper. The command must still reach its
 // servers while it ends.
-func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
+func TestKeeperRunStopsCommandBeforeServers(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "run", "sh", "-c",
 		`trap 'redis-cli -u "$TEST_REDIS_URL" ping; exit 0' INT; echo ready; while :; do sleep 0.05; done`)
@@ -104,7 +104,7 @@ func TestRunEndsTheCommandBeforeTheServers(t *testing.T) {
 	}
 }
 
-func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
+func TestKeeperServeKeepsServerUntilInputEnds(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
 	in, err := cmd.StdinPipe()
@@ -137,9 +137,9 @@ func TestServeKeepsTheServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// TestServeStartsLocalProgramIfContainerImageIsUnavailable names a registry of container images that does not answer. The
+// TestKeeperServeStartsLocalProgramIfContainerImageIsUnavailable names a registry of container images that does not answer. The
 // keeper must then start the server from the programs of the machine.
-func TestServeStartsLocalProgramIfContainerImageIsUnavailable(t *testing.T) {
+func TestKeeperServeStartsLocalProgramIfContainerImageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
 	cmd.Env = append(cmd.Env, "TEST_SERVERS=", "TEST_REDIS_URL=", "TESTCONTAINERS_HUB_IMAGE_NAME_PREFIX=127.0.0.1:1")
@@ -156,7 +156,7 @@ func TestServeStartsLocalProgramIfContainerImageIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestNeedCommandFailsOnlyIfProgramIsNotInstalled(t *testing.T) {
+func TestKeeperCommandNeedRefusesUnknownProgram(t *testing.T) {
 	t.Parallel()
 	if err := keeper(t, "need", "redis-server", "postgres").Run(); err != nil {
 		t.Errorf("need of installed programs: %v", err)
@@ -166,7 +166,7 @@ func TestNeedCommandFailsOnlyIfProgramIsNotInstalled(t *testing.T) {
 	}
 }
 
-func TestInvalidArgumentsExitWithStatus2(t *testing.T) {
+func TestKeeperExitsWithStatus2OnInvalidArguments(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"run"}, {"serve"}, {"serve", "mysql"}} {
 		cmd := keeper(t, args...)

@@ -28,8 +28,8 @@ type running struct {
 	stop func() error
 }
 
-// These servers are fast but do not keep their data in a crash, because no test needs the data
-// after the run. A test of durability starts its own server.
+// These servers are fast, but may lose data in a crash. No test needs the data of these servers
+// after a crash. A test of durability starts its own server.
 var (
 	postgres = engine{
 		name: "postgres", variable: "TEST_DATABASE_URL", program: "postgres",

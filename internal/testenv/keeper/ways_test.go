@@ -11,9 +11,9 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// TestFindGetsEachServerInSelectedWay gets both servers in the way that TEST_SERVERS forces, or in the first way that
+// TestKeeperFindsWorkingServerOfEachEngine gets both servers in the way that TEST_SERVERS forces, or in the first way that
 // works on this machine. CI runs this test once for each way.
-func TestFindGetsEachServerInSelectedWay(t *testing.T) {
+func TestKeeperFindsWorkingServerOfEachEngine(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{postgres, redis} {
 		t.Run(e.name, func(t *testing.T) {
@@ -36,9 +36,9 @@ func TestFindGetsEachServerInSelectedWay(t *testing.T) {
 	}
 }
 
-// TestFindTriesEnvironmentThenDockerThenMachine checks the order of the ways. The test makes the way docker, or docker
+// TestKeeperTriesEnvironmentThenDockerThenMachine checks the order of the ways. The test makes the way docker, or docker
 // and machine, fail.
-func TestFindTriesEnvironmentThenDockerThenMachine(t *testing.T) {
+func TestKeeperTriesEnvironmentThenDockerThenMachine(t *testing.T) {
 	cannotPull := func(context.Context) (running, error) {
 		return running{}, errors.New("pull redis:7-alpine: no route to host\nmore")
 	}
@@ -56,20 +56,20 @@ func TestFindTriesEnvironmentThenDockerThenMachine(t *testing.T) {
 		forced string
 		want   string // must be in the error or the log
 	}{
-		"named":                {url: server.URL, want: "way=env"},
-		"named but silent":     {url: "redis://127.0.0.1:1", want: "does not answer"},
-		"forced but not named": {forced: "env", want: "is not set"},
-		"engine cannot pull":   {change: func(e *engine) { e.container = cannotPull }, want: "way=machine"},
-		"nothing works": {
+		"the environment names a server":                {url: server.URL, want: "way=env"},
+		"the named server does not answer":              {url: "redis://127.0.0.1:1", want: "does not answer"},
+		"the environment is forced but names no server": {forced: "env", want: "is not set"},
+		"docker cannot pull the image":                  {change: func(e *engine) { e.container = cannotPull }, want: "way=machine"},
+		"no way works": {
 			change: func(e *engine) { e.container, e.process = cannotPull, notInstalled },
 			path:   "/nowhere", // hides apt-get as well
 			want:   "apt-get",
 		},
-		"forced docker": {
+		"docker is forced but cannot pull the image": {
 			change: func(e *engine) { e.container = cannotPull },
 			forced: "docker", want: "no route to host",
 		},
-		"unknown way": {forced: "podman", want: "it takes env, docker, machine or apt"},
+		"the forced way is unknown": {forced: "podman", want: "it takes env, docker, machine or apt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(redis.variable, test.url)

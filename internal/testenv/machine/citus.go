@@ -101,7 +101,7 @@ func StartCitus(ctx context.Context, workers int, settings ...string) (_ *Cluste
 	return c, nil
 }
 
-// AddWorker starts a worker and adds it to the cluster. It has no shards until the cluster is rebalanced.
+// AddWorker starts a worker and adds it to the cluster. The worker has no shards until the cluster is rebalanced.
 func (c *Cluster) AddWorker(ctx context.Context) (*Server, error) {
 	worker, err := c.start(ctx)
 	if err != nil {

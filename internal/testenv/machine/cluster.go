@@ -45,7 +45,7 @@ func StartRedisCluster(ctx context.Context, masters int, args ...string) (nodes 
 	return nodes, joinCluster(ctx, nodes, masters)
 }
 
-// joinCluster makes a Cluster of empty nodes.
+// joinCluster combines empty nodes into a Cluster.
 func joinCluster(ctx context.Context, nodes []*Server, masters int) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second // limit until a started server accepts requests
-	stopTimeout  = 30 * time.Second // limit until a server exits after its signal
+	startTimeout = 60 * time.Second // longest time from the start of a server until it accepts requests
+	stopTimeout  = 30 * time.Second // longest time from the signal to a server until it exits
 	pollInterval = 10 * time.Millisecond
 )
 

@@ -49,7 +49,7 @@ func start(t *testing.T, run starter, args ...string) *machine.Server {
 	return s
 }
 
-func TestPostgresKeepsCommittedRows(t *testing.T) {
+func TestPostgresKeepsCommittedRowsAfterRestart(t *testing.T) {
 	t.Parallel()
 	s := start(t, machine.StartPostgres)
 	execute(t, s.URL, "CREATE TABLE links (code text)")
@@ -185,7 +185,7 @@ func TestPostgresPauseFreezesOpenConnections(t *testing.T) {
 	}
 }
 
-func TestStartErrorContainsTheServerLog(t *testing.T) {
+func TestStartErrorContainsServerLog(t *testing.T) {
 	t.Parallel()
 	_, err := machine.StartRedis(t.Context(), "--no-such-option", "yes")
 	if err == nil || !strings.Contains(err.Error(), "no-such-option") {
@@ -197,9 +197,9 @@ func TestStartErrorContainsTheServerLog(t *testing.T) {
 	}
 }
 
-// TestServersEndWithTheirParent kills a process that started servers. The kernel must then end
+// TestServersEndWhenParentProcessIsKilled kills a process that started servers. The kernel must then end
 // the servers.
-func TestServersEndWithTheirParent(t *testing.T) {
+func TestServersEndWhenParentProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	// The child is killed and cannot remove its files, so it keeps them in a directory that this test removes.
 	left, err := os.MkdirTemp("", "keypool-killed-") //nolint:usetesting // the user of postgres cannot enter TempDir
@@ -251,7 +251,7 @@ func startAndHang() int {
 
 func awaitRefusal(t *testing.T, addr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

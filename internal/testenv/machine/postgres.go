@@ -24,13 +24,13 @@ import (
 // ("name=value"). It returns when the server accepts queries. The error wraps
 // [exec.ErrNotFound] if the programs are not installed.
 //
-// PostgreSQL refuses to run as root. For root, the server runs as user postgres or, if there is
-// none, as user nobody.
+// PostgreSQL refuses to run as root. If this process runs as root, the server runs as the user
+// postgres, or as the user nobody if there is no user postgres.
 func StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 	return Setup{}.StartPostgres(ctx, settings...)
 }
 
-// StartPostgres is like the function [StartPostgres], with this setup.
+// StartPostgres does the same as the function [StartPostgres], but with the options in u.
 func (u Setup) StartPostgres(ctx context.Context, settings ...string) (*Server, error) {
 	password := rand.Text() // other users of the machine can also reach the port
 	return u.startPostgres(ctx, password, settings, func(s *Server) error { return u.initdb(ctx, s, password) })
@@ -128,7 +128,7 @@ func postgresArgs(dir string, port int, settings []string) []string {
 }
 
 // removeSharedMemory removes the System V shared memory segment of a killed PostgreSQL in dir. The
-// segment is tiny, but a machine has room for only 4096 of them. The seventh line of postmaster.pid
+// segment is tiny, but a machine has room for only 4096 segments. The seventh line of postmaster.pid
 // contains the key and the id of the segment. A clean shutdown removes the segment and that file.
 func removeSharedMemory(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))

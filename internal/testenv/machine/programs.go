@@ -32,7 +32,7 @@ func LookPath(program string) (string, error) {
 	major := func(path string) int {
 		n, err := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
 		if err != nil {
-			return 0 // not a version; any version is preferred
+			return 0 // not a version: MaxFunc prefers every version to this program
 		}
 		return n
 	}

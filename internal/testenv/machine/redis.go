@@ -16,8 +16,8 @@ import (
 
 const loopback = "127.0.0.1"
 
-// freePort returns a port for a server. Package lab uses lower ports, so the two packages never
-// take the same port.
+// freePort returns a port for a server. Package loadtest/lab uses lower ports, so the two packages
+// never take the same port.
 func freePort() (int, error) { return proc.FreePort(20_000, 32_000) }
 
 // StartRedis starts a redis-server with additional options ("--name", "value"). It returns when
@@ -27,7 +27,7 @@ func StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	return Setup{}.StartRedis(ctx, args...)
 }
 
-// StartRedis is like the function [StartRedis], with this setup.
+// StartRedis does the same as the function [StartRedis], but with the options in u.
 func (u Setup) StartRedis(ctx context.Context, args ...string) (*Server, error) {
 	return u.startRedis(ctx, func(dir, port string) ([]string, error) {
 		return append([]string{"--bind", loopback, "--port", port, "--dir", dir}, args...), nil

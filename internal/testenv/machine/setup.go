@@ -53,8 +53,8 @@ func (u Setup) apply(s *Server) error {
 	return s.JumpClock(0)
 }
 
-// JumpClock sets the server's clock to the real time plus d, in whole seconds. It takes effect at
-// once, even while the server runs.
+// JumpClock sets the server's clock to the real time plus d, in whole seconds. The change takes
+// effect at once, even while the server runs.
 func (s *Server) JumpClock(d time.Duration) error {
 	if s.clock == "" {
 		return errors.New("the server has no clock of its own")

@@ -12,7 +12,7 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-func TestJumpClockSetsTheServersClock(t *testing.T) {
+func TestJumpClockSetsServerClock(t *testing.T) {
 	t.Parallel()
 	setup := machine.Setup{Clock: true}
 	for name, engine := range map[string]struct {
@@ -43,7 +43,7 @@ func TestJumpClockSetsTheServersClock(t *testing.T) {
 	}
 }
 
-func TestJumpClockFailsWithoutAClock(t *testing.T) {
+func TestJumpClockFailsIfServerHasNoOwnClock(t *testing.T) {
 	t.Parallel()
 	if err := start(t, machine.StartRedis).JumpClock(time.Hour); err == nil {
 		t.Error("JumpClock gave no error for a server without its own clock")

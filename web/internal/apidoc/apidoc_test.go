@@ -63,7 +63,7 @@ components:
         text/plain: { schema: { type: string }, example: "a line\n" }
 `
 
-func TestParseReadsWholeDescription(t *testing.T) {
+func TestParseReadsWholeAPIDescription(t *testing.T) {
 	t.Parallel()
 	got, err := Parse([]byte(sample))
 	if err != nil {
@@ -121,7 +121,7 @@ func TestParseReadsWholeDescription(t *testing.T) {
 	}
 }
 
-func TestParseRefusesMalformedDescriptions(t *testing.T) {
+func TestParseRefusesMalformedAPIDescriptions(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"syntax":    "paths: [",

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNegotiateSelectsByQValue(t *testing.T) {
+func TestNegotiateSelectsMediaTypeByQValue(t *testing.T) {
 	t.Parallel()
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 	for accept, want := range map[string]string{

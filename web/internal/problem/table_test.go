@@ -19,7 +19,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-func TestProblemOfMapsErrorsToProblems(t *testing.T) {
+func TestEachErrorMapsToOneProblem(t *testing.T) {
 	t.Parallel()
 	gone := &shortener.UnavailableError{RetryAfter: 1200 * time.Millisecond, Err: errors.New("host db-7 refused")}
 	tests := []struct {

@@ -11,7 +11,7 @@ import (
 func drawn(c *Code) ([]byte, error) { return c.SVG(256, 4), nil }
 
 // The number of drawings at the same time is limited. A request that waits too long fails.
-func TestDrawerLimitsConcurrentDrawings(t *testing.T) {
+func TestQRDrawerLimitsConcurrentDrawings(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDrawer()

@@ -34,7 +34,7 @@ func encodePNG(t testing.TB, c *Code, size, margin int) []byte {
 }
 
 // An independent reader decodes each image to the text.
-func TestIndependentReaderDecodesPNG(t *testing.T) {
+func TestIndependentReaderDecodesQRCode(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("zbarimg"); err != nil {
 		t.Fatalf("this test needs a reader of QR codes: install zbar-tools (apt-get install zbar-tools): %v", err)
@@ -65,7 +65,7 @@ func TestIndependentReaderDecodesPNG(t *testing.T) {
 
 // A PNG has exactly the size that was asked for. Each module is a square of the same number of
 // pixels, and the margin has at least the width that was asked for.
-func TestPNGModulesAreWholePixels(t *testing.T) {
+func TestPNGModulesConsistOfWholePixels(t *testing.T) {
 	t.Parallel()
 	for size := 64; size <= 200; size++ {
 		c, margin := encode(t, text, M), size%17
@@ -136,7 +136,7 @@ func TestSVGDrawsEachDarkModule(t *testing.T) {
 	}
 }
 
-func TestEncodeRefusesUnknownLevelAndLongText(t *testing.T) {
+func TestQREncoderRefusesUnknownLevelAndLongText(t *testing.T) {
 	t.Parallel()
 	if _, err := Encode(text, "m"); err == nil {
 		t.Error("Encode accepts the level m")

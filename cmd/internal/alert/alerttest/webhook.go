@@ -26,7 +26,7 @@ type Alert struct {
 	At            time.Time `json:"at"`
 }
 
-// Webhook is a receiver of alerts. It records each attempt when it arrives.
+// Webhook is a receiver of alerts. It records each attempt on arrival.
 type Webhook struct {
 	Attempts chan string // request bodies in the order of arrival
 
@@ -38,7 +38,8 @@ type Webhook struct {
 	answer int
 }
 
-// New starts a webhook that runs until the test ends. The parameter answer is the status of its answers, or Hang.
+// New starts a webhook that runs until the test ends. The parameter answer is the status of the webhook's
+// answers, or Hang.
 func New(t *testing.T, answer int) *Webhook {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -48,7 +49,7 @@ func New(t *testing.T, answer int) *Webhook {
 	return Serve(t, l, answer)
 }
 
-// Serve is like [New] but uses the listener l. It closes l when the test ends.
+// Serve is like [New] but uses the listener l. The webhook closes l when the test ends.
 func Serve(t *testing.T, l net.Listener, answer int) *Webhook {
 	t.Helper()
 	h := &Webhook{listener: l, Attempts: make(chan string, 1000), leave: make(chan struct{}), answer: answer}
@@ -78,7 +79,7 @@ func (h *Webhook) Answer(status int) {
 
 func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
-	_, _ = body.ReadFrom(r.Body) // Next reports an incomplete body, which is not valid JSON
+	_, _ = body.ReadFrom(r.Body) // an incomplete body is not valid JSON, so the method Next reports it
 	h.mu.Lock()
 	answer := h.answer
 	h.mu.Unlock()
@@ -94,7 +95,7 @@ func (h *Webhook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Next waits for the next attempt and returns its alert. The test fails if no attempt arrives
-// within 30 s.
+// within two minutes.
 func (h *Webhook) Next(t *testing.T) (a Alert) {
 	t.Helper()
 	select {
@@ -102,8 +103,8 @@ func (h *Webhook) Next(t *testing.T) (a Alert) {
 		if err := json.Unmarshal([]byte(body), &a); err != nil {
 			t.Fatalf("alert is not JSON: %v in %s", err, body)
 		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("no alert within 30 s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("no alert within two minutes")
 	}
 	return a
 }

@@ -11,13 +11,13 @@ import (
 )
 
 func digest(r Request) string {
-	once := r.Once("key")
-	return hex.EncodeToString(once.Payload[:])
+	key := r.IdempotencyKey("key")
+	return hex.EncodeToString(key.Payload[:])
 }
 
 // During an upgrade, a client may repeat a request at a server of another release. So the digest of a request must never
 // change.
-func TestRequestDigestNeverChangesBetweenReleases(t *testing.T) {
+func TestRequestDigestIsSameInAllReleases(t *testing.T) {
 	t.Parallel()
 	all := Request{
 		URL: "https://go.dev/?a=1&b=2", Alias: new("docs"), ExpiresAt: new("2030-01-02T03:04:05Z"), ExpiresIn: new("3600"),
@@ -33,7 +33,7 @@ func TestRequestDigestNeverChangesBetweenReleases(t *testing.T) {
 	}
 }
 
-// The digest depends on the members that a client sends, and not on those that the server adds.
+// The digest depends on the members that a client sends, and not on the members that the server adds.
 func TestRequestDigestDependsOnlyOnMembersThatClientSends(t *testing.T) {
 	t.Parallel()
 	self, _ := destination.ParseOrigin("https://go.dev")
@@ -56,7 +56,7 @@ func TestRequestDigestDependsOnlyOnMembersThatClientSends(t *testing.T) {
 		reflect.ValueOf(&r).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
 		got := digest(r)
 		if known := slices.Contains(digests, got); known == isSent {
-			t.Errorf("a request with the member %s has the digest of an earlier one: %t", field.Name, known)
+			t.Errorf("a request with the member %s has the digest of an earlier request: %t", field.Name, known)
 		}
 		digests = append(digests, got)
 	}

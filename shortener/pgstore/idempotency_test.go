@@ -15,14 +15,14 @@ import (
 func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
-	storetest.Insert(t, s, storetest.Once("old", "1", 1))
-	again := storetest.Once("new", "1", 2)
-	again.CreatedAt = again.CreatedAt.Add(2 * shortener.OnceMemory)
+	storetest.Insert(t, s, storetest.WithIdempotencyKey("old", "1", 1))
+	again := storetest.WithIdempotencyKey("new", "1", 2)
+	again.CreatedAt = again.CreatedAt.Add(2 * shortener.IdempotencyKeyLifetime)
 
 	tx, pid := takeKey(t, s, again)
 	removed := make(chan int, 1)
 	go func() {
-		n, err := s.ForgetKeys(t.Context(), again.CreatedAt.Add(-shortener.OnceMemory), 10)
+		n, err := s.ForgetKeys(t.Context(), again.CreatedAt.Add(-shortener.IdempotencyKeyLifetime), 10)
 		if err != nil {
 			t.Error(err)
 		}
@@ -35,8 +35,8 @@ func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 	if n := <-removed; n != 0 {
 		t.Errorf("ForgetKeys removed %d keys, want none", n)
 	}
-	if first, err := s.First(t.Context(), 7, "1"); err != nil || first.Code != "new" {
-		t.Errorf("First: %v, %v, want the code new", first, err)
+	if first, err := s.FirstCreation(t.Context(), 7, "1"); err != nil || first.Code != "new" {
+		t.Errorf("FirstCreation: %v, %v, want the code new", first, err)
 	}
 }
 
@@ -71,12 +71,12 @@ func waitForBlocked(t *testing.T, s *Store, pid uint32) {
 func TestInsertRefusesOnlyLinksWithBusyIdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
-	busy, used := storetest.Once("busy", "2", 1), storetest.Once("used", "4", 1)
+	busy, used := storetest.WithIdempotencyKey("busy", "2", 1), storetest.WithIdempotencyKey("used", "4", 1)
 	storetest.Insert(t, s, used)
-	tx, _ := takeKey(t, s, storetest.Once("else", "2", 1))
+	tx, _ := takeKey(t, s, storetest.WithIdempotencyKey("else", "2", 1))
 	links := []shortener.Link{
-		storetest.Once("free1", "1", 1), busy, storetest.Once("twice", "2", 1), storetest.Once("free3", "3", 1),
-		storetest.Once("again", "4", 1), storetest.Link("none"),
+		storetest.WithIdempotencyKey("free1", "1", 1), busy, storetest.WithIdempotencyKey("twice", "2", 1), storetest.WithIdempotencyKey("free3", "3", 1),
+		storetest.WithIdempotencyKey("again", "4", 1), storetest.Link("none"),
 	}
 	storetest.WantOutcomes(t, storetest.Insert(t, s, links...),
 		shortener.Inserted, shortener.Busy, shortener.Busy, shortener.Inserted, shortener.Repeated, shortener.Inserted)

@@ -49,7 +49,7 @@ func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 		if len(store.results) > 0 || len(notes) != 3 || notes[0] != nil || !errors.Is(notes[1], failure) || notes[2] != nil {
 			t.Errorf("%d results are left, and the notes are %v", len(store.results), notes)
 		}
-		if want := start.Add(-shortener.OnceMemory); !store.before[0].Equal(want) {
+		if want := start.Add(-shortener.IdempotencyKeyLifetime); !store.before[0].Equal(want) {
 			t.Errorf("the first removal removed keys from before %v, want %v", store.before[0], want)
 		}
 	})
@@ -58,15 +58,15 @@ func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 // If the idempotency key of a creation is busy, the code of the creation is settled as returned.
 // But if the outcome of an earlier Insert of the creation is unknown, this Insert may hold the
 // idempotency key. Then the code is settled as lost.
-func TestCreateOnceSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
+func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		replies []error // errors of the first Inserts; the outcome of later Inserts is Busy
 		want    error
 		batch   string
 	}{
-		"busy":               {nil, shortener.ErrKeyBusy, "returned code"},
-		"unknown, then busy": {[]error{errDown}, errDown, "lost code"},
+		"busy":                       {nil, shortener.ErrKeyBusy, "returned code"},
+		"unknown outcome, then busy": {[]error{errDown}, errDown, "lost code"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,9 +80,9 @@ func TestCreateOnceSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 			}}
 			batch := &recordedBatch{}
 			s := startService(t, service.Config{Store: store, Keys: listed(shortener.Key{Code: "code", Batch: batch})})
-			_, _, replayed, err := s.CreateOnce(t.Context(), shortener.Request{URL: "https://go.dev/", Owner: 1}, "key")
+			_, _, replayed, err := s.CreateIdempotent(t.Context(), shortener.Request{URL: "https://go.dev/", Owner: 1}, "key")
 			if !errors.Is(err, test.want) || replayed {
-				t.Errorf("CreateOnce: replayed %v, %v; want %v", replayed, err, test.want)
+				t.Errorf("CreateIdempotent: replayed %v, %v; want %v", replayed, err, test.want)
 			}
 			batch.assert(t, test.batch)
 		})
@@ -91,7 +91,7 @@ func TestCreateOnceSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 
 // A repeated request gets the link of the first request, even if the request is not valid any
 // more.
-func TestCreateOnceRepeatsResultAfterRequestBecameInvalid(t *testing.T) {
+func TestCreateIdempotentReturnsFirstLinkAfterRequestBecameInvalid(t *testing.T) {
 	t.Parallel()
 	now := testNow
 	s := startService(t, service.Config{Store: newStore(t), Keys: sequence("pool"), Now: func() time.Time { return now }})
@@ -101,9 +101,9 @@ func TestCreateOnceRepeatsResultAfterRequestBecameInvalid(t *testing.T) {
 	other := shortener.Request{URL: "https://bad.example/other", ExpiresAt: expiry, Owner: 1}
 	links := make(map[string]shortener.Link)
 	for key, r := range map[string]shortener.Request{"short": short, "lasting": lasting} {
-		link, _, replayed, err := s.CreateOnce(t.Context(), r, key)
+		link, _, replayed, err := s.CreateIdempotent(t.Context(), r, key)
 		if err != nil || replayed {
-			t.Fatalf("CreateOnce: replayed %v, %v", replayed, err)
+			t.Fatalf("CreateIdempotent: replayed %v, %v", replayed, err)
 		}
 		links[key] = link
 	}
@@ -119,11 +119,11 @@ func TestCreateOnceRepeatsResultAfterRequestBecameInvalid(t *testing.T) {
 		{other, "lasting", shortener.ErrKeyReused},
 		{lasting, "new", destination.ErrBlocked},
 	} {
-		link, _, replayed, err := s.CreateOnce(t.Context(), test.r, test.key)
+		link, _, replayed, err := s.CreateIdempotent(t.Context(), test.r, test.key)
 		if !errors.Is(err, test.want) || replayed != (err == nil) || err == nil && !shortener.Equal(link, links[test.key]) {
-			t.Errorf("CreateOnce of %s with the key %s: %v, replayed %v, %v; want %v, %v", test.r.URL, test.key, link, replayed, err, links[test.key], test.want)
+			t.Errorf("CreateIdempotent of %s with the key %s: %v, replayed %v, %v; want %v, %v", test.r.URL, test.key, link, replayed, err, links[test.key], test.want)
 		}
 	}
-	_, _, _, err := s.CreateOnce(t.Context(), short, "new")
+	_, _, _, err := s.CreateIdempotent(t.Context(), short, "new")
 	assertInvalid(t, err, "expires_at", "future")
 }
