@@ -5,7 +5,8 @@ COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
 # The fuzz targets, each with its package.
 FUZZ     ?= shortener/destination/FuzzURL,shortener/FuzzAlias,web/FuzzCreateBody,web/api/FuzzLinkJSON,web/FuzzPatch,web/FuzzBulk,web/FuzzIdempotencyKey,kgs/codespace/FuzzRank,shortener/transfer/FuzzImportCSV,shortener/transfer/FuzzImportNDJSON,shortener/transfer/FuzzImportShlink,shortener/transfer/FuzzImportYOURLS,shortener/transfer/FuzzImportKutt,shortener/transfer/FuzzImportGolink
-# The size of each fault row of `make drill`. Size 1 is the full size, for example 200 kills or a minute of load.
+# The size of each experiment of `make drill`, `make citus-drill` and `make compare`. Size 1 is the full size, for
+# example 200 kills in fault/1 or a minute without Redis in fault/6.
 SCALE    ?= 1
 # More flags for `loadtest all`, such as --full, --only=drain or --controls.
 LOADTEST ?=
@@ -74,7 +75,7 @@ rules: keeper
 # Checks and tests the Helm chart.
 helm:
 	$(helm) lint --strict --set image.tag=v1,secretName=keypool deploy/helm/keypool
-	HELM="$(helm)" go test -tags helm -count 1 -run TestChart ./deploy
+	HELM="$(helm)" go test -tags helm -count 1 -run TestHelmChart ./deploy
 
 # Proves the model of the protocol between workers, servers, ledger and pool (docs/model/keypool.pml). It also
 # shows that the proof fails without each protection.
@@ -138,10 +139,10 @@ loadtest: build keeper
 	$(keeper) need redis-server postgres
 	bin/loadtest all $(share) $(STRICT) $(LOADTEST)
 
-# Compares all key sources.
+# Compares all key sources. With SCALE=0.4, the comparison has one round instead of three.
 compare: build keeper
 	$(keeper) need redis-server postgres wrk
-	$(experiments) compare $(STRICT) --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)
+	$(experiments) compare $(STRICT) --scale $(SCALE) --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)
 
 # Runs the experiments of the suite change: creations, a pool that runs dry, an outage of Redis, and
 # seven fault rows.
@@ -151,13 +152,13 @@ smoke: build keeper
 
 # Tests the four ways in which tests get databases (CONTRIBUTING.md).
 ways: keeper
-	TEST_SERVERS=apt go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
-	TEST_SERVERS=machine go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
-	TEST_SERVERS=docker go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
-	$(keeper) run go test -count 1 -run TestFindGetsEachServerInSelectedWay ./internal/testenv/keeper
+	TEST_SERVERS=apt go test -count 1 -run TestKeeperFindsWorkingServerOfEachEngine ./internal/testenv/keeper
+	TEST_SERVERS=machine go test -count 1 -run TestKeeperFindsWorkingServerOfEachEngine ./internal/testenv/keeper
+	TEST_SERVERS=docker go test -count 1 -run TestKeeperFindsWorkingServerOfEachEngine ./internal/testenv/keeper
+	$(keeper) run go test -count 1 -run TestKeeperFindsWorkingServerOfEachEngine ./internal/testenv/keeper
 	go test -count 1 ./internal/testenv
 
-# Runs the suite nightly: every part in .ci/parts.
+# Runs the suite nightly: every group in .ci/groups.
 nightly:
 	.ci/nightly
 

@@ -72,7 +72,7 @@ func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p.await("every container is healthy", p.healthy(8))
 }
 
-// sharesLinks creates a link on one server and follows it on the other one.
+// sharesLinks creates a link on one server and follows it on the other server.
 func (p *project) sharesLinks() {
 	p.t.Helper()
 	url := "https://go.dev/doc/?from=compose"
@@ -104,7 +104,8 @@ func newProject(t *testing.T, further ...string) *project {
 	return p
 }
 
-// composeCommand returns the command of Compose: version 2, the Docker plugin, or else version 1.
+// composeCommand returns the command of Compose: the Docker plugin (version 2), or the program
+// docker-compose (version 1) if there is no plugin.
 func composeCommand(t *testing.T) []string {
 	t.Helper()
 	if exec.CommandContext(t.Context(), "docker", "compose", "version").Run() == nil {
@@ -147,7 +148,7 @@ func (p *project) run(ctx context.Context, args ...string) error {
 	cmd.Dir = ".."
 	cmd.Env = p.env
 	cmd.Stdout, cmd.Stderr = p.t.Output(), p.t.Output()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C does not reach the child directly; ctx ends it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C does not reach the child directly; ctx ends the child
 	return cmd.Run()
 }
 
@@ -264,7 +265,8 @@ func (p *project) poolFilled() error {
 	return nil
 }
 
-// get fails unless the response has status 200. If v is not nil, it decodes the JSON response into v.
+// get fails unless the response has status 200. If v is not nil, get decodes the JSON response into
+// v.
 func (p *project) get(url string, v any) error {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()

@@ -122,7 +122,7 @@ func ofKind(objects []object, kind string) (found []object) {
 }
 
 // Each program gets the secrets from the Secret of the operator, and all other settings from one ConfigMap.
-func TestChartKeepsSecretsOutOfConfigMap(t *testing.T) {
+func TestHelmChartKeepsSecretsOutOfConfigMap(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "settings.BASE_URL=https://go.example,kgs.keyService=true")
 	if n := len(ofKind(objects, "Secret")); n != 0 {
@@ -155,7 +155,7 @@ func TestChartKeepsSecretsOutOfConfigMap(t *testing.T) {
 	}
 }
 
-func TestChartRefusesInvalidValuesAndInlineSecrets(t *testing.T) {
+func TestHelmChartRefusesInvalidValuesAndInlineSecrets(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
 		"image.tag=v1": "secretName",
@@ -174,7 +174,7 @@ func TestChartRefusesInvalidValuesAndInlineSecrets(t *testing.T) {
 }
 
 // The test sends the probes to an admin listener that is ready.
-func TestChartProbePathsExistOnAdminListener(t *testing.T) {
+func TestHelmChartProbePathsExistOnAdminListener(t *testing.T) {
 	t.Parallel()
 	listener := admin.New(admin.Config{
 		Gatherer: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil }, Status: func() admin.Status { return admin.Status{} },
@@ -205,7 +205,7 @@ func hasPort(c container, name string, number int) bool {
 
 // Each Service and each PodDisruptionBudget selects the pods of exactly one Deployment, and each Service leads to a port
 // of these pods.
-func TestChartServicesAndDisruptionBudgetsSelectOneDeployment(t *testing.T) {
+func TestHelmChartServicesAndDisruptionBudgetsSelectOneDeployment(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "kgs.keyService=true")
 	selecting := slices.Concat(ofKind(objects, "Service"), ofKind(objects, "PodDisruptionBudget"))
@@ -246,7 +246,7 @@ func contains(all, some map[string]string) bool {
 }
 
 // The alert rules contain no levels of the pool. They read the levels from the metrics of the programs.
-func TestChartPoolLevelsReachProgramsButNotAlertRules(t *testing.T) {
+func TestHelmChartSetsPoolLevelsInProgramsButNotInAlertRules(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "pool.restartBelow=50%,pool.pageBelow=1000,pool.capacity=100000000,monitoring.prometheusRule=true,monitoring.serviceMonitor=true,networkPolicy.adminFrom[0].podSelector.matchLabels.app=prometheus")
 	data := ofKind(objects, "ConfigMap")[0].Data

@@ -26,8 +26,8 @@ import (
 // starters is the number of concurrent migrations of one database.
 const starters = 16
 
-// childVariable is an environment variable. If it names a SQLite database, the test binary migrates
-// this database and exits.
+// childVariable is an environment variable. If the variable names a SQLite database, the test binary
+// migrates this database and exits.
 const childVariable = "KEYPOOL_TEST_MIGRATE"
 
 func TestMain(m *testing.M) {
@@ -86,7 +86,7 @@ func closeDB(t *testing.T, closer func() error) {
 	}
 }
 
-func TestUpCreatesEveryTable(t *testing.T) {
+func TestFunctionUpCreatesEveryTable(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Check(t.Context(), db, engine); !errors.Is(err, migrations.ErrOlderSchema) {
 			t.Errorf("Check of an empty database: %v, want ErrOlderSchema", err)
@@ -135,7 +135,7 @@ func TestSpaceSizesArePowersOf62(t *testing.T) {
 	})
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
+func TestFunctionsUpAndCheckRefuseNewerSchema(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		if err := migrations.Up(t.Context(), db, engine); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"keypool/migrations"
 )
 
-// answerTime is how long a server waits for a look-up. Then it answers with the status 503.
+// answerTime is the time for which a server waits for a look-up. After this time, the server answers with the status 503.
 const answerTime = 900 * time.Millisecond
 
 // online is a PostgreSQL database with an earlier version of the schema. During a migration, the tests use the database
@@ -95,7 +95,7 @@ func (o *online) begin(statement string) *sql.Tx {
 // await waits until a query returns true.
 func (o *online) await(what, query string) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute)
 	defer cancel()
 	for reached := false; !reached; {
 		if err := o.QueryRowContext(ctx, query).Scan(&reached); err != nil {
@@ -104,7 +104,7 @@ func (o *online) await(what, query string) {
 	}
 }
 
-// up starts a migration. wait waits for its end.
+// up starts a migration. The function wait waits for the end of the migration and returns its error.
 func (o *online) up(ctx context.Context) (wait func() error) {
 	done := make(chan error, 1)
 	go func() { done <- migrations.Up(ctx, o.DB, migrations.PostgreSQL) }()
@@ -116,7 +116,7 @@ const (
 	waitsForTable = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'ranked_links'::regclass AND NOT granted)`
 	// buildsIndex is true while the build of an index of the table waits for a transaction that writes links.
 	buildsIndex = `SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'ranked_links'::regclass AND phase LIKE 'waiting%')`
-	// createdIndex builds the first index as version 11 does.
+	// createdIndex is like the statement with which version 11 builds its first index.
 	createdIndex = `CREATE INDEX CONCURRENTLY ranked_links_created ON ranked_links (created_at, rank)`
 	// formerIndexes are the statements that version 9 once contained.
 	formerIndexes = `CREATE INDEX ranked_links_created ON ranked_links (created_at, rank);
@@ -125,8 +125,8 @@ const (
 		CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code) WHERE details IS NOT NULL`
 )
 
-// readLinks takes the same lock of the table of links as a look-up, and writeLinks the same lock as a creation. A
-// transaction holds the lock until its end.
+// readLinks takes the lock of the table of links that a look-up takes. writeLinks takes the lock that a creation
+// takes. A transaction holds the lock until its end.
 const (
 	readLinks  = `LOCK TABLE ranked_links IN ACCESS SHARE MODE`
 	writeLinks = `LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`
@@ -195,7 +195,7 @@ func TestIndexBuildDoesNotBlockServers(t *testing.T) {
 	o.wantMigrated(wait)
 }
 
-// An interrupted build leaves an invalid index. The next migration must build it again.
+// An interrupted build leaves an invalid index. The next migration must build this index again.
 func TestMigrationRepeatsInterruptedIndexBuild(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 10)
@@ -222,7 +222,7 @@ func TestMigrationRepeatsIndexBuildOfKilledProcess(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = o.ExecContext(context.WithoutCancel(t.Context()), createdIndex) // fails if it is the victim of a deadlock
+		_, _ = o.ExecContext(context.WithoutCancel(t.Context()), createdIndex) // fails if PostgreSQL ends it to resolve a deadlock
 	}()
 	o.await("an index is built", buildsIndex)
 	wait := o.up(t.Context())
@@ -235,7 +235,7 @@ func TestMigrationRepeatsIndexBuildOfKilledProcess(t *testing.T) {
 
 // In some databases, the migration to version 9 created the indexes, because version 9 once
 // contained the statements formerIndexes. The migration to version 11 must keep these indexes.
-func TestMigrationKeepsIndexesOfFormerVersion9(t *testing.T) {
+func TestMigrationKeepsIndexesThatOldFormOfVersion9Created(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int64{9, 10} {
 		o := openOnline(t, version)
@@ -252,7 +252,7 @@ func TestMigrationKeepsIndexesOfFormerVersion9(t *testing.T) {
 
 // The start of a server has a time limit of 30 s. The migration must fail earlier, with an error
 // that says what prevents the migration.
-func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
+func TestMigrationErrorNamesReasonAfterLockTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		locked, began := &pgconn.PgError{Code: "55P03"}, time.Now()
@@ -262,14 +262,14 @@ func TestMigrationErrorExplainsLockTimeout(t *testing.T) {
 		}
 		calls := 0
 		if err := migrations.WhenUnlocked(t.Context(), func() error { calls++; return os.ErrInvalid }); !errors.Is(err, os.ErrInvalid) || calls != 1 {
-			t.Errorf("after an error that is no lock failure: %d calls, error %v; want one call and os.ErrInvalid", calls, err)
+			t.Errorf("after an error that is not a lock failure: %d calls, error %v; want one call and os.ErrInvalid", calls, err)
 		}
 	})
 }
 
 // If the start of a server reaches its time limit during a migration, the error must name the
 // command that has no limit.
-func TestErrorOfMigrationBeyondTimeLimitNamesCommand(t *testing.T) {
+func TestMigrationErrorAfterTimeLimitNamesCommand(t *testing.T) {
 	t.Parallel()
 	o := openOnline(t, 8)
 	o.begin(readLinks)

@@ -14,8 +14,8 @@ import (
 )
 
 // Behind PgBouncer in transaction mode, a lock of a session would stay with a connection that any client may get next.
-// The lock of Exclusive must hold nevertheless.
-func TestMigrationLockHoldsBehindPgBouncer(t *testing.T) {
+// The lock of Exclusive must nevertheless exclude other processes.
+func TestMigrationLockExcludesOtherProcessesBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))
 	open := func() *sql.DB {

@@ -6,17 +6,24 @@
  * order of the steps and proves two guarantees of docs/guarantees.md:
  *
  *   I1  No number is given to two creations (`drawnTwice` stays empty), so no key conflicts with
- *       another key. No number is available in two places (`waitsTwice` stays empty).
+ *       another key. No number is available in two places, and no abandoned number returns to the
+ *       pool (`waitsTwice` stays empty).
  *   I4  The accounts close. While the pool is open for the ledger's epoch, each reserved number
  *       is shipping, in the pool, in a recorded batch, withdrawn, abandoned or linked, or it was
  *       reserved before the present epoch began (`nowhere` stays empty).
+ *       After a server has recorded a batch of an earlier epoch again, and while the pool is open
+ *       for the ledger's epoch, each number of the batch is in a recorded batch, withdrawn,
+ *       abandoned or linked, until the server returns the number unused (`unrecorded` stays
+ *       empty). Before the server records the batch again, and after it returns a number, the
+ *       audit counts a number that is in no place as abandoned with its epoch.
  *
  * The model uses the names of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
- * kgs/redispool (filler.go, pool.go, scripts.go, sweep.go) and kgs/source*.go.
+ * kgs/redispool (filler.go, held.go, pool.go, scripts.go, sweep.go) and kgs/source*.go.
  *
  * Vocabulary: a batch is withdrawn when its holder was declared dead and its numbers wait to be
  * abandoned. A run of Redis is the time from one start of its process to the next start. A late
- * Take is a Take that its server no longer waits for and that Redis has not executed yet.
+ * Take or RecordAgain is one that its server no longer waits for and that Redis has not executed
+ * yet.
  *
  * The model includes the following:
  *   - A ledger transaction or a Lua script is one atomic step.
@@ -25,22 +32,31 @@
  *   - Any process may be declared dead at any time, even if it is alive. Then another worker adopts
  *     its range, and its batches are withdrawn. The process that was declared dead may continue.
  *   - Any reply may be lost, any number of times.
- *   - A late Take may arrive after the repeated Take, even in another epoch.
+ *   - A late Take may arrive after the repeated Take, even in another epoch. A late RecordAgain may
+ *     arrive after the server has settled the batch.
  *   - The pool may be flushed within a run of Redis.
  *   - Redis may restart from an older copy of its data, which begins a new run.
+ *   - A server may keep a batch after a new epoch has begun. It gives the codes to creations and
+ *     settles the batch, before or after it records the batch again.
  *
  * The model leaves out the following:
  *   - Time.
  *   - Pushes of more than one code, and Takes of more than two codes.
  *   - The order of the list. In the model, a Take pops any one or two codes. This includes every
  *     order of a list.
- *   - The second batch of a Source, because the accounts of each batch are separate.
+ *   - The second batch of a Source, because the accounts of each batch are separate. Therefore the pool
+ *     has at most one record of an earlier epoch for each server.
  *   - A Take from an empty pool.
  *   - Aliases and the fallback.
  *   - The memory pool. Therefore no ledger row is in the state reserved or batch.
- *   - A rollback of the ledger, after which the ledger skips ahead.
- *   - The records of batches that servers took in an earlier epoch (kgs/redispool/held.go). The keys
- *     of these batches never return to the pool. Controls on real servers test this.
+ *   - In an epoch after the first, a late command of a server that also loses replies or is
+ *     declared dead. A search with all these faults needs more memory than the configurations have.
+ *   - A rollback of the ledger, after which the ledger skips ahead. Without a rollback, each epoch has
+ *     a greater number than the epochs before. Therefore the controls same-batch and lower-epoch
+ *     have no counterpart in the model.
+ *   - The deletion of the record of a settled batch, if a late RecordAgain made this record
+ *     (settleLate in held.go). In the model such a record stays, and the accounts still close. The
+ *     control late-record tests the deletion.
  *
  * One search cannot visit all faults together. docs/model/check (`make model`) runs several
  * configurations, which differ in these macros:
@@ -48,7 +64,7 @@
  *                   Push pushes one number
  *   MOST            the largest number of codes that a Take pops, 1 or 2
  *   EPOCHS, FLUSHES, RESTARTS, LATES   the largest number of epochs, flushes, restarts of Redis
- *                   and late Takes
+ *                   and late Takes or RecordAgains
  *   WORKER_FAULTS   workers are killed and restarted, lose their range to another worker, or
  *                   lose replies
  *   SERVER_FAULTS   servers lose replies, are declared dead, or do not settle
@@ -116,18 +132,41 @@
 #endif
 
 /* record: the reply of a Settle is lost. If Settle did not require a record of the batch, the
- * repeated Settle would return the unused codes again.
- * same: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins.
- * The pool of the new epoch has no batch ids. The late Take pops codes from this pool under the id
- * of the old batch. When the server settles the old batch, the script deletes the record of the new
- * batch. The codes of the new batch are then in no account. Therefore Settle requires that the
- * record has the same codes. */
+ * repeated Settle would return the unused codes again. */
 #ifdef NO_record
 #define RECORD(s, id) (id != 0)
-#elif defined(NO_same)
-#define RECORD(s, id) (pool.batches[AT(s, id)] != 0)
 #else
-#define RECORD(s, id) (pool.batches[AT(s, id)] != 0 && pool.batches[AT(s, id)] == took)
+#define RECORD(s, id) (pool.batches[AT(s, id)] == took)
+#endif
+
+/* held: a new epoch deletes the records of all batches, but the servers still use the codes of these
+ * batches. Without RecordAgain, a server completes its Sweep in the new epoch, and the codes of its
+ * batch are in no account. The control held-batches shows this in a unit test. */
+#ifdef NO_held
+#define HELD false
+#else
+#define HELD true
+#endif
+
+/* name: a Take is late, and the repeated Take succeeds. The pool is flushed, and a new epoch begins.
+ * The pool of the new epoch has no batch ids. The late Take pops codes from this pool under the id
+ * of the old batch. The name of the record of the old batch contains its epoch. Without the epoch in
+ * the name, RecordAgain overwrites the record of the new batch. The codes of the new batch are then
+ * in no account. */
+#ifdef NO_name
+#define EARLIER(s, id) pool.batches[AT(s, id)]
+#else
+#define EARLIER(s, id) pool.held[s]
+#endif
+
+/* earlier: after a new epoch has begun, a server records its batch again, and the reply is lost. The
+ * server is declared dead although it is alive, and the batch is withdrawn and abandoned. The server
+ * records the batch once more. If Settle returned the unused codes of a batch of an earlier epoch,
+ * abandoned codes would be in the pool. Therefore these codes never return to the pool. */
+#ifdef NO_earlier
+#define RETURNED(unused) (unused)
+#else
+#define RETURNED(unused) 0
 #endif
 
 /* fresh: a worker begins epoch 1 and freezes before its Open. Another worker begins epoch 2 and
@@ -156,7 +195,7 @@
 #endif
 #define IDS 2                                     /* the largest number of batches per server */
 #define AT(s, id) ((s) * IDS + (id) - 1)          /* index of a batch among the batches of all servers */
-#define LOST (2 * IDS)                            /* index in withdrawn of the numbers whose commit replies were lost */
+#define LOST (2 * IDS)                            /* index in withdrawn of the numbers whose commit replies were lost, and of the batches of earlier epochs */
 #define ARRIVED 255
 #define NUMBER(lo, n) (1 << (SIZE * ((lo) - 1) + (n)))  /* a set of numbers is a bit mask */
 #define BELOW(lo) ((1 << (SIZE * ((lo) - 1))) - 1)
@@ -174,27 +213,35 @@ byte links, drawn;           /* numbers with a row in the link store; numbers ev
 typedef Pool {
 	byte opened, epoch, floor, keys;              /* opened: the run in which the pool was opened, 0 for none */
 	byte mark[4];                                 /* by range id: how many numbers of the range are pushed */
-	byte batches[2 * IDS], takes[2], withdrawn[2 * IDS + 1]
+	byte batches[2 * IDS], takes[2], withdrawn[2 * IDS + 1];
+	byte held[2]                                  /* by server: the record of its batch of an earlier epoch */
 };
 byte redis = 1;
 Pool pool, copy;
 
-byte late;                   /* the late Take: AT + 1 while it has not arrived, then ARRIVED; 0 for none */
+byte late;                   /* the late Take or RecordAgain: AT + 1 while it has not arrived, then ARRIVED; 0 for none */
+byte lateCodes, lateEpoch;   /* the arguments of a late RecordAgain; 0 for a late Take */
+byte again;                  /* numbers of earlier epochs that servers recorded again in the pool's epoch and did not return */
 bool began;                  /* reduces symmetry: the server that takes first is number 0 */
-hidden byte i, drawnTwice, waitsTwice, nowhere;
+hidden byte i, drawnTwice, waitsTwice, nowhere, unrecorded;
 
 #define BATCHES (pool.batches[0] | pool.batches[1] | pool.batches[2] | pool.batches[3])
+#define EARLIER_BATCHES (pool.held[0] | pool.held[1])
 #define WITHDRAWN (pool.withdrawn[0] | pool.withdrawn[1] | pool.withdrawn[2] | pool.withdrawn[3] | pool.withdrawn[4])
 #define SHIPPING (RUN(row[1]) | RUN(row[2]))
 #define NOWHERE (BELOW(counter) & ~(BELOW(boundary) | SHIPPING | pool.keys | BATCHES | WITHDRAWN | abandoned | links))
+#define UNRECORDED (again & ~(BATCHES | EARLIER_BATCHES | WITHDRAWN | abandoned | links))
 #define OPEN (pool.opened == redis && pool.epoch == epoch)
 
 active proctype Audit() {
-end:	d_step { OPEN && NOWHERE -> nowhere = NOWHERE; assert(nowhere == 0) }
+end:	do
+	:: d_step { OPEN && NOWHERE -> nowhere = NOWHERE; assert(nowhere == 0) }
+	:: d_step { OPEN && UNRECORDED -> unrecorded = UNRECORDED; assert(unrecorded == 0) }
+	od
 }
 
 inline giveBack(codes) {
-	waitsTwice = (codes) & (pool.keys | BATCHES | links);
+	waitsTwice = (codes) & (pool.keys | BATCHES | EARLIER_BATCHES | WITHDRAWN | abandoned | links);
 	assert(waitsTwice == 0);
 	pool.keys = pool.keys | (codes)
 }
@@ -206,6 +253,7 @@ inline fill(to, from, mask) {
 	for (i : 0 .. 2 * IDS - 1) { to.batches[i] = from.batches[i] & mask }
 	for (i : 0 .. 2 * IDS) { to.withdrawn[i] = from.withdrawn[i] & mask }
 	to.takes[0] = from.takes[0] & mask; to.takes[1] = from.takes[1] & mask;
+	to.held[0] = from.held[0] & mask; to.held[1] = from.held[1] & mask;
 	to.opened = from.opened & mask; to.epoch = from.epoch & mask
 }
 
@@ -218,7 +266,7 @@ inline OpenEpoch() {
 inline Open(number, replid) {
 	if
 	:: redis == replid && !(pool.opened == replid && pool.epoch >= number) ->
-		fill(pool, pool, 0); pool.opened = replid; pool.epoch = number
+		fill(pool, pool, 0); again = 0; pool.opened = replid; pool.epoch = number
 	:: else
 	fi
 }
@@ -313,10 +361,26 @@ inline Take(s, batch, codes) {
 
 inline Settle(unused, lost) {
 	if
-	:: GUARD && RECORD(me, batch) ->
+	:: GUARD && born == pool.epoch && RECORD(me, batch) ->
 		pool.batches[AT(me, batch)] = 0;
 		giveBack(unused);
 		pool.withdrawn[LOST] = pool.withdrawn[LOST] | lost
+	:: GUARD && born != pool.epoch && EARLIER(me, batch) == took ->
+		EARLIER(me, batch) = 0;
+		again = again & ~(unused);
+		giveBack(RETURNED(unused));
+		pool.withdrawn[LOST] = pool.withdrawn[LOST] | lost
+	:: else
+	fi
+}
+
+/* Sweep reads the epoch of the pool before it calls this script. Both are one step, because the script
+ * refuses another epoch. */
+inline RecordAgain(s, batch, codes) {
+	waitsTwice = codes & (pool.keys | BATCHES | pool.held[1 - s]);
+	assert(waitsTwice == 0);
+	if
+	:: HELD -> EARLIER(s, batch) = codes
 	:: else
 	fi
 }
@@ -333,15 +397,17 @@ inline Release() {
 #define UNREAD (next <= pool.takes[me])
 #define NEEDS_BATCH (batch == 0 && next <= IDS && GUARD && (pool.keys || UNREAD) && TURN)
 #define TURN (me == 0 || began)
+#define NEEDS_RECORD (batch && GUARD && recorded != pool.epoch)
 
 active [2] proctype Server() {
 	byte next = 1;           /* the id of the next batch to take */
 	byte batch, took, unused, lost, n;
+	byte born, recorded;     /* the epoch in which the batch was taken; the last epoch in which it was recorded */
 end:	do
 	/* Take: the reply arrives or is lost, or the request arrives late. */
 	:: atomic { NEEDS_BATCH -> began = 1; Take(me, next, unused);
 		if
-		:: unused -> batch = next; took = unused
+		:: unused -> batch = next; took = unused; born = pool.epoch; recorded = born
 		:: else
 		fi;
 		next++ }
@@ -360,33 +426,41 @@ end:	do
 		:: LOSSES -> lost = lost | n
 		fi;
 		n = 0 }
+	/* RecordAgain, by the Sweep of this server: the reply arrives or is lost, or the request arrives late. */
+	:: d_step { NEEDS_RECORD -> RecordAgain(me, batch, took); recorded = pool.epoch; again = again | took }
+	:: d_step { SERVER_FAULTS && NEEDS_RECORD -> RecordAgain(me, batch, took) }
+	:: d_step { LATES && NEEDS_RECORD && late == 0 -> late = AT(me, batch) + 1; lateCodes = took; lateEpoch = pool.epoch }
 	/* Settle a finished batch: the reply arrives or is lost. */
-	:: d_step { batch && !unused -> Settle(0, lost); batch = 0; took = 0; lost = 0 }
+	:: d_step { batch && !unused -> Settle(0, lost); batch = 0; took = 0; lost = 0; born = 0; recorded = 0 }
 	:: d_step { SERVER_FAULTS && batch && !unused -> Settle(0, lost) }
 	/* Close: return the remaining codes, and the codes of a Take whose reply the server did not read. */
-	:: batch && unused -> break
+	:: d_step { batch && unused -> recorded = 0 } break
 	:: batch == 0 && UNREAD -> break
 	od;
 endClose:
 	do
 	:: d_step { batch && unused -> Settle(unused, lost) } /* never, or any number of times */
-	:: d_step { GUARD -> Release(); next = 0; batch = 0; took = 0; unused = 0; lost = 0; n = 0 } break
+	:: d_step { GUARD -> Release(); next = 0; batch = 0; took = 0; unused = 0; lost = 0; born = 0; n = 0 } break
 	od
 }
 
-/* A late Take arrives. No process reads its reply. */
+/* A late Take or RecordAgain arrives. No process reads its reply. */
 active proctype Network() {
 	byte codes, n;
 end:	do
 	:: atomic { GUARD && late && late != ARRIVED ->
-		Take((late - 1) / IDS, (late - 1) % IDS + 1, codes);
-		late = ARRIVED; codes = 0 }
+		if
+		:: lateCodes && lateEpoch == pool.epoch -> RecordAgain((late - 1) / IDS, (late - 1) % IDS + 1, lateCodes)
+		:: lateCodes && lateEpoch != pool.epoch
+		:: !lateCodes -> Take((late - 1) / IDS, (late - 1) % IDS + 1, codes)
+		fi;
+		late = ARRIVED; lateCodes = 0; lateEpoch = 0; codes = 0 }
 	od
 }
 
 /* ---- Sweep, by any process ---- */
 
-#define HOLDS(s) ((pool.takes[s] & ~LASTID) || pool.batches[AT(s, 1)] || pool.batches[AT(s, 2)])
+#define HOLDS(s) ((pool.takes[s] & ~LASTID) || pool.batches[AT(s, 1)] || pool.batches[AT(s, 2)] || pool.held[s])
 inline Doom(s) {
 	for (i : AT(s, 1) .. AT(s, 2)) {
 		if
@@ -394,6 +468,8 @@ inline Doom(s) {
 		:: else
 		fi
 	}
+	pool.withdrawn[LOST] = pool.withdrawn[LOST] | pool.held[s];
+	pool.held[s] = 0;
 	pool.takes[s] = pool.takes[s] & LASTID
 }
 
@@ -428,8 +504,8 @@ end:	do
 active proctype Redis() {
 	byte flushes = FLUSHES, restarts = RESTARTS, saved;
 end:	do
-	:: d_step { flushes && pool.opened -> fill(pool, pool, 0); flushes-- }
+	:: d_step { flushes && pool.opened -> fill(pool, pool, 0); again = 0; flushes-- }
 	:: d_step { restarts && !saved && pool.opened -> fill(copy, pool, 255); saved = 1 }
-	:: d_step { saved -> fill(pool, copy, 255); fill(copy, copy, 0); saved = 0; restarts--; redis++ }
+	:: d_step { saved -> fill(pool, copy, 255); fill(copy, copy, 0); again = 0; saved = 0; restarts--; redis++ }
 	od
 }
