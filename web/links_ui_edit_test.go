@@ -130,7 +130,7 @@ func TestUIIsUsableByKeyboard(t *testing.T) {
 	s, b := newUISite(t, "", nil), browser.New(t)
 	bearer := s.bearer(t, "alice", ownScopes)
 	tab := func(selector string) chromedp.Action[chromedp.Void] {
-		return chromedp.Steps(chromedp.KeyEvent(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
+		return chromedp.Steps(browser.Press(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
 	}
 	ready := func(selector string) chromedp.Action[chromedp.Void] {
 		return chromedp.WaitVisible(chromedp.CSS(selector))
@@ -138,17 +138,17 @@ func TestUIIsUsableByKeyboard(t *testing.T) {
 	nav := chromedp.Steps(tab(".brand"), tab(`.bar a[href$="/admin/"]`), tab(`.bar a[href$="/new"]`))
 	b.Do(
 		chromedp.Navigate(s.url+"/admin/"), ready("#token"), browser.Becomes(`document.activeElement.id === "token"`),
-		chromedp.KeyEvent(bearer), chromedp.KeyEvent(kb.Enter),
-		ready("#list-title"), nav, chromedp.KeyEvent(kb.Enter),
-		ready("#submit"), browser.Becomes(`document.activeElement.id === "url"`), chromedp.KeyEvent("https://go.dev/"),
-		tab("[name=editable]"), chromedp.KeyEvent(" "), tab("#alias"), chromedp.KeyEvent("keys"), tab("#title"), chromedp.KeyEvent("Typed"), tab("#tags"),
-		chromedp.Focus(chromedp.CSS("#submit")), chromedp.KeyEvent(kb.Enter),
+		browser.Press(bearer), browser.Press(kb.Enter),
+		ready("#list-title"), nav, browser.Press(kb.Enter),
+		ready("#submit"), browser.Becomes(`document.activeElement.id === "url"`), browser.Press("https://go.dev/"),
+		tab("[name=editable]"), browser.Press(" "), tab("#alias"), browser.Press("keys"), tab("#title"), browser.Press("Typed"), tab("#tags"),
+		chromedp.Focus(chromedp.CSS("#submit")), browser.Press(kb.Enter),
 		ready("#link-title"), browser.Becomes(`document.readyState === "complete"`), chromedp.Focus(chromedp.CSS(`.bar button`)), // a script shows the button to copy
-		tab("#short"), tab("[data-copy]"), chromedp.KeyEvent(kb.Enter),
+		tab("#short"), tab("[data-copy]"), browser.Press(kb.Enter),
 		browser.Becomes(`document.querySelector(".said").textContent !== ""`),
-		tab(`a[href$="qr.png"]`), tab(`a[href$="qr.svg"]`), tab("#url"), tab("#title"), chromedp.KeyEvent("!"), chromedp.KeyEvent(kb.Enter),
-		browser.Becomes(`document.querySelector(".flash")?.textContent.includes("is saved")`), chromedp.Focus(chromedp.CSS("#submit")), tab("a.danger"), chromedp.KeyEvent(kb.Enter),
-		ready("#delete-title + p b"), chromedp.Focus(chromedp.CSS(".bar button")), tab("button.danger"), chromedp.KeyEvent(kb.Enter),
+		tab(`a[href$="qr.png"]`), tab(`a[href$="qr.svg"]`), tab("#url"), tab("#title"), browser.Press("!"), browser.Press(kb.Enter),
+		browser.Becomes(`document.querySelector(".flash")?.textContent.includes("is saved")`), chromedp.Focus(chromedp.CSS("#submit")), tab("a.danger"), browser.Press(kb.Enter),
+		ready("#delete-title + p b"), chromedp.Focus(chromedp.CSS(".bar button")), tab("button.danger"), browser.Press(kb.Enter),
 		ready("#list-title"),
 	)
 	if r := s.do(t, http.MethodGet, "/keys", ""); r.status != http.StatusGone {

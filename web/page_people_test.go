@@ -247,25 +247,25 @@ func TestPageActionsAreUsableByKeyboard(t *testing.T) {
 	s, b := newSite(t, nil), browser.New(t)
 	s.shorten(t, `{"url":"https://go.dev","alias":"mine"}`)
 	tab := func(selector string) chromedp.Action[chromedp.Void] {
-		return chromedp.Steps(chromedp.KeyEvent(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
+		return chromedp.Steps(browser.Press(kb.Tab), browser.Becomes(`document.activeElement.matches('`+selector+`')`))
 	}
 	untilSuggestions(t, b,
 		chromedp.Navigate(s.url+"/?url=https://example.com/&alias=mine"),
 		browser.Evaluate(`navigator.share = async () => { window.shared = true; }`),
 		browser.Becomes(`document.activeElement.id === "url"`),
-		chromedp.KeyEvent(kb.Enter),
+		browser.Press(kb.Enter),
 		browser.Becomes(`document.activeElement.id === "alias" && document.activeElement.ariaInvalid === "true"`),
 	)
 	b.Do(
-		tab(`[data-value="mine-2"]`), chromedp.KeyEvent(kb.Enter),
+		tab(`[data-value="mine-2"]`), browser.Press(kb.Enter),
 		browser.Becomes(`document.activeElement.id === "alias" && document.activeElement.value === "mine-2"`),
-		chromedp.KeyEvent(kb.Enter),
+		browser.Press(kb.Enter),
 		browser.Becomes(`document.activeElement.id === "result-title"`),
-		tab("#short"), tab("[data-copy]"), chromedp.KeyEvent(kb.Enter),
+		tab("#short"), tab("[data-copy]"), browser.Press(kb.Enter),
 		browser.Becomes(`document.querySelector("#said").textContent !== ""`),
-		tab("[data-share]"), chromedp.KeyEvent(" "), browser.Becomes(`window.shared`),
+		tab("[data-share]"), browser.Press(" "), browser.Becomes(`window.shared`),
 		tab(`a[href$="+"]`), tab(`a[download]`), tab("#url"), tab("form button"), tab("summary"), tab("#recent-list a"), tab("[data-clear]"),
-		chromedp.KeyEvent(kb.Enter), browser.Becomes(`document.querySelector("#recent").hidden`),
+		browser.Press(kb.Enter), browser.Becomes(`document.querySelector("#recent").hidden`),
 	)
 }
 

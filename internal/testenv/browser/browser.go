@@ -17,10 +17,12 @@ import (
 	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // patience is the time limit for one call of [Tab.Do] or [Of].
@@ -95,9 +97,21 @@ func Of[T any](b *Tab, a chromedp.Action[T]) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("%v\n%s", err, b.state())
 	}
 	return v
+}
+
+// state describes the page: its URL, the element that has the focus, and the text.
+func (b *Tab) state() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	defer cancel()
+	state, err := chromedp.Run(ctx, chromedp.Evaluate[string](
+		`[location.href, document.activeElement?.outerHTML, document.body?.innerText].join("\n")`))
+	if err != nil {
+		return "the state of the page is unknown: " + err.Error()
+	}
+	return state
 }
 
 // Screenshot saves a PNG image with the artifacts of the test (go test -artifacts).
@@ -136,6 +150,17 @@ func pageGone(err error) bool {
 	return errors.As(err, &e) && slices.Contains([]string{
 		"Cannot find context with specified id", "Execution context was destroyed.", "Inspected target navigated or closed",
 	}, e.Message)
+}
+
+// Press sends keys to the element that has the focus, with the events of a keyboard. [chromedp.KeyEvent] sends
+// another type of event: if the browser handles a key when it goes down, as Enter on a link, the element that then has
+// the focus receives the same key.
+func Press(keys string) chromedp.Action[chromedp.Void] {
+	return chromedp.KeyEvent(keys, func(p *input.DispatchKeyEventParams) {
+		if p.Type == kb.KeyDown {
+			p.Type = kb.KeyRawDown
+		}
+	})
 }
 
 // Evaluate runs a JavaScript expression for its effect.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"keypool/internal/testenv/browser"
 )
@@ -28,4 +29,21 @@ func TestBecomesWaitsForTheNextPage(t *testing.T) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	browser.New(t).Do(chromedp.Navigate(server.URL+"/0"), browser.Becomes(`document.title === "last"`))
+}
+
+// A key that activates a link does not reach the field that the link moves the focus to, as with a keyboard.
+func TestPressActivatesOneElement(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<title>ready</title><form onsubmit="document.title = 'submitted'; return false"><input id="field"></form>
+			<a id="link" href="#" onclick="field.focus(); return false">link</a><script>link.focus()</script>`)
+	}))
+	t.Cleanup(server.Close)
+	b := browser.New(t)
+	b.Do(chromedp.Navigate(server.URL), browser.Press(kb.Enter), browser.Becomes(`document.activeElement === field`))
+	if title := browser.Of(b, chromedp.Title()); title != "ready" {
+		t.Errorf("the page is %s after the key of the link, want ready", title)
+	}
+	b.Do(browser.Press(kb.Enter), browser.Becomes(`document.title === "submitted"`))
 }
