@@ -55,7 +55,8 @@ type WorkerConfig struct {
 // its capacity, chunk by chunk. The worker checks the size of the pool before each chunk.
 // Therefore several workers together exceed the capacity by at most one chunk for each worker.
 type Worker struct {
-	cfg WorkerConfig
+	cfg  WorkerConfig
+	mark int64 // the pool needs keys if it has fewer: the low-water mark, or the capacity during a refill
 
 	mu     sync.Mutex
 	pushed int64
@@ -72,7 +73,7 @@ func NewWorker(cfg WorkerConfig) *Worker {
 	if cfg.Chunk == 0 {
 		cfg.Chunk = min(max(cfg.Capacity/20, 1000), 200_000)
 	}
-	return &Worker{cfg: cfg, rate: kgs.NewEWMA(time.Now())}
+	return &Worker{cfg: cfg, mark: cfg.LowWater, rate: kgs.NewEWMA(time.Now())}
 }
 
 // Run keeps the pool full until ctx ends. If the pool or the ledger fails, Run tries again
@@ -103,29 +104,34 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.cfg.Filler.Release(ctx)
 }
 
-// fill brings a pool that is below the low-water mark up to its capacity.
+// fill brings a pool that is below the low-water mark up to its capacity. It returns when the pool needs no keys, and
+// when a step fails or no key arrives. The next call then continues, even if the pool is above the low-water mark.
 func (w *Worker) fill(ctx context.Context) error {
-	for mark := w.cfg.LowWater; ctx.Err() == nil; mark = w.cfg.Capacity {
-		done, err := w.step(ctx, mark)
-		if err != nil || done {
+	for ctx.Err() == nil {
+		n, err := w.step(ctx)
+		if err != nil || n == 0 {
 			return err
 		}
 	}
 	return nil
 }
 
-// step pushes one chunk if the number of keys in the pool is below the argument mark. done is true if the pool holds enough keys.
-// done is also true if no key arrived, so that fill does not repeat the step without a pause.
-func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
+// step pushes one chunk if the pool has fewer keys than w.mark. It returns how many keys arrived.
+func (w *Worker) step(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
 	if err := w.cfg.Filler.Prepare(ctx); err != nil {
-		return true, err
+		return 0, err
 	}
 	size, err := w.cfg.Filler.Len(ctx)
-	if err != nil || size >= mark {
-		return true, err
+	if err != nil {
+		return 0, err
 	}
+	if size >= w.mark {
+		w.mark = w.cfg.LowWater
+		return 0, nil
+	}
+	w.mark = w.cfg.Capacity
 	n, err := w.cfg.Filler.Fill(ctx, min(w.cfg.Chunk, w.cfg.Capacity-size))
 	if n > 0 {
 		w.cfg.Metrics.CountPushed(n)
@@ -133,7 +139,7 @@ func (w *Worker) step(ctx context.Context, mark int64) (done bool, err error) {
 		w.pushed += n
 		w.mu.Unlock()
 	}
-	return n == 0, err
+	return n, err
 }
 
 func (w *Worker) sample() {

@@ -18,6 +18,7 @@ import (
 type stubFiller struct {
 	mu       sync.Mutex
 	size     int64
+	partial  []int64 // the keys that arrive in the next calls of Fill; later calls deliver all
 	err      error
 	calls    int
 	released bool
@@ -39,6 +40,9 @@ func (s *stubFiller) Len(context.Context) (int64, error) {
 func (s *stubFiller) Fill(_ context.Context, n int64) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.partial) > 0 {
+		n, s.partial = s.partial[0], s.partial[1:]
+	}
 	s.size += n
 	return n, nil
 }
@@ -92,6 +96,24 @@ func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil || !filler.released {
 			t.Errorf("Run = %v, released = %v, want nil and true", err, filler.released)
+		}
+	})
+}
+
+// The rest of a range that a dead worker reserved may be empty.
+func TestWorkerFillsPoolAfterFillWithoutKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		filler := &stubFiller{size: 8_900, partial: []int64{600, 0}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- newTestWorker(filler).Run(ctx) }()
+		<-time.After(time.Second)
+		if size, _ := filler.get(); size != 10_000 {
+			t.Errorf("the pool holds %d keys, want its capacity of 10000", size)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -81,8 +81,8 @@ func TestControlEditMustMatchTextExactlyOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "has 0 occurrences",
 		strings.Repeat("n.size()\n", 2): "has 0 occurrences",
-		strings.Repeat("if err != nil || size >= mark {\n", 2): "has 2 occurrences",
-		"if err != nil || size >= mark {\n":                    "",
+		strings.Repeat("if size >= w.mark {\n", 2): "has 2 occurrences",
+		"if size >= w.mark {\n":                    "",
 	} {
 		if err := os.WriteFile(filepath.Join(root, "kgs", "refill", "worker.go"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

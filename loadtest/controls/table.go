@@ -179,8 +179,8 @@ func Table() []Edit {
 			"if state.Alarm() {\n\t\t\treturn doNothing\n\t\t}\n\t\td.enter(state, why, now)"},
 		// A worker stops when the pool has enough keys, and not when the worker itself has pushed enough keys.
 		{"size", "kgs/refill/worker.go",
-			"if err != nil || size >= mark {",
-			"if size = w.pushed; err != nil || size >= mark {"},
+			"if size >= w.mark {",
+			"if size = w.pushed; size >= w.mark {"},
 		// A server assigns each key of its batch only once.
 		{"once", "kgs/source.go",
 			"i := l.next.Add(1) - 1",

@@ -141,8 +141,7 @@ func lostToCrashes(p *lab.Program) float64 {
 
 // makeRoom takes keys from the pool until the workers have delivered the ranges of all dead holders. For
 // this purpose it starts servers that take batches of the given number of keys. Each time the pool falls
-// below nine tenths of its capacity (the low-water mark), a worker refills it. The worker may stop before the
-// pool is full, if it delivers a range that a dead worker had pushed completely. makeRoom reads Redis and the
+// below nine tenths of its capacity (the low-water mark), a worker must fill it. makeRoom reads Redis and the
 // ledger directly, because /status can be a second old and an audit reads all keys.
 func makeRoom(r *run, capacity, keys int64) {
 	client := lab.RedisClient(r, r.redis.URL)
@@ -159,7 +158,7 @@ func makeRoom(r *run, capacity, keys int64) {
 			lab.Wait(r, patient, "a server has taken a batch", func() bool { return local(r, next) > 0 })
 			takers = append(takers, next)
 		}
-		lab.Wait(r, patient, "the workers refill the pool", func() bool { return pool() >= low })
+		lab.Wait(r, patient, "the workers fill the pool", func() bool { return pool() >= capacity })
 	}
 	lab.Wait(r, patient, "every reserved range is delivered", func() bool { return shipping(r, "") == 0 })
 	each(takers, (*lab.Program).Stop)
