@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
@@ -42,8 +43,11 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 		return fmt.Errorf("%w; to replace it nevertheless, add --forget-leases", err)
 	case errors.Is(err, ledger.ErrWrongSecret):
 		return fmt.Errorf("%w; if the secret is lost, run `shortener reindex --replace-secret`", err)
+	case err != nil:
+		return err
 	}
-	return err
+	log.Info("the links are in the order of the codes", slog.String("key_source", s.KeySource))
+	return nil
 }
 
 // replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
