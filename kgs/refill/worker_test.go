@@ -138,7 +138,7 @@ func TestWorkerBacksOffInOutageAndThenFillsPool(t *testing.T) {
 	})
 }
 
-func TestSupervisorReplacesWorkerOnRestart(t *testing.T) {
+func TestSupervisorReplacesWorkerWhenAskedToRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fillers []*stubFiller
 		s := NewSupervisor(func() Runner {

@@ -297,7 +297,7 @@ func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
 }
 
 // A server that is not a replica of the primary may have other links with the same codes.
-func TestLookupsSkipServerThatDoesNotFollowPrimary(t *testing.T) {
+func TestLookupsSkipReplicaThatDoesNotFollowPrimary(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)

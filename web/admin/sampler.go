@@ -104,7 +104,7 @@ func encodeEvent(fields string, data any) ([]byte, error) {
 type Sample struct {
 	At int64 `json:"at"` // Unix time in milliseconds; it increases from sample to sample
 
-	State       string  `json:"state"`                  // as in Status, or "failing"
+	State       string  `json:"state"`                  // as in Status, or "failing" while the program cannot do its work
 	ServingFrom *string `json:"serving_from,omitempty"` // as in Status
 	Breaker     *string `json:"breaker,omitempty"`      // as in Status
 	Epoch       *int64  `json:"epoch,omitempty"`        // as in Status

@@ -81,9 +81,9 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 // to begin the epoch.
 const auditPatience = 5 * time.Second
 
-// CloseAccounts audits all keys: it compares the ledger and the pool with the links. The function links yields the rows of a store
-// with the given order. The caller gets the Core from OpenOffline and calls Identify first.
-func (c *Core) CloseAccounts(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
+// Audit compares the ledger and the pool with the links. The function links yields the rows of the link store, and order
+// is the order in which that store keeps its links. The caller gets the Core from OpenOffline and calls Identify first.
+func (c *Core) Audit(ctx context.Context, order audit.Order, links func(context.Context) iter.Seq2[audit.Linked, error]) (audit.Accounts, error) {
 	evidence := audit.Evidence{Space: c.Space, Order: order, Snapshot: c.ledger.Snapshot, Links: links}
 	if c.RedisURL != "" {
 		client, err := c.openRedis()

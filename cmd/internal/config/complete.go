@@ -9,11 +9,11 @@ import (
 	"keypool/kgs/refill"
 )
 
-// Rules are the checks of a server's settings that need other packages.
+// Rules holds the checks of settings that other packages provide. Package config does not import these packages.
 type Rules struct {
 	KeySources []KeySource // key sources that KEY_SOURCE may name
-	// Origin returns scheme://host[:port] with the host in ASCII. ok is false if a link could not
-	// lead to this origin.
+	// Origin returns scheme://host[:port] with the host in ASCII. ok is false if no link
+	// can begin with this origin, for example because the port is out of range.
 	Origin func(text string) (ascii string, ok bool)
 	// Host reports whether a link could lead to a host.
 	Host func(text string) bool
@@ -86,7 +86,7 @@ func (s *Server) Complete(rules Rules) error {
 		return err
 	}
 	if s.UI == UIHeader && len(s.TrustedProxies) == 0 {
-		return &Error{"UI", s.UI, "header only together with TRUSTED_PROXIES, because anyone could send the header " + string(s.UIUserHeader)}
+		return &Error{"UI", s.UI, "header only if TRUSTED_PROXIES is set: without trusted proxies, any client can send the header " + string(s.UIUserHeader)}
 	}
 	if len(s.Replicas) > 0 && s.Database.Postgres == nil {
 		return &Error{"DATABASE_READ_URLS", fmt.Sprintf("%d replicas of an SQLite database", len(s.Replicas)), takesReplicas}
@@ -120,7 +120,7 @@ func (s *Server) completeDestinations(rules Rules) error {
 }
 
 // CompleteOffline completes and checks the settings that the commands without a server need. These are the
-// common settings and the name of the key source, which determines the order in which links are stored.
+// common settings and the name of the key source. The key source determines the order in which links are stored.
 func (s *Server) CompleteOffline(known []KeySource) error {
 	if err := s.Common.Complete(); err != nil {
 		return err

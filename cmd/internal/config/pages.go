@@ -5,10 +5,8 @@ import (
 	"strings"
 )
 
-// These settings decide who reaches the pages of the operator and of the owners of links.
-var (
-	_ encoding.TextUnmarshaler = (*HostNames)(nil)
-)
+// HostNames parses its value.
+var _ encoding.TextUnmarshaler = (*HostNames)(nil)
 
 // The values of the setting UI.
 const (

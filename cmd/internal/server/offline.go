@@ -42,7 +42,7 @@ func runAudit(ctx context.Context, c app.Console, s config.Server, audit auditFl
 
 func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (accounts audit.Accounts, err error) {
 	err = offline(ctx, s, log, func(ctx context.Context, o opened) error {
-		accounts, err = o.core.CloseAccounts(ctx, o.order, linked(o.store))
+		accounts, err = o.core.Audit(ctx, o.order, linked(o.store))
 		return err
 	})
 	return accounts, err

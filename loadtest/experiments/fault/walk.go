@@ -52,8 +52,8 @@ func walkToTheEnd(r *run) {
 	c := countCodes(r)
 	for length := 3; length <= longest; length++ {
 		missing := int64(math.Pow(62, float64(length))) - c.found[length]
-		r.saw("each code exactly once", missing <= lost && c.more[length] == 0, "of the codes with %d characters, %d are neither a link nor in the pool, "+
-			"and at most %d of these may be abandoned; %d codes occur more than once", length, missing, lost, c.more[length])
+		r.saw("each code exactly once", missing <= lost && c.more[length] == 0, "%d codes with %d characters are missing (no link and not in the pool); "+
+			"at most %d may be missing, because killed servers had them; %d codes occur more than once", missing, length, lost, c.more[length])
 		lost -= missing
 	}
 	r.saw("next code length", c.found[longest+1] > 0, "%d codes with %d characters were found", c.found[longest+1], longest+1)

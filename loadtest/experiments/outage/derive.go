@@ -6,9 +6,9 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// grace is the time after the first random code, and the time before the restart of Redis, in which
-// creations are not counted as due. Requests that are sent close to these events can overtake one
-// another.
+// grace is a time after the first random code and before the restart of Redis. The claim about the fallback
+// ignores the creations within this time, because requests that are sent close to these events can overtake
+// one another.
 const grace = 500 * time.Millisecond
 
 // creation is one creation as observed by its client.
@@ -30,11 +30,15 @@ type server struct {
 	lasted time.Duration // time from the kill to the first random code or, if there is none, to the restart of Redis
 	random int           // number of random codes in the whole run
 
-	// turned reports whether the server began to use its fallback while Redis was down. It depends only on the
-	// first random code and on the restart of Redis. A slow machine therefore does not change it.
-	turned       bool
-	due, served  int       // creations between the last local key and the restart of Redis; served: with a random code
-	fresh, stale int       // keys from batches after the outage, reserved after Redis lost the pool (fresh) or before (stale)
+	// turned reports whether the server began to use its fallback while Redis was down. derive compares the first random
+	// code with the restart of Redis, and not with a predicted time.
+	turned bool
+	// due counts the creations that need the fallback: later than grace after the first random code, and earlier than
+	// grace before the restart of Redis. served counts those of them that have a random code.
+	due, served int
+	// fresh and stale count the keys from batches that the server used after the outage. A stale key was reserved before
+	// Redis started again. A fresh key was reserved later.
+	fresh, stale int
 	batches      time.Time // when the server began to take all keys from batches; zero if its last code is random
 }
 

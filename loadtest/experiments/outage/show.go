@@ -19,7 +19,7 @@ func show(r *record, e *report.Experiment) {
 	e.Notes = append([]string{
 		"The predicted time for a server is the number of its local keys when Redis was killed, divided by its share of the rate. " +
 			"The servers reported their keys right after the kill. The keys that were taken between the kill and the report are added.",
-		"The code itself shows its source. The load test has the secret of the permutation, so it can compute the number that a code stands for. " +
+		"The load test computes from each code whether the fallback made it. It has the secret of the permutation, so it knows the number that a code stands for. " +
 			"The fallback made the code if this number was never reserved.",
 	}, r.notes...)
 	if !r.whole {
