@@ -28,6 +28,7 @@ type Key struct {
 	Code   string
 	Source string
 	Batch  *LocalBatch // the caller reports the outcome of the key to this batch; nil if the key is from no batch
+	Again  bool        // whether a creation already got this key and returned it
 }
 
 // Fallback is a generator that uses a second generator when the first generator has no key. All

@@ -51,7 +51,7 @@ func (l *LocalBatch) Returned(code string) {
 	s := l.source
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.returned = append(s.returned, Key{Code: code, Source: l.batch.Source, Batch: l})
+	s.returned = append(s.returned, Key{Code: code, Source: l.batch.Source, Batch: l, Again: true})
 	s.reused.Store(int64(len(s.returned)))
 }
 

@@ -44,7 +44,6 @@ type Source struct {
 	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // number of keys that were handed out from batches that are empty now
-	again    int64                    // number of returned keys that were handed out again
 	rate     EWMA                     // rate at which keys are handed out from batches; sampled in refills, so that an idle source needs no timer
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
@@ -138,7 +137,6 @@ func (s *Source) takeReturned() (Key, bool) {
 	k := s.returned[n-1]
 	s.returned = s.returned[:n-1]
 	s.reused.Store(int64(n - 1))
-	s.again++
 	return k, true
 }
 

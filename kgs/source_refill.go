@@ -252,11 +252,11 @@ func (s *Source) Local() int64 {
 }
 
 // Taken returns how many keys the source has handed out. A key that is handed out again after
-// Returned counts again. After Close, the value has no meaning.
+// Returned counts once. After Close, the value has no meaning.
 func (s *Source) Taken() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.drawn() + s.again
+	return s.drawn()
 }
 
 // Failing returns the error of the last refill, or nil if it succeeded.

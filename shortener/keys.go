@@ -20,6 +20,7 @@ type Key struct {
 	Code   string
 	Source string // the Source of the link and a metric label
 	Batch  Batch  // nil for a key source that has no batches
+	Again  bool   // whether an earlier creation drew the key and returned it
 }
 
 // Batch records what happened to the keys of one batch. Its methods do not block and

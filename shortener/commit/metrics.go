@@ -46,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_keys_taken_total",
-			Help: "Keys drawn by creations, by key source, including keys that were given back.",
+			Help: "Keys drawn by creations, by key source. A key that a failed creation returns and another creation draws counts once.",
 		}, []string{"source"}),
 		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_key_conflicts_total",

@@ -159,7 +159,7 @@ func (s *search) next(ctx context.Context) (shortener.Key, error) {
 	if s.attempt > 0 && errors.Is(err, shortener.ErrKeysExhausted) {
 		err = fmt.Errorf("%w at attempt %d: %w", errNoFurtherKey, s.attempt, err)
 	}
-	if err == nil {
+	if err == nil && !key.Again {
 		s.parts.Metrics.source(key.Source).taken.Inc()
 	}
 	return key, err

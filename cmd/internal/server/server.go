@@ -163,7 +163,7 @@ func (k keys) Next(ctx context.Context, url string, attempt int) (shortener.Key,
 	if err != nil {
 		return shortener.Key{}, fmt.Errorf("%w: %w", shortener.ErrKeysExhausted, err)
 	}
-	out := shortener.Key{Code: key.Code, Source: key.Source}
+	out := shortener.Key{Code: key.Code, Source: key.Source, Again: key.Again}
 	if key.Batch != nil { // an interface that holds a nil pointer is not nil
 		out.Batch = key.Batch
 	}
