@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -17,6 +18,8 @@ type Visits struct {
 	// CountryHeader is the name, in canonical form, of the header in which a trusted proxy sends the country of the
 	// client. If CountryHeader is empty, no country is counted.
 	CountryHeader string
+	// Keep is the time for which the counts by hour are stored. If Keep is 0, they are stored for ever.
+	Keep time.Duration
 }
 
 // count counts a GET request that is answered with a redirect.

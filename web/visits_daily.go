@@ -22,13 +22,17 @@ func (v *Visits) daily() ui.Visits {
 // dailyTimeout limits the time for which the page of a link waits for Daily.
 const dailyTimeout = 2 * time.Second
 
-// Daily implements [ui.Visits]. The series covers only the given number of days. A separate query returns the total. In this
+// Daily implements [ui.Visits]. The series covers at most the given number of days. A separate query returns the total. In this
 // query, the database adds up the visits of all days.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
 	ctx, cancel := context.WithTimeout(ctx, dailyTimeout)
 	defer cancel()
 	asOf := v.Counter.AsOf() // read before the queries, so that the queries include all visits until this time
-	today := time.Now().UTC().Truncate(24 * time.Hour)
+	now := time.Now().UTC()
+	today := now.Truncate(24 * time.Hour)
+	for days > 1 && v.Keep > 0 && today.AddDate(0, 0, 1-days).Before(now.Add(-v.Keep)) {
+		days-- // the database no longer has all counts of the first day
+	}
 	read, err := v.Store.Series(ctx, code, visits.Range{From: today.AddDate(0, 0, 1-days)}, visits.Day)
 	if err != nil {
 		return ui.Series{}, err

@@ -312,6 +312,10 @@ func TestUIShowsVisits(t *testing.T) {
 	if err != nil || len(series.Days) != 30 || series.Days[29].Human != 3 || series.Days[29].Bot != 1 || series.Total.Human != 43 || series.Total.Bot != 51 {
 		t.Errorf("series %+v, error %v", series, err)
 	}
+	short := &Visits{Store: v.Store, Counter: v.Counter, Keep: 48 * time.Hour} // the day before yesterday is not complete
+	if series, err := short.Daily(t.Context(), l.Code, 30); err != nil || len(series.Days) != 2 || series.Days[1].Human != 3 || series.Total.Human != 43 {
+		t.Errorf("with the counts of 48 hours: series %+v, error %v; want two days", series, err)
+	}
 	response, err := s.client.Get(s.admin + "/code/" + l.Code)
 	if err != nil {
 		t.Fatal(err)

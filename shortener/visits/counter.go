@@ -197,6 +197,19 @@ func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 	return rows, facets
 }
 
+// counted returns the number of visits in the shards, without those of a flush in progress.
+func (c *Counter) counted() (visits int64) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		for _, t := range s.rows {
+			visits += t.Sum()
+		}
+		s.mu.Unlock()
+	}
+	return visits
+}
+
 // size returns the number of rows in the shards, without the rows of a flush in progress.
 func (c *Counter) size() (n int) {
 	for i := range c.shards {

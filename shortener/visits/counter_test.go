@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,12 +191,14 @@ func TestRunFlushesAtIntervalsAndAtTheEnd(t *testing.T) {
 func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Store: applierFunc(func(ctx context.Context, _ Part) error { <-ctx.Done(); return ctx.Err() })})
-		c.Count(Visit{Code: "a", Agent: browser})
+		for range 3 {
+			c.Count(Visit{Code: "a", Agent: browser})
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began := time.Now()
-		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout {
-			t.Errorf("Run: %v after %v, want DeadlineExceeded after FinalTimeout", err, time.Since(began))
+		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout || !strings.Contains(err.Error(), "3 visits are lost") {
+			t.Errorf("Run: %v after %v, want DeadlineExceeded after FinalTimeout and three lost visits", err, time.Since(began))
 		}
 	})
 }

@@ -120,7 +120,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d counts of visits (one for each link and hour) are lost: %w", left, err)
+			return fmt.Errorf("%d visits are lost: %w", left, err)
 		case <-time.After(finalPause):
 		}
 	}
@@ -147,10 +147,16 @@ func (c *Counter) FlushNow(ctx context.Context) error {
 	return nil
 }
 
-func (c *Counter) unstored() int {
+// unstored returns the number of visits that are only in memory.
+func (c *Counter) unstored() (visits int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.size() + rowsOf(c.parts)
+	for _, p := range c.parts {
+		for i := range p.Rows {
+			visits += p.Rows[i].Sum()
+		}
+	}
+	return visits + c.counted()
 }
 
 // apply stores the parts, and removes each part that is stored.

@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_pending_rows",
-			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush.",
+			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush. After a failed flush, a link and hour with further visits counts twice.",
 		}),
 		stored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_stored_timestamp_seconds",

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"keypool/shortener/token"
@@ -10,7 +11,7 @@ import (
 // Visits reads the counts of visits.
 type Visits interface {
 	// Daily returns the visits of a link on each of the last days, from the oldest day to today (UTC). It includes
-	// the days without a visit. The caller has checked that the person may see the link. Daily limits its own time.
+	// the days without a visit. It leaves out the first days if their counts are no longer stored. The caller has checked that the person may see the link. Daily limits its own time.
 	Daily(ctx context.Context, code string, days int) (Series, error)
 }
 
@@ -64,6 +65,18 @@ func (c *chart) Width() int { return len(c.Bars)*(barWidth+barGap) - barGap }
 
 // Height returns the height of the chart.
 func (*chart) Height() int { return chartHeight }
+
+// Period says in words which days the chart shows.
+func (c *chart) Period() string {
+	switch n := len(c.Days); n {
+	case 0:
+		return ""
+	case 1:
+		return "today"
+	default:
+		return fmt.Sprintf("in the last %d days", n)
+	}
+}
 
 // First returns the first day of the chart.
 func (c *chart) First() time.Time { return c.Days[0].At }

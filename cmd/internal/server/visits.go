@@ -37,7 +37,7 @@ func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s co
 		Metrics: visits.NewMetrics(c.Registry), Note: flushes.Note,
 	})
 	p.Background("visits", p.Fail, counter.Run)
-	return &web.Visits{Counter: counter, Store: store, CountryHeader: string(s.CountryHeader)}
+	return &web.Visits{Counter: counter, Store: store, CountryHeader: string(s.CountryHeader), Keep: time.Duration(s.VisitsKeep)}
 }
 
 // visitStore returns the store of the counts in the database of c.
