@@ -102,7 +102,7 @@ func (p *Plan) servers() report.Section {
 		"local keys last without Redis, at least", human.Duration(local.Bridge),
 		"creations during the outage", report.Number(math.Round(outage.Creations)),
 		"creations by the fallback if Redis is down, at most", percent(outage.FallbackRatio),
-		"KGS_BATCH_MIN with which local keys last for an outage of Redis", within(outage.Batch, batchLimit),
+		"KGS_BATCH_MIN with which local keys last for an outage of Redis", withMax(outage.Batch),
 		"capacity with which an outage of the worker causes no signal page", within(outage.Capacity, capacityLimit),
 	)}}
 }
@@ -172,6 +172,14 @@ func lasts(seconds float64) string {
 		return report.Number(math.Round(10*years)/10) + " years"
 	}
 	return human.Duration(seconds)
+}
+
+// withMax formats a value of KGS_BATCH_MIN. A server refuses a KGS_BATCH_MAX below KGS_BATCH_MIN.
+func withMax(batch int64) string {
+	if batch > batchMax && batch <= batchLimit {
+		return within(batch, batchLimit) + ", and the same KGS_BATCH_MAX"
+	}
+	return within(batch, batchLimit)
 }
 
 // within formats n keys. If n is more than limit, the greatest value of a setting, the text says so.

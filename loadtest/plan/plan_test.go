@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -195,10 +196,12 @@ func TestTextShowsSizesAndExceededLimits(t *testing.T) {
 	var b strings.Builder
 	in := reference()
 	in.Creations, in.Servers = 1e6, 10
-	if err := Make(in).WriteText(&b); err != nil {
+	large := in
+	large.Servers = 1000
+	if err := errors.Join(Make(in).WriteText(&b), Make(large).WriteText(&b)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"341 GB", "412 GB", "101, more than this plan has", "30,000,000 keys, more than the limit of 1,000,000",
+	for _, want := range []string{"341 GB", "412 GB", "101, more than this plan has", "30,000,000 keys, more than the limit of 1,000,000", "300,000 keys, and the same KGS_BATCH_MAX",
 		"288,000,000,000 keys, more than the limit of 10,000,000,000", "1 min 40 s"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text does not contain %q:\n%s", want, &b)

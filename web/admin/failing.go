@@ -18,21 +18,22 @@ type failing struct {
 	since atomic.Pointer[time.Time] // time of the first check that failed; nil while the program is ready
 }
 
-// watch calls ready once a second until ctx ends.
+// watch calls ready once a second until ctx ends. The first call is after a second, because a program that starts is not ready
+// at once.
 func (f *failing) watch(ctx context.Context, ready func(context.Context) error) {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
 	for {
-		err := ready(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		f.note(err)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
+		err := ready(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.note(err)
 	}
 }
 

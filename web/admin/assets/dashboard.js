@@ -53,7 +53,7 @@ const charts = {
     title: "Redirects", known: counted, format: perSecond, axis: (v) => brief.format(v),
     series: [{ look: "first", fill: true, of: (s) => s.redirects_per_second }],
   },
-  redirect: { title: "Time to redirect", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
+  redirect: { title: "Time to redirect (302)", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
 };
 
 // strips describes each strip, by its name in about.parts. An open circuit breaker lets one request
@@ -108,7 +108,7 @@ function present({ state, fill, rows }) {
     make("meter", { id: "fill", min: 0, max: 100, low: 100 * about.restart_below / about.capacity_keys, optimum: 100, value: fill })];
   $("level").replaceChildren(...(fill ? [label, meter] : []));
   $("facts").replaceChildren(...rows.map((r) => make("div", {}, make("dt", {}, r.label), make("dd", r.bad ? { class: "bad" } : {}, r.value))));
-  $("clock").textContent = seconds.format(samples[samples.length - 1].at);
+  $("clock").textContent = `${seconds.format(samples[samples.length - 1].at)} UTC`;
   watch();
 }
 

@@ -1,10 +1,10 @@
 "use strict";
-// This file formats the values of the dashboard: numbers in English, times in the time zone of
-// the viewer. duration and perSecond return the same text as package internal/human.
+// This file formats the values of the dashboard: numbers in English, times in UTC as
+// in the log. duration and perSecond return the same text as package internal/human.
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const brief = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-const zone = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const zone = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: "UTC" };
 const minutes = new Intl.DateTimeFormat("en", zone);
 const seconds = new Intl.DateTimeFormat("en", { ...zone, second: "2-digit" });
 
