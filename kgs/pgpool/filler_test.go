@@ -107,6 +107,28 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
+// When older files replace the files of the database, the history stays the same. A process that ran before knows more
+// transactions than the database. No process then takes the keys of the older state.
+func TestPostgresPoolRefusesUseAfterFilesAreReplaced(t *testing.T) {
+	bothWays(t, func(t *testing.T, reserve bool) {
+		k := newKeyPool(t)
+		k.fill(kgstest.Codes(0, 10)...)
+		p, fresh := k.process("a", reserve), k.process("b", reserve)
+		if _, err := p.Status(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.transactions.Add(1_000_000) // as if the database had lost a million transactions
+		if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("Take = %v, %v; want ErrNoEpoch", b, err)
+		}
+		if b, err := fresh.Take(t.Context(), 1); !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("Take of another process = %v, %v; want ErrNoEpoch", b, err)
+		}
+		k.fill(kgstest.Codes(10, 20)...)
+		kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, kgstest.Codes(10, 20))
+	})
+}
+
 func TestSecondOpenOfPostgresPoolKeepsKeys(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

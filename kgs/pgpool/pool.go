@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,10 +58,17 @@ type Config struct {
 // Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
 // no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and
 // processes may call them concurrently, even if only some of the processes set Config.Reserve.
+//
+// A database whose files are replaced by older files has the same history, but the keys in its pool may
+// have been handed out. Each process therefore remembers the number of transactions of the database. If
+// the number has decreased, Take takes no key, and Status closes the pool until a worker empties it. A
+// process that starts after the replacement remembers no number.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
 	front front
+
+	transactions atomic.Int64 // the last number of transactions that Status read
 }
 
 var _ kgs.Supply = (*Pool)(nil)
@@ -97,7 +105,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 // take makes one attempt to take rows whose id is at least from. The id of the batch is the id of
 // its last row, or 0 if there was no row.
 func (p *Pool) take(ctx context.Context, from int64, n int) (*kgs.Batch, error) {
-	query, args := takeByDelete, []any{from, n}
+	query, args := takeByDelete, []any{from, n, p.transactions.Load()}
 	if p.cfg.Reserve {
 		query, args = takeByReserve, append(args, p.cfg.Holder)
 	}
@@ -197,15 +205,20 @@ func (f *front) forget() { f.store(0) }
 //
 // Status fails with [kgs.ErrNoEpoch] if the database came back from an older state, or a standby
 // was promoted, after the pool was filled. The keys in the pool may then already have been handed
-// out.
+// out. If only this process knows that the state is older, Status closes the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
-	var last int64
+	known := p.transactions.Load()
+	var last, transactions int64
 	var present bool
 	var first, back *int64
-	if err := p.db.QueryRow(ctx, poolStatus, from).Scan(&last, &present, &first, &back); err != nil {
+	if err := p.db.QueryRow(ctx, poolStatus, from).Scan(&last, &present, &transactions, &first, &back); err != nil {
 		return kgs.PoolStatus{}, fmt.Errorf("status of the pool: %w", err)
 	}
+	if transactions < known {
+		return kgs.PoolStatus{}, p.closeOlder(ctx, known, transactions)
+	}
+	p.raise(transactions)
 	if first == nil && from > 0 {
 		p.front.forget()
 		return p.Status(ctx)
@@ -219,4 +232,24 @@ func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 		return s, kgs.ErrNoEpoch
 	}
 	return s, nil
+}
+
+// raise records the number of transactions, unless a later Status has recorded a higher number.
+func (p *Pool) raise(transactions int64) {
+	for {
+		known := p.transactions.Load()
+		if known >= transactions || p.transactions.CompareAndSwap(known, transactions) {
+			return
+		}
+	}
+}
+
+// closeOlder closes a pool whose database returned to an older state. The number of transactions was known, and is now
+// lower. closeOlder always returns an error.
+func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
+	if _, err := p.db.Exec(ctx, closePool); err != nil {
+		return fmt.Errorf("close a pool of an older state: %w", err)
+	}
+	p.transactions.CompareAndSwap(known, now)
+	return fmt.Errorf("%w: the database returned to an older state, from transaction %d to transaction %d", kgs.ErrNoEpoch, known, now)
 }

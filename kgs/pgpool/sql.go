@@ -9,12 +9,16 @@ import (
 // locked. A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
 // key.
 const (
+	// transactions is the number of the next transaction of the database. It only grows, except if the database returns
+	// to an older state (PostgreSQL manual, 9.27.7).
+	transactions = `CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)`
+
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
 	// statements have locked. It finds no row in a pool that was filled before the database
-	// came back from an older state.
+	// came back from an older state. The argument $3 is the last number of transactions that this process knows.
 	freeKeys = `free AS MATERIALIZED (
 		SELECT ctid AS place, id, key FROM available_keys
-		WHERE id >= $1 AND NOT is_reserved AND (SELECT history = ` + ledger.PostgresHistory + ` FROM key_pool)
+		WHERE id >= $1 AND NOT is_reserved AND (SELECT history = ` + ledger.PostgresHistory + ` FROM key_pool) AND ` + transactions + ` >= $3
 		ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)`
 
 	takeByDelete = `WITH ` + freeKeys + `, taken AS (
@@ -24,7 +28,7 @@ const (
 			ON CONFLICT DO NOTHING RETURNING id, key)
 		SELECT id, coalesce(used.key, '') FROM taken LEFT JOIN used USING (id) ORDER BY id`
 
-	// takeByReserve reserves keys for holder $3 and drops keys that are in used_keys. It misses no
+	// takeByReserve reserves keys for holder $4 and drops keys that are in used_keys. It misses no
 	// used key: a key that is drawn a second time is in used_keys before it is in available_keys
 	// again.
 	takeByReserve = `WITH ` + freeKeys + `, checked AS MATERIALIZED (
@@ -32,7 +36,7 @@ const (
 		dropped AS (
 			DELETE FROM available_keys WHERE ctid = ANY (ARRAY(SELECT place FROM checked WHERE used))),
 		taken AS (
-			UPDATE available_keys SET is_reserved = true, reserved_at = now(), holder = $3
+			UPDATE available_keys SET is_reserved = true, reserved_at = now(), holder = $4
 			WHERE ctid = ANY (ARRAY(SELECT place FROM checked WHERE used IS NULL)) RETURNING id, key)
 		SELECT id, coalesce(taken.key, '') FROM checked LEFT JOIN taken USING (id) ORDER BY id`
 
@@ -90,13 +94,16 @@ const (
 		SELECT (SELECT before FROM pool) + n, key FROM fresh
 		ON CONFLICT DO NOTHING`
 
-	// poolStatus returns four values: the last id that was assigned, whether the pool belongs
-	// to the current history of the database, the id of the first free row from $1 on, and the
-	// id of the last row.
-	poolStatus = `SELECT last_id, history = ` + ledger.PostgresHistory + `,
+	// poolStatus returns five values: the last id that was assigned, whether the pool belongs
+	// to the current history of the database, the number of transactions, the id of the first free
+	// row from $1 on, and the id of the last row.
+	poolStatus = `SELECT last_id, history = ` + ledger.PostgresHistory + `, ` + transactions + `,
 			(SELECT id FROM available_keys WHERE id >= $1 AND NOT is_reserved ORDER BY id LIMIT 1),
 			(SELECT max(id) FROM available_keys)
 		FROM key_pool`
+
+	// closePool makes every Take fail until a worker opens the pool.
+	closePool = `UPDATE key_pool SET history = '' WHERE history = ` + ledger.PostgresHistory
 
 	// openPool empties a pool that was filled in another history of the database. It locks
 	// the table first. A statement that waits for this lock holds no lock that openPool
