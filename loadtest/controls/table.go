@@ -95,6 +95,13 @@ func Table() []Edit {
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
 			""},
+		// If older files replace the files of PostgreSQL, a running process takes no keys of the older pool.
+		{"transactions", "kgs/pgpool/pool.go",
+			"if transactions < known {",
+			"if false {"},
+		{"transactions", "kgs/pgpool/sql.go",
+			"+ transactions + ` >= $3",
+			"+ transactions + ` >= $3 IS NOT NULL"},
 		// A client of a Redis Cluster looks for the new master when a master does not reply.
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",

@@ -214,6 +214,11 @@ func (r *run) sawAccounts(a lab.Accounts) {
 		why += "; " + problem
 	}
 	r.saw(closed, a.Closes, "%.2000s", why)
+	r.sawKeys(a)
+}
+
+// sawKeys records the keys that an audit found in two places or in none.
+func (r *run) sawKeys(a lab.Accounts) {
 	faults := make(map[string]float64)
 	for _, f := range a.Faults {
 		faults[f.Kind]++

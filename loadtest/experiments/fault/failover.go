@@ -24,6 +24,7 @@ func failoverRows() []row {
 			"even if the database has lost the link of this code."),
 		observed(recovers, "Links are created again after the fault."),
 	)
+	unclosed := append(slices.DeleteFunc(slices.Clone(claims), func(c claim) bool { return c.Name == closed }), keysAreUnique())
 	control := without("no code reassigned", "skip-ahead", "floor")
 	return []row{
 		{
@@ -40,6 +41,11 @@ func failoverRows() []row {
 			Name: "fault/17c", Title: "SQLite file replaced by an older copy",
 			Summary: "The server is killed with SIGKILL, and its SQLite file is replaced by an older copy. The witness beside the file stays.",
 			Run:     inject(sqliteRestored), Claims: claims, Controls: without("no code reassigned", "witness"),
+		},
+		{
+			Name: "fault/17d", Title: "PostgreSQL files replaced under a running server with KEY_SOURCE=postgres-pool",
+			Summary: "The files of the database, with the pool, are replaced by an older copy. The server keeps running. The copy does not record the keys that the server has in memory, so the accounts do not close.",
+			Run:     inject(keyPoolRestored), Claims: unclosed, Controls: without("no code reassigned", "transactions"),
 		},
 	}
 }
@@ -65,12 +71,34 @@ func postgresFailsOver(r *run) {
 		primary.Kill()
 		standby.Promote()
 	})
+	r.audit(server)
 }
 
 // postgresRestored replaces the files of PostgreSQL with an older copy. The system identifier and the timeline
 // of PostgreSQL do not change, so only the pool shows the rollback.
 func postgresRestored(r *run) {
 	postgres, server := newForgetful(r)
+	restore := copyFiles(r, postgres)
+	forget(r, server, func() {
+		server.Stop() // no process may have the high-water mark in memory
+		restore()
+		server.Start()
+	})
+	r.audit(server)
+}
+
+// keyPoolRestored replaces the files of PostgreSQL with an older copy, in which the pool still has the keys that the server
+// has used. Only the server remembers a later state.
+func keyPoolRestored(r *run) {
+	r.postgres = lab.Postgres(r)
+	r.store(r.postgres.URL, "KEY_SOURCE=postgres-pool", "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
+	server := r.startFull()
+	forget(r, server, copyFiles(r, r.postgres))
+	r.sawKeys(lab.Audit(r, server.Settings...))
+}
+
+// copyFiles copies the files of PostgreSQL. The function restore replaces the files with the copy.
+func copyFiles(r *run, postgres *lab.Database) (restore func()) {
 	data := filepath.Join(postgres.Dir(), "data")
 	copied := data + ".copy"
 	postgres.Stop()
@@ -78,14 +106,12 @@ func postgresRestored(r *run) {
 		r.Fatalf("copy %s: %w: %s", data, err, out)
 	}
 	postgres.Restart()
-	forget(r, server, func() {
-		server.Stop() // no process may have the high-water mark in memory
+	return func() {
 		postgres.Stop()
 		r.Must(os.RemoveAll(data))
 		r.Must(os.Rename(copied, data))
 		postgres.Restart()
-		server.Start()
-	})
+	}
 }
 
 // sqliteRestored replaces the SQLite file with an older copy. No process remembers the high-water mark, and there is no Redis, so only
@@ -104,6 +130,7 @@ func sqliteRestored(r *run) {
 		r.Must(os.WriteFile(file, text, 0o600)) //nolint:gosec // the path comes from the experiment, not from a user
 		server.Start()
 	})
+	r.audit(server)
 }
 
 // stopStreaming disconnects a standby from its primary, so that the standby applies no further changes.
@@ -135,7 +162,6 @@ func forget(r *run, server *lab.Program, rollBack func()) {
 	server.Restart()
 	r.sawLinks(lab.Check(r, server, lab.Census(r.links), after))
 	sawNoCodeAgain(r, before, after)
-	r.audit(server)
 }
 
 // sawNoCodeAgain counts the codes that were acknowledged before the fault and now belong to another URL. This
