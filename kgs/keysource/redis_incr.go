@@ -21,22 +21,41 @@ const (
 	maxGallop = 20
 )
 
+// skipCounter moves the counter to ARGV[1] if it is lower, and returns how many numbers it skipped.
+// It uses only INCRBY, because the Redis user may have no right to use other commands. Lua represents
+// numbers above 2^53 with an error below 2^8, which is much less than the margin above the mark. The
+// script returns no number for a code, and it never moves the counter back.
+var skipCounter = redis.NewScript(`
+local skipped = tonumber(ARGV[1]) - redis.call('INCRBY', KEYS[1], 0)
+if skipped <= 0 then
+	return 0
+end
+redis.call('INCRBY', KEYS[1], string.format('%.0f', skipped))
+return skipped`)
+
 // RedisIncr numbers the links with one counter in Redis, with one round trip for each number.
 // The code is the number in base 62, padded with zeros. So anyone who has one code can guess the
 // other codes. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// A Redis that lost data issues numbers again. The store refuses the codes of these numbers,
-// because links with these codes exist. To find an unused number in few attempts, each conflict of
-// a creation doubles the step to the next number. This is a galloping search (Bentley and Yao, "An
-// almost optimal algorithm for unbounded searching", 1976). If the counter lost a million numbers,
-// the search takes 20 attempts and skips up to a million unused numbers.
+// A running process remembers the highest number that it took. If a Redis that lost data gives it a
+// number up to this mark, the process discards the number, moves the counter to the mark plus a
+// margin (see skipMargin), and logs this. The margin covers numbers that other processes took before
+// the loss.
+//
+// A process that took no lost number issues lost numbers again, until a process that took lost
+// numbers skips ahead. If no such process runs, no process skips ahead. The store then refuses the
+// codes for which links exist. To find an unused number in few attempts, each conflict of a creation
+// doubles the step to the next number. This is a galloping search (Bentley and Yao, "An almost
+// optimal algorithm for unbounded searching", 1976). If the counter lost a million numbers, the
+// search takes 20 attempts and skips up to a million unused numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {
 	client  redis.UniversalClient
 	counter string
 	length  int
-	timeout time.Duration // time limit of one call
+	timeout time.Duration // time limit of one Next
+	seen    *highWater
 	circuit *gobreaker.CircuitBreaker[int64]
 }
 
@@ -47,12 +66,17 @@ var _ kgs.Generator = (*RedisIncr)(nil)
 // must not retry commands that may have run (see redispool.OpenClient). The caller closes the
 // client.
 func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int, log *slog.Logger) *RedisIncr {
+	log = log.With(slog.String("of", "counter"))
 	return &RedisIncr{
 		client:  client,
 		counter: prefix + ":{" + name + "}:counter",
 		length:  length,
 		timeout: incrTimeout,
-		circuit: kgs.NewCircuit[int64](nil, log.With(slog.String("of", "counter"))),
+		seen: &highWater{
+			length: length, log: log,
+			lost: "Redis returned to an older state; its counter skipped numbers",
+		},
+		circuit: kgs.NewCircuit[int64](nil, log),
 	}
 }
 
@@ -62,8 +86,14 @@ func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int,
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
+	step := int64(1) << min(attempt, maxGallop)
 	n, err := r.circuit.Execute(func() (int64, error) {
-		return r.client.IncrBy(ctx, r.counter, 1<<min(attempt, maxGallop)).Result()
+		return r.seen.next(func() (first, last int64, err error) {
+			last, err = r.client.IncrBy(ctx, r.counter, step).Result()
+			return last - (step - 1), last, err
+		}, func(to int64) (skipped int64, err error) {
+			return skipCounter.Run(ctx, r.client, []string{r.counter}, to).Int64()
+		})
 	})
 	if err != nil {
 		return kgs.Key{}, fmt.Errorf("%w: the counter in Redis: %w", kgs.ErrNoKeys, err)

@@ -79,6 +79,7 @@ func TestRedisIncrCountsInBase62(t *testing.T) {
 	wantCode(t, one, 3, "00000C")
 	setCounter(t, one, 999_999)
 	wantCode(t, one, 0, "004C92")
+	one = newTestIncr(client, "test", 6) // has no high-water mark
 	setCounter(t, one, 0)
 	wantCode(t, one, 9_999, "004OmW") // the step is limited to 2^20
 }

@@ -42,6 +42,10 @@ type TicketDatabase interface {
 	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
 	// latest when ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
+	// SkipTo skips all numbers of parity p up to the number to, which has this parity. It returns how
+	// many numbers it skipped. It has no effect if the counter is already at or above this number. The
+	// comparison and the skip are one atomic step. SkipTo returns at the latest when ctx ends.
+	SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error)
 }
 
 // Tickets numbers the links with two databases, with one round trip for each number. One database
@@ -51,10 +55,16 @@ type TicketDatabase interface {
 // base 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes
 // of a length are used up, the codes become longer, up to MaxLength.
 //
-// A database that was rolled back issues numbers again. The store refuses the codes of these
-// numbers, because links with these codes exist. Each conflict of a creation doubles the step to
-// the next number, as in [RedisIncr]. If the rollback also removed links, the codes of these links
-// are issued again without a conflict.
+// A running process remembers the highest number that it took from each database. If a database
+// that was rolled back gives it a number up to this mark, the process discards the number, moves the
+// counter to the mark plus a margin (see skipMargin), and logs this. The margin covers numbers that
+// other processes took in the lost history.
+//
+// A process that took no lost number issues lost numbers again, until a process that took lost
+// numbers skips ahead. If no such process runs, no process skips ahead. The store then refuses the
+// codes for which links exist. Each conflict of a creation doubles the step to the next number, as
+// in [RedisIncr]. If the rollback also removed links, the codes of these links are issued again
+// without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -67,6 +77,7 @@ type Tickets struct {
 type ticketSide struct {
 	TicketDatabase
 	circuit *gobreaker.CircuitBreaker[int64]
+	seen    *highWater
 }
 
 var _ kgs.Generator = (*Tickets)(nil)
@@ -75,8 +86,12 @@ var _ kgs.Generator = (*Tickets)(nil)
 // and even may be the same database. NewTickets does not call the databases.
 func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets {
 	side := func(db TicketDatabase, name string) ticketSide {
-		circuit := kgs.NewCircuit[int64](nil, log.With(slog.String("of", name)))
-		return ticketSide{db, circuit}
+		log := log.With(slog.String("of", name))
+		seen := &highWater{
+			length: length, log: log,
+			lost: "a ticket database returned to an older state and may lack acknowledged links; its counter skipped tickets",
+		}
+		return ticketSide{db, kgs.NewCircuit[int64](nil, log), seen}
 	}
 	return &Tickets{
 		length: length, timeout: ticketTimeout,
@@ -129,8 +144,12 @@ func (t *Tickets) take(ctx context.Context, p Parity, attempt int, timeout time.
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	side := &t.sides[p]
+	n := int64(1) << min(attempt, maxTicketGallop)
 	return side.circuit.Execute(func() (int64, error) {
-		return side.Take(ctx, p, 1<<min(attempt, maxTicketGallop))
+		return side.seen.next(func() (first, last int64, err error) {
+			last, err = side.Take(ctx, p, n)
+			return last - 2*(n-1), last, err
+		}, func(to int64) (skipped int64, err error) { return side.SkipTo(ctx, p, to) })
 	})
 }
 
@@ -141,14 +160,17 @@ func (t *Tickets) State() gobreaker.State {
 }
 
 // PostgresTickets counts with two sequences. PostgreSQL never rolls back nextval, so no transaction
-// waits for another transaction.
+// waits for another transaction. But setval can move a sequence back, if other transactions take
+// numbers at the same time. Therefore SkipTo takes an advisory lock, and Take takes the same lock in
+// shared mode. A Take waits only for a SkipTo, never for another Take.
 //
 // PostgreSQL logs a sequence 32 values ahead, so a crash skips up to 32 values. The call that
 // writes the log record returns after the record is on disk. A concurrent call may return one of
-// the next values before the record is on disk. After a crash at this moment, the value is issued
-// again. A link in the same database cannot have the value, because the commit of such a link comes
-// later in the log and is lost too. If the links are in another database, their primary key refuses
-// a second link with the code.
+// the next values before the record is on disk. After a crash at this moment, PostgreSQL gives out
+// the value again. The process that issued the value discards it, and skips ahead. Another process
+// can issue it. A link in the same database cannot have the value, because the commit of such a link
+// comes later in the log and is lost too. If the links are in another database, their primary key
+// refuses a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)
@@ -156,14 +178,33 @@ var _ TicketDatabase = (*PostgresTickets)(nil)
 // NewPostgresTickets returns a counter that uses connections of pool. The caller closes pool.
 func NewPostgresTickets(pool *pgxpool.Pool) *PostgresTickets { return &PostgresTickets{pool} }
 
+// The number of the lock is the object id of the sequence. PostgreSQL evaluates nextval for the rows of
+// the join with held, so it takes the lock first.
+const (
+	takeTickets = `WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared('%[1]s'::regclass::bigint))
+		SELECT max(nextval('%[1]s')) FROM held, generate_series(1, $1::bigint)`
+	skipTickets = `WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock('%[1]s'::regclass::bigint)),
+		taken AS MATERIALIZED (SELECT nextval('%[1]s') AS n FROM held)
+		SELECT CASE WHEN n < $1::bigint THEN (setval('%[1]s', $1::bigint) - n) / 2 ELSE 0 END FROM taken`
+)
+
+// ticketQueries contains the queries of each parity.
+var ticketQueries = [2]struct{ take, skip string }{
+	Even: {fmt.Sprintf(takeTickets, "kgs_tickets_even"), fmt.Sprintf(skipTickets, "kgs_tickets_even")},
+	Odd:  {fmt.Sprintf(takeTickets, "kgs_tickets_odd"), fmt.Sprintf(skipTickets, "kgs_tickets_odd")},
+}
+
 // Take implements [TicketDatabase] in one round trip.
 func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	query := `SELECT max(nextval('kgs_tickets_even')) FROM generate_series(1, $1::bigint)`
-	if p == Odd {
-		query = `SELECT max(nextval('kgs_tickets_odd')) FROM generate_series(1, $1::bigint)`
-	}
-	err = t.pool.QueryRow(ctx, query, n).Scan(&last)
+	err = t.pool.QueryRow(ctx, ticketQueries[p].take, n).Scan(&last)
 	return last, err
+}
+
+// SkipTo implements [TicketDatabase] in one round trip. If the counter is not below the argument to,
+// SkipTo nevertheless takes one number, which is never issued.
+func (t *PostgresTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
+	err = t.pool.QueryRow(ctx, ticketQueries[p].skip, to).Scan(&skipped)
+	return skipped, err
 }
 
 // ticketsAhead is how many numbers are stored before their use, as in a PostgreSQL sequence. If
@@ -174,7 +215,7 @@ const ticketsAhead = 32
 // so a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // mutex of the next field: the channel has room for one element, which the running Take puts into it
+	turn  chan struct{} // mutex of the next field: the channel has room for one element, which the running call puts into it
 	ahead [2]struct {   // the index is the parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process
@@ -190,15 +231,13 @@ func NewSQLiteTickets(db *sqlite.DB) *SQLiteTickets {
 
 // Take implements [TicketDatabase].
 func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := t.lock(ctx); err != nil {
+		return 0, err
 	}
+	defer t.unlock()
 	a := &t.ahead[p]
 	if a.last+2*n > a.end {
-		end, err := t.advance(ctx, p, n+ticketsAhead)
+		end, err := t.advance(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n+ticketsAhead, p)
 		if err != nil {
 			return 0, err
 		}
@@ -208,8 +247,40 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 	return a.last, nil
 }
 
-// advance stores n numbers and returns the last number. It waits for other writers.
-func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last int64, err error) {
+// SkipTo implements [TicketDatabase]. It discards the numbers that are stored for this process, if
+// they are below the argument to.
+func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
+	if err := t.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer t.unlock()
+	a := &t.ahead[p]
+	if a.last >= to {
+		return 0, nil
+	}
+	end, err := t.advance(ctx, `UPDATE kgs_tickets SET last = max(last, $1) WHERE parity = $2 RETURNING last`, to, p)
+	if err != nil {
+		return 0, err
+	}
+	skipped = (end - a.last) / 2
+	a.last, a.end = end, end
+	return skipped, nil
+}
+
+// lock waits until no other call uses t.ahead, or until ctx ends.
+func (t *SQLiteTickets) lock(ctx context.Context) error {
+	select {
+	case t.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *SQLiteTickets) unlock() { <-t.turn }
+
+// advance runs an update of a counter and returns the last number that is stored. It waits for other writers.
+func (t *SQLiteTickets) advance(ctx context.Context, update string, n int64, p Parity) (last int64, err error) {
 	// Use an explicit transaction. A single statement that returns rows would hide the error of its
 	// commit.
 	tx, err := t.db.Write.BeginTx(ctx, nil)
@@ -217,9 +288,7 @@ func (t *SQLiteTickets) advance(ctx context.Context, p Parity, n int64) (last in
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit; its error does not matter
-	err = tx.QueryRowContext(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n, int64(p)).
-		Scan(&last)
-	if err != nil {
+	if err := tx.QueryRowContext(ctx, update, n, int64(p)).Scan(&last); err != nil {
 		return 0, err
 	}
 	return last, tx.Commit()

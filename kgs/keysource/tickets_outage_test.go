@@ -74,6 +74,10 @@ func (deadTickets) Take(context.Context, Parity, int64) (int64, error) {
 	return 0, errors.New("connection refused")
 }
 
+func (deadTickets) SkipTo(context.Context, Parity, int64) (int64, error) {
+	return 0, errors.New("connection refused")
+}
+
 // slowTickets counts like a database on a busy disk. A test sets the time of one call.
 type slowTickets struct {
 	takes time.Duration // duration of one call
@@ -89,6 +93,9 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 		return 0, ctx.Err()
 	}
 }
+
+// SkipTo is never called, because the counter never returns to a lower number.
+func (s *slowTickets) SkipTo(context.Context, Parity, int64) (int64, error) { panic("SkipTo") }
 
 // TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown makes one database fail. The other database
 // must get the second call of each creation, which has the longer timeout.

@@ -20,10 +20,12 @@ import (
 	"keypool/migrations"
 )
 
-// counter is a ticket database under test. set changes its counter directly.
+// counter is a ticket database under test. set changes its counter directly. open opens it as
+// another process does.
 type counter struct {
 	TicketDatabase
-	set func(t *testing.T, p Parity, last int64)
+	set  func(t *testing.T, p Parity, last int64)
+	open func() TicketDatabase
 }
 
 // onTicketDatabases runs a test on a new ticket database of each engine.
@@ -52,7 +54,7 @@ func postgresCounter(t *testing.T, url string) counter {
 		if _, err := pool.Exec(t.Context(), `SELECT setval($1::text::regclass, $2)`, sequence, last); err != nil {
 			t.Fatal(err)
 		}
-	}}
+	}, func() TicketDatabase { return NewPostgresTickets(pool) }}
 }
 
 func sqliteCounter(t *testing.T) counter {
@@ -76,7 +78,7 @@ func sqliteCounter(t *testing.T) counter {
 		if _, err := db.Write.ExecContext(t.Context(), `UPDATE kgs_tickets SET last = $1 WHERE parity = $2`, last, int64(p)); err != nil {
 			t.Fatal(err)
 		}
-	}}
+	}, func() TicketDatabase { return NewSQLiteTickets(db) }}
 }
 
 // newTestTickets returns a generator with a long timeout, so that no call times out on a busy

@@ -42,6 +42,14 @@ func Table() []Edit {
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
 			"if n < length {"},
+		// A skip-ahead of a counter skips numbers that other processes took in the lost history.
+		{"counter-margin", "kgs/keysource/rollback.go",
+			"skipTo(mark + margin(h.length, mark))",
+			"skipTo(mark + 0*margin(h.length, mark))"},
+		// A process issues no number of a counter that is not above the highest number that it took before.
+		{"counter-mark", "kgs/keysource/rollback.go",
+			"if err == nil && first <= mark {",
+			"if err == nil && first <= mark && false {"},
 		// The successive holders of a machine id use disjoint intervals of time. No process makes a number whose time is
 		// after the end of its promise, or before the process acquired the machine id.
 		{"machine-fence", "kgs/keysource/snowflake.go",
@@ -50,6 +58,10 @@ func Table() []Edit {
 		{"machine-fence", "kgs/keysource/snowflake_promise.go",
 			"s.next = max(s.next, from<<sequenceBits)",
 			""},
+		// A skip-ahead of a ticket database waits until no process takes tickets.
+		{"ticket-lock", "kgs/keysource/tickets.go",
+			"SELECT pg_advisory_xact_lock_shared('%[1]s'::regclass::bigint)",
+			"SELECT '%[1]s'::regclass::bigint"},
 		// A new epoch of one list of a pool does not abandon ranges that workers push to other lists.
 		{"list-epoch", "kgs/ledger/epoch.go",
 			" AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)",

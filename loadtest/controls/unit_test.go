@@ -23,6 +23,8 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOffIfClientHalfClosesConnection", "TestBulkRequestEndsAfterFiveMinutes", "TestLinkStreamBreaksOffIfStoreFails"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettleReturnsUnusedKeysOnce"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestRedisPoolSurvivesLossOfClusterMaster"}},
+		{"counter-margin", "./kgs/keysource", []string{"TestTicketsRepeatNoNumberAfterRollback", "TestRedisIncrRepeatsNoNumberAfterRollback", "TestTicketSkipAheadKeepsParityAndMargin"}},
+		{"counter-mark", "./kgs/keysource", []string{"TestTicketsRepeatNoNumberAfterRollback", "TestTicketsRepeatNoNumberAfterFilesAreRestored", "TestTicketSkipAheadKeepsParityAndMargin", "TestRedisIncrRepeatsNoNumberAfterRollback", "TestRedisIncrSkipsAheadBeyondPrecisionOfLua"}},
 		{"cut-id", "./kgs/ledger", []string{"TestWitnessDetectsRestoredSQLiteFile"}},
 		{"damaged-witness", "./kgs/ledger", []string{"TestMissingOrDamagedWitnessCausesWarning"}},
 		{"foreign-numbers", "./kgs/redispool", []string{"TestWorkerRefusesRedisPoolOwnedByOtherDatabase"}},
@@ -44,6 +46,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileOthersCannotBeSettled"}},
 		{"slow-part", "./shortener/commit", []string{"TestCreationsMoveToAnotherStorePartIfLinkWasNotWritten", "TestCreationsAvoidSlowPartOfTheStore"}},
 		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
+		{"ticket-lock", "./kgs/keysource", []string{"TestTicketSkipAheadWaitsForRunningTakes"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {
