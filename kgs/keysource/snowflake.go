@@ -75,8 +75,10 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 
 // Next makes no network call. If all 4,096 numbers of a millisecond are used, or if the clock was
 // set back, Next waits for up to 25 ms. If the clock was set back by more than 25 ms, Next fails
-// with ErrNoKeys until the clock has caught up. Next also fails with ErrNoKeys after the end of the
-// promise, until [Snowflake.Run] has extended the promise or acquired another machine id.
+// with ErrNoKeys until the clock has caught up. If the clock was set back by more than a second and
+// no machine id is configured, Next fails only until [Snowflake.Run] has acquired another machine
+// id. Next also fails with ErrNoKeys after the end of the promise, until Run has extended the
+// promise or acquired another machine id.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {
 	for waited := time.Duration(0); ; {
 		n, wait, err := s.take()
@@ -88,7 +90,7 @@ func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) 
 			return kgs.Key{Code: string(codespace.AppendBase62(code[:0], snowflakeLength, n)), Source: kgs.SourceSnowflake}, nil
 		}
 		if waited += wait; waited > clockPatience {
-			return kgs.Key{}, fmt.Errorf("%w: %w", kgs.ErrNoKeys, clockBehind(wait))
+			return kgs.Key{}, fmt.Errorf("%w: %w", kgs.ErrNoKeys, s.late(wait))
 		}
 		select {
 		case <-time.After(wait):
@@ -124,6 +126,19 @@ func (s *Snowflake) refusal() error {
 	if s.promise.holder == "" {
 		err = errors.New("no machine id is acquired")
 	}
+	return s.because(err)
+}
+
+// late returns the error of Next if the clock is behind the last key by d.
+func (s *Snowflake) late(d time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.because(clockBehind(d))
+}
+
+// because adds the error of the last attempt to acquire a machine id or to extend the promise. The
+// caller holds mu.
+func (s *Snowflake) because(err error) error {
 	if s.failing != nil {
 		err = fmt.Errorf("%w: %w", err, s.failing)
 	}

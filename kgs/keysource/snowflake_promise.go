@@ -29,6 +29,9 @@ const (
 	// watchFor is the longest time that Open waits for another holder to extend its promise.
 	watchFor      = promiseAhead - promiseDead
 	watchInterval = 50 * time.Millisecond
+	// clockLimit is the longest time by which the clock may be behind the last key before the process
+	// acquires another machine id.
+	clockLimit = time.Second
 )
 
 // ErrMachineTaken means that another running process holds the machine id.
@@ -54,8 +57,9 @@ func (s *Snowflake) Open(ctx context.Context) error {
 }
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run waits
-// until the configured id is free. If no id is configured, Run acquires any free id. When ctx ends,
-// Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
+// until the configured id is free. If no id is configured, Run acquires any free id. It also
+// acquires another id if the clock is more than clockLimit behind the last key. When ctx ends, Run
+// gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
 // database. It also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
@@ -99,7 +103,10 @@ func (s *Snowflake) watch(ctx context.Context) error {
 }
 
 // keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
-// has none. Only one call of keep may run at a time.
+// has none. If the clock is more than clockLimit behind the last key and no id is configured, keep
+// acquires another id instead. It does not change the promise for the old id in the database. So
+// the next holder of the old id makes only numbers with times at the end of this promise or later.
+// Only one call of keep may run at a time.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -107,25 +114,35 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	// Read the clock once, before the call of the database. acquire takes only an id whose promise has
 	// ended at the time now. adopt lets the numbers of the id begin at the same time.
 	now := sinceEpoch(s.cfg.now())
-	if held.until-now > promiseLow.Milliseconds() {
-		if ahead := time.Duration(next-now) * time.Millisecond; ahead > clockPatience {
-			return clockBehind(ahead)
+	behind := time.Duration(next-now) * time.Millisecond
+	replace := behind > clockLimit && s.cfg.Machine < 0
+	if !replace && held.until-now > promiseLow.Milliseconds() {
+		if behind > clockPatience {
+			return clockBehind(behind)
 		}
 		return nil
 	}
 	until := now + promiseAhead.Milliseconds()
 	err := kgs.ErrFenced
-	if held.holder != "" {
+	if held.holder != "" && !replace {
 		held.until = until
 		err = s.cfg.Machines.extend(ctx, held)
 	}
 	if errors.Is(err, kgs.ErrFenced) {
+		old := held.id
 		held, err = s.cfg.Machines.acquire(ctx, s.cfg.Machine, now, promise{holder: s.cfg.Holder, until: until})
-		if err == nil {
+		switch {
+		case err == nil && replace:
+			s.cfg.Logger.Warn("the clock is behind the last key; acquired another machine id", slog.Duration("behind", behind),
+				slog.Int("old_machine_id", old), slog.Int("machine_id", held.id))
+		case err == nil:
 			s.cfg.Logger.Info("acquired a machine id", slog.Int("machine_id", held.id))
 		}
 	}
 	s.adopt(held, now, err)
+	if err != nil && replace {
+		return fmt.Errorf("%w: %w", clockBehind(behind), err)
+	}
 	return err
 }
 
@@ -143,6 +160,9 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 	s.failing = err
 	if err != nil {
 		return
+	}
+	if held.id != s.promise.id {
+		s.next = 0 // the numbers of another id may begin before the last number of the old id
 	}
 	s.promise = held
 	s.next = max(s.next, from<<sequenceBits) // the numbers begin at from even if the clock is set back later

@@ -140,11 +140,11 @@ func TestMachineIDStaysUsableUntilPromiseEnds(t *testing.T) {
 }
 
 // TestSnowflakeErrorReportsThatClockWasSetBack checks that the errors of Next and keep name the clock as the
-// reason.
+// reason. The machine id is configured, so the process keeps it.
 func TestSnowflakeErrorReportsThatClockWasSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
-		s := newTestSnowflake(l, "holder", -1, clock.now)
+		s := newTestSnowflake(l, "holder", 7, clock.now)
 		mustKeep(t, s)
 		nextCode(t, s)
 		clock.step(-10 * time.Second)
