@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -61,6 +62,9 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 	}
 	if err := refusal(err); err != nil {
 		return err
+	}
+	if advice := adviceOnTLS(strings.HasPrefix(string(c.RedisURL), "rediss:"), err); advice != "" {
+		c.Log.Warn("Redis does not answer at the start; "+advice, slog.Any("error", err))
 	}
 	if !status.Evicts() {
 		return c.refuseRole(ctx, client)
@@ -132,6 +136,18 @@ func refusal(err error) error {
 		return nil
 	}
 	return refused
+}
+
+// adviceOnTLS says what to do if the client and Redis may disagree about TLS. It returns "" if err, the error of a command, does not
+// suggest this.
+func adviceOnTLS(encrypted bool, err error) string {
+	switch {
+	case !encrypted && errors.Is(err, io.EOF):
+		return "if it expects TLS, set REDIS_URL to rediss://..."
+	case encrypted && errors.Is(err, context.DeadlineExceeded):
+		return "if it does not use TLS, set REDIS_URL to redis://..."
+	}
+	return ""
 }
 
 // returnKeys returns a function that calls release during the shutdown. The function logs an error of

@@ -60,6 +60,9 @@ func (d *Database) UnmarshalText(text []byte) error {
 	if err != nil { // the error may quote a part of the password
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
 	}
+	if conn := cfg.ConnConfig; strings.Contains(conn.Host+conn.Database, "@") { // a part of the password, which later errors would quote
+		return &Error{Got: "a host or a database with the character @", Takes: takesDatabase + "; in a password, write @ as %40 and / as %2F"}
+	}
 	if !strings.Contains(raw, "pool_max_conns=") {
 		cfg.MaxConns = linkConns
 	}

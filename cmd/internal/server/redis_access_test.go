@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -45,6 +46,28 @@ func TestStartErrorSaysWhyRedisAccessFails(t *testing.T) {
 			if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, test.got) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s, %s: the start fails with %v, want a config.Error of REDIS_URL that contains %q", source, name, err, test.got)
 			}
+		}
+	}
+}
+
+// If only one of client and Redis uses TLS, Redis seems to be unreachable. The server starts, and its log says what to check.
+func TestLogAdvisesToCheckTLSOfRedis(t *testing.T) {
+	t.Parallel()
+	own := testenv.NewAuthority(t)
+	for url, want := range map[string]string{
+		"redis://" + testenv.StartRedisTLS(t, own):                     "if it expects TLS, set REDIS_URL to rediss://",
+		"rediss://" + testenv.StartRedis(t).Addr + "?tls_ca=" + own.CA: "if it does not use TLS, set REDIS_URL to redis://",
+	} {
+		var log bytes.Buffer
+		p, err := Start(t.Context(), settings(t, sqliteURL(t), url), slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s: the log does not contain %q:\n%s", url, want, &log)
 		}
 	}
 }
