@@ -42,7 +42,7 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 }
 
 // Change changes the link with this code and returns the new link. It blocks until the change is durable, for at most
-// five seconds. Every other server uses the new link within 0.9 s (Freshness).
+// five seconds. Every other server uses the new link within 0.9 s (Freshness) plus the lag of a replica.
 //
 // If p changes no value, the link stays as it is and keeps its version. Change fails with
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
@@ -105,7 +105,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	})
 	switch {
 	case err == nil && link.Version() == version:
-		return link, nil // the look-up began before the time asked, and the cache counts the age of a link from its look-up
+		return link, nil // do not cache the link: its look-up began before asked, so the cache would count it as too young
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil

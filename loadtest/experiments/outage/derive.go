@@ -6,9 +6,9 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// grace is a time after the first random code and before the restart of Redis. The claim about the fallback
-// ignores the creations within this time, because requests that are sent close to these events can overtake
-// one another.
+// grace is the length of two margins: one begins at the first random code, and the other ends at the restart
+// of Redis. The claim about the fallback ignores the creations within these margins, because requests that are
+// sent close to these events can overtake one another.
 const grace = 500 * time.Millisecond
 
 // creation is one creation as observed by its client.
@@ -30,11 +30,9 @@ type server struct {
 	lasted time.Duration // time from the kill to the first random code or, if there is none, to the restart of Redis
 	random int           // number of random codes in the whole run
 
-	// turned reports whether the server began to use its fallback while Redis was down. derive compares the first random
-	// code with the restart of Redis, and not with a predicted time.
+	// turned reports whether the first random code is more than both margins before the restart of Redis.
 	turned bool
-	// due counts the creations that need the fallback: later than grace after the first random code, and earlier than
-	// grace before the restart of Redis. served counts those of them that have a random code.
+	// due counts the creations between the two margins, which need the fallback. served counts those of them that have a random code.
 	due, served int
 	// fresh and stale count the keys from batches that the server used after the outage. A stale key was reserved before
 	// Redis started again. A fresh key was reserved later.
