@@ -25,13 +25,13 @@ const (
 // It uses only INCRBY, because the Redis user may have no right to use other commands. Lua represents
 // numbers above 2^53 with an error below 2^8, which is much less than the margin above the mark. The
 // script returns no number for a code, and it never moves the counter back.
-var skipCounter = redis.NewScript(`
+const skipCounter = `
 local skipped = tonumber(ARGV[1]) - redis.call('INCRBY', KEYS[1], 0)
 if skipped <= 0 then
 	return 0
 end
 redis.call('INCRBY', KEYS[1], string.format('%.0f', skipped))
-return skipped`)
+return skipped`
 
 // RedisIncr numbers the links with one counter in Redis, with one round trip for each number.
 // The code is the number in base 62, padded with zeros. So anyone who has one code can guess the
@@ -56,6 +56,7 @@ type RedisIncr struct {
 	length  int
 	timeout time.Duration // time limit of one Next
 	seen    *highWater
+	skip    *redis.Script
 	circuit *gobreaker.CircuitBreaker[int64]
 }
 
@@ -72,10 +73,8 @@ func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int,
 		counter: prefix + ":{" + name + "}:counter",
 		length:  length,
 		timeout: incrTimeout,
-		seen: &highWater{
-			length: length, log: log,
-			lost: "Redis returned to an older state; its counter skipped numbers",
-		},
+		seen:    &highWater{length: length, log: log},
+		skip:    redis.NewScript(skipCounter),
 		circuit: kgs.NewCircuit[int64](nil, log),
 	}
 }
@@ -92,7 +91,7 @@ func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, e
 			last, err = r.client.IncrBy(ctx, r.counter, step).Result()
 			return last - (step - 1), last, err
 		}, func(to int64) (skipped int64, err error) {
-			return skipCounter.Run(ctx, r.client, []string{r.counter}, to).Int64()
+			return r.skip.Run(ctx, r.client, []string{r.counter}, to).Int64()
 		})
 	})
 	if err != nil {

@@ -24,7 +24,6 @@ var errBelowMark = errors.New("the counter is below a number that it issued befo
 type highWater struct {
 	length int // minimum length of a code
 	log    *slog.Logger
-	lost   string // the log line about a rollback
 	mark   atomic.Int64
 }
 
@@ -46,7 +45,7 @@ func (h *highWater) next(take func() (first, last int64, err error), skipTo func
 			return 0, err
 		}
 		if skipped > 0 { // otherwise a concurrent call has skipped ahead
-			h.log.Warn(h.lost, slog.Int64("skipped", skipped), slog.Int64("mark", mark))
+			h.log.Warn("a counter returned to an older value; skipped numbers that may have been issued", slog.Int64("skipped", skipped), slog.Int64("mark", mark))
 		}
 		if first, last, err = take(); err == nil && first <= mark {
 			err = errBelowMark // a second rollback

@@ -194,7 +194,7 @@ func TestTicketSkipAheadKeepsParityAndMargin(t *testing.T) {
 				db.set(t, p, max(tt.back, 2-int64(p)))
 			}
 		}
-		if lines := h.skips(); len(lines) != 4 || !strings.Contains(lines[0], "ticket database returned to an older state") {
+		if lines := h.skips(); len(lines) != 4 || !strings.Contains(lines[0], "a counter returned to an older value") {
 			t.Errorf("the log has the lines %q, want 4 lines about skipped tickets", lines)
 		}
 	})
@@ -212,9 +212,9 @@ func TestTicketSkipAheadWaitsForRunningTakes(t *testing.T) {
 		call func(context.Context) error
 		wait bool
 	}{
-		{ticketQueries[Odd].take, skip, true},
-		{ticketQueries[Odd].skip, take, true},
-		{ticketQueries[Odd].take, take, false},
+		{ofParity(takeTickets, Odd), skip, true},
+		{ofParity(skipTickets, Odd), take, true},
+		{ofParity(takeTickets, Odd), take, false},
 	} {
 		err := pgx.BeginFunc(t.Context(), db.pool, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(t.Context(), tt.held, 1); err != nil {

@@ -87,11 +87,7 @@ var _ kgs.Generator = (*Tickets)(nil)
 func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets {
 	side := func(db TicketDatabase, name string) ticketSide {
 		log := log.With(slog.String("of", name))
-		seen := &highWater{
-			length: length, log: log,
-			lost: "a ticket database returned to an older state and may lack acknowledged links; its counter skipped tickets",
-		}
-		return ticketSide{db, kgs.NewCircuit[int64](nil, log), seen}
+		return ticketSide{db, kgs.NewCircuit[int64](nil, log), &highWater{length: length, log: log}}
 	}
 	return &Tickets{
 		length: length, timeout: ticketTimeout,
@@ -188,22 +184,24 @@ const (
 		SELECT CASE WHEN n < $1::bigint THEN (setval('%[1]s', $1::bigint) - n) / 2 ELSE 0 END FROM taken`
 )
 
-// ticketQueries contains the queries of each parity.
-var ticketQueries = [2]struct{ take, skip string }{
-	Even: {fmt.Sprintf(takeTickets, "kgs_tickets_even"), fmt.Sprintf(skipTickets, "kgs_tickets_even")},
-	Odd:  {fmt.Sprintf(takeTickets, "kgs_tickets_odd"), fmt.Sprintf(skipTickets, "kgs_tickets_odd")},
+// ofParity returns a query for the sequence of one parity.
+func ofParity(query string, p Parity) string {
+	if p == Odd {
+		return fmt.Sprintf(query, "kgs_tickets_odd")
+	}
+	return fmt.Sprintf(query, "kgs_tickets_even")
 }
 
 // Take implements [TicketDatabase] in one round trip.
 func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	err = t.pool.QueryRow(ctx, ticketQueries[p].take, n).Scan(&last)
+	err = t.pool.QueryRow(ctx, ofParity(takeTickets, p), n).Scan(&last)
 	return last, err
 }
 
 // SkipTo implements [TicketDatabase] in one round trip. If the counter is not below the argument to,
 // SkipTo nevertheless takes one number, which is never issued.
 func (t *PostgresTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
-	err = t.pool.QueryRow(ctx, ticketQueries[p].skip, to).Scan(&skipped)
+	err = t.pool.QueryRow(ctx, ofParity(skipTickets, p), to).Scan(&skipped)
 	return skipped, err
 }
 

@@ -64,7 +64,7 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 		return err
 	}
 	if advice := adviceOnTLS(strings.HasPrefix(string(c.RedisURL), "rediss:"), err); advice != "" {
-		c.Log.Warn("Redis does not answer at the start; "+advice, slog.Any("error", err))
+		c.Log.Warn("Redis does not answer at the start", slog.Any("error", err), slog.String("advice", advice))
 	}
 	if !status.Evicts() {
 		return c.refuseRole(ctx, client)
