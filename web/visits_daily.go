@@ -30,7 +30,7 @@ func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, e
 	asOf := v.Counter.AsOf() // read before the queries, so that the queries include all visits until this time
 	now := time.Now().UTC()
 	today := now.Truncate(24 * time.Hour)
-	for days > 1 && v.Keep > 0 && today.AddDate(0, 0, 1-days).Before(now.Add(-v.Keep)) {
+	for days > 0 && v.Keep > 0 && today.AddDate(0, 0, 1-days).Before(now.Add(-v.Keep)) {
 		days-- // the database no longer has all counts of the first day
 	}
 	read, err := v.Store.Series(ctx, code, visits.Range{From: today.AddDate(0, 0, 1-days)}, visits.Day)

@@ -316,6 +316,10 @@ func TestUIShowsVisits(t *testing.T) {
 	if series, err := short.Daily(t.Context(), l.Code, 30); err != nil || len(series.Days) != 2 || series.Days[1].Human != 3 || series.Total.Human != 43 {
 		t.Errorf("with the counts of 48 hours: series %+v, error %v; want two days", series, err)
 	}
+	short.Keep = time.Nanosecond // not even today is complete
+	if series, err := short.Daily(t.Context(), l.Code, 30); err != nil || len(series.Days) != 0 || series.Total.Human != 43 {
+		t.Errorf("with the counts of a nanosecond: series %+v, error %v; want no day", series, err)
+	}
 	response, err := s.client.Get(s.admin + "/code/" + l.Code)
 	if err != nil {
 		t.Fatal(err)

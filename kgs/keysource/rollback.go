@@ -2,6 +2,7 @@ package keysource
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
@@ -42,7 +43,7 @@ func (h *highWater) next(take func() (first, last int64, err error), skipTo func
 	if err == nil && first <= mark {
 		var skipped int64
 		if skipped, err = skipTo(mark + margin(h.length, mark)); err != nil {
-			return 0, err
+			return 0, fmt.Errorf("the counter returned to %d, which is not above the issued number %d; skip ahead: %w", first, mark, err)
 		}
 		if skipped > 0 { // otherwise a concurrent call has skipped ahead
 			h.log.Warn("a counter returned to an older value; skipped numbers that may have been issued", slog.Int64("skipped", skipped), slog.Int64("mark", mark))

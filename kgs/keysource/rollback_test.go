@@ -1,7 +1,6 @@
 package keysource
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,34 +16,21 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs"
 	"keypool/kgs/codespace"
 	"keypool/kgs/kgstest"
 )
 
-// holder is a process that takes numbers from a counter.
-type holder struct {
+// process is a process that takes numbers from a counter.
+type process struct {
 	kgs.Generator
-	log *lockedBuffer
-}
-
-// lockedBuffer is the log of a holder. It is safe for concurrent use.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
+	log *logbuffer.Buffer
 }
 
 // skips returns the WARN lines about skipped numbers.
-func (h holder) skips() (lines []string) {
-	h.log.mu.Lock()
-	defer h.log.mu.Unlock()
-	for line := range strings.Lines(h.log.buf.String()) {
+func (h process) skips() (lines []string) {
+	for line := range strings.Lines(h.log.String()) {
 		if strings.Contains(line, "level=WARN") && strings.Contains(line, "skipped=") {
 			lines = append(lines, line)
 		}
@@ -52,21 +38,21 @@ func (h holder) skips() (lines []string) {
 	return lines
 }
 
-func ticketHolder(db TicketDatabase, length int) holder {
-	log := new(lockedBuffer)
+func ticketProcess(db TicketDatabase, length int) process {
+	log := new(logbuffer.Buffer)
 	tickets := NewTickets(db, db, length, slog.New(slog.NewTextHandler(log, nil)))
 	tickets.timeout = time.Minute
-	return holder{tickets, log}
+	return process{tickets, log}
 }
 
-func incrHolder(client redis.UniversalClient, length int) holder {
-	log := new(lockedBuffer)
+func incrProcess(client redis.UniversalClient, length int) process {
+	log := new(logbuffer.Buffer)
 	r := NewRedisIncr(client, "keypool", "test", length, slog.New(slog.NewTextHandler(log, nil)))
 	r.timeout = time.Minute
-	return holder{r, log}
+	return process{r, log}
 }
 
-// issued contains the numbers that all holders got. It is safe for concurrent use.
+// issued contains the numbers that all processes got. It is safe for concurrent use.
 type issued struct {
 	mu      sync.Mutex
 	numbers map[int64]bool
@@ -74,7 +60,7 @@ type issued struct {
 }
 
 // take draws n keys. It reports an error if a number was issued before.
-func (i *issued) take(t *testing.T, h holder, n int) {
+func (i *issued) take(t *testing.T, h process, n int) {
 	t.Helper()
 	for range n {
 		k, err := h.Next(t.Context(), "", 0)
@@ -100,11 +86,11 @@ func (i *issued) take(t *testing.T, h holder, n int) {
 	}
 }
 
-// testRollback rolls a counter back while two holders live. One holder remembers a lower number than the other.
-func testRollback(t *testing.T, low, high holder, rollBack func()) {
+// testRollback rolls a counter back while two processes live. One process remembers a lower number than the other.
+func testRollback(t *testing.T, low, high process, rollBack func()) {
 	t.Helper()
 	var seen issued
-	for _, order := range [][]holder{{low, high}, {high, low}} {
+	for _, order := range [][]process{{low, high}, {high, low}} {
 		seen.take(t, low, 100)
 		seen.take(t, high, 300)
 		before := seen.highest
@@ -117,17 +103,17 @@ func testRollback(t *testing.T, low, high holder, rollBack func()) {
 		}
 		all.Wait()
 		if most := before + margin(3, before) + 4*1000; seen.highest > most {
-			t.Errorf("the counter is at %d, so the holders skipped more than one margin above %d", seen.highest, before)
+			t.Errorf("the counter is at %d, so the processes skipped more than one margin above %d", seen.highest, before)
 		}
 		if len(low.skips())+len(high.skips()) == logged {
-			t.Error("no holder logged that numbers were skipped")
+			t.Error("no process logged that numbers were skipped")
 		}
 	}
 }
 
 func TestTicketsRepeatNoNumberAfterRollback(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
-		testRollback(t, ticketHolder(db.open(), 3), ticketHolder(db.open(), 3), func() {
+		testRollback(t, ticketProcess(db.open(), 3), ticketProcess(db.open(), 3), func() {
 			db.set(t, Odd, 1)
 			db.set(t, Even, 2)
 		})
@@ -139,7 +125,7 @@ func TestTicketsRepeatNoNumberAfterFilesAreRestored(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
 	db := postgresCounter(t, server.URL)
-	low, high := ticketHolder(db.open(), 6), ticketHolder(db.open(), 6)
+	low, high := ticketProcess(db.open(), 6), ticketProcess(db.open(), 6)
 	copyDir := func(from, to string) {
 		if err := os.RemoveAll(to); err != nil {
 			t.Fatal(err)
@@ -173,7 +159,7 @@ func TestTicketsRepeatNoNumberAfterFilesAreRestored(t *testing.T) {
 
 func TestTicketSkipAheadKeepsParityAndMargin(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
-		h := ticketHolder(db, 3)
+		h := ticketProcess(db, 3)
 		db.set(t, Odd, 9001)
 		db.set(t, Even, 9002)
 		for p, want := range map[Parity]int64{Odd: 9003, Even: 9004} {
@@ -248,6 +234,13 @@ func TestTicketSkipNeverMovesCounterBack(t *testing.T) {
 		if n := takeTicket(t, db); n < 1003 || n > 1005 {
 			t.Errorf("took %d, want a number directly above 1001", n)
 		}
+		other := db.open()
+		if n, err := other.SkipTo(t.Context(), Odd, 501); err != nil || n != 0 {
+			t.Errorf("SkipTo(501) of another process skipped %d tickets, error %v", n, err)
+		}
+		if n, err := other.Take(t.Context(), Odd, 1); err != nil || n <= 1003 {
+			t.Errorf("another process took %d, error %v; want a number above 1003", n, err)
+		}
 	})
 }
 
@@ -262,7 +255,7 @@ func TestRedisIncrRepeatsNoNumberAfterRollback(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := connect(t, "redis://few:hunter2@"+server.Addr)
-	low, high := incrHolder(client, 3), incrHolder(client, 3)
+	low, high := incrProcess(client, 3), incrProcess(client, 3)
 	testRollback(t, low, high, func() { setCounter(t, newTestIncr(admin, "test", 3), 7) })
 }
 

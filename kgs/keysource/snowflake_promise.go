@@ -115,7 +115,7 @@ func (s *Snowflake) keep(ctx context.Context) error {
 	// ended at the time now. adopt lets the numbers of the id begin at the same time.
 	now := sinceEpoch(s.cfg.now())
 	behind := time.Duration(next-now) * time.Millisecond
-	replace := behind > clockLimit && s.cfg.Machine < 0
+	replace := held.holder != "" && behind > clockLimit && s.cfg.Machine < 0
 	if !replace && held.until-now > promiseLow.Milliseconds() {
 		if behind > clockPatience {
 			return clockBehind(behind)

@@ -260,7 +260,9 @@ func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped
 	if err != nil {
 		return 0, err
 	}
-	skipped = (end - a.last) / 2
+	if end == to { // otherwise the stored number was above the argument
+		skipped = (end - a.last) / 2
+	}
 	a.last, a.end = end, end
 	return skipped, nil
 }

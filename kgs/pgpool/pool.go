@@ -60,15 +60,17 @@ type Config struct {
 // processes may call them concurrently, even if only some of the processes set Config.Reserve.
 //
 // A database whose files are replaced by older files has the same history, but the keys in its pool may
-// have been handed out. Each process therefore remembers the number of transactions of the database. If
-// the number has decreased, Take takes no key, and Status closes the pool until a worker empties it. A
-// process that starts after the replacement remembers no number.
+// have been handed out. Each process therefore remembers the id of the next transaction. If the id has
+// decreased, Take takes no key, and Status closes the pool until a worker empties it. Several processes
+// may close the pool one after the other. A process does not detect the replacement if it started
+// later, or if the database reaches the remembered id again before the process looks.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
 	front front
 
-	transactions atomic.Int64 // the last number of transactions that Status read
+	transactions atomic.Int64 // the last transaction id that Status read
+	closing      sync.Mutex   // held while Status closes the pool
 }
 
 var _ kgs.Supply = (*Pool)(nil)
@@ -234,7 +236,7 @@ func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	return s, nil
 }
 
-// raise records the number of transactions, unless a later Status has recorded a higher number.
+// raise records a transaction id, unless a later Status has recorded a higher id.
 func (p *Pool) raise(transactions int64) {
 	for {
 		known := p.transactions.Load()
@@ -244,9 +246,14 @@ func (p *Pool) raise(transactions int64) {
 	}
 }
 
-// closeOlder closes a pool whose database returned to an older state. The number of transactions was known, and is now
+// closeOlder closes a pool whose database returned to an older state. The id of the next transaction was known, and is now
 // lower. closeOlder always returns an error.
 func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
+	p.closing.Lock()
+	defer p.closing.Unlock()
+	if p.transactions.Load() < known {
+		return fmt.Errorf("%w: another call has just closed the pool", kgs.ErrNoEpoch)
+	}
 	if _, err := p.db.Exec(ctx, closePool); err != nil {
 		return fmt.Errorf("close a pool of an older state: %w", err)
 	}

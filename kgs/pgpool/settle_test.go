@@ -113,7 +113,7 @@ func TestPostgresPoolTakesKeysThatEarlierTakeSkipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec(t.Context(), takeByDelete, 0, 10); err != nil {
+		if _, err := tx.Exec(t.Context(), takeByDelete, 0, 10, 0); err != nil {
 			t.Fatal(err)
 		}
 		if got := kgstest.Take(t, p, 10).Codes; !slices.Equal(got, kgstest.Codes(10, 20)) {

@@ -197,7 +197,7 @@ func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		began := time.Now()
-		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout || !strings.Contains(err.Error(), "3 visits are lost") {
+		if err := c.Run(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != FinalTimeout || !strings.Contains(err.Error(), "3 visits and the details") {
 			t.Errorf("Run: %v after %v, want DeadlineExceeded after FinalTimeout and three lost visits", err, time.Since(began))
 		}
 	})

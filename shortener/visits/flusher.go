@@ -120,7 +120,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d visits are lost: %w", left, err)
+			return fmt.Errorf("%d visits and the details of visits may be lost: %w", left, err)
 		case <-time.After(finalPause):
 		}
 	}

@@ -89,6 +89,7 @@ func TestVisitsSectionShowsChartOrExplainsItsAbsence(t *testing.T) {
 		"off":    {nil, token.ScopeRead, []string{"This server does not count visits."}, []string{"<svg"}},
 		"failed": {fakeVisits{err: context.DeadlineExceeded}, token.ScopeRead, []string{"cannot be read at present"}, []string{"<svg", "deadline"}},
 		"idle":   {fakeVisits{Series: idle}, token.ScopeRead, []string{"No visits in the last 30 days"}, []string{"<svg"}},
+		"short":  {fakeVisits{Series: Series{Total: Day{Human: 7}}}, token.ScopeRead, []string{">Visits</h2>", "does not store the visits of a whole day", "7 by people"}, []string{"<svg"}},
 		"hidden": {fakeVisits{Series: series()}, token.ScopeEdit | token.ScopeCreate, []string{"does not have the scope read"}, []string{"<svg", "601", "table"}},
 		"visited": {fakeVisits{Series: series()}, token.ScopeRead, []string{
 			"<b>601</b> by people, <b>450</b> by bots", `viewBox="0 0 596 120"`, `<rect class="human" x="580" y="48" width="16" height="72"/>`,

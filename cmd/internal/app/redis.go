@@ -63,9 +63,6 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 	if err := refusal(err); err != nil {
 		return err
 	}
-	if advice := adviceOnTLS(strings.HasPrefix(string(c.RedisURL), "rediss:"), err); advice != "" {
-		c.Log.Warn("Redis does not answer at the start", slog.Any("error", err), slog.String("advice", advice))
-	}
 	if !status.Evicts() {
 		return c.refuseRole(ctx, client)
 	}
@@ -90,6 +87,9 @@ func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) err
 	}
 	info, err := single.Info(ctx).Result()
 	if err != nil {
+		if advice := adviceOnTLS(strings.HasPrefix(string(c.RedisURL), "rediss:"), err); advice != "" {
+			c.Log.Warn("Redis does not answer at the start", slog.Any("error", err), slog.String("advice", advice))
+		}
 		return refusal(err) // the breaker reports that Redis is unreachable
 	}
 	switch {
@@ -144,7 +144,7 @@ func adviceOnTLS(encrypted bool, err error) string {
 	switch {
 	case !encrypted && errors.Is(err, io.EOF):
 		return "if it expects TLS, set REDIS_URL to rediss://..."
-	case encrypted && errors.Is(err, context.DeadlineExceeded):
+	case encrypted && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(tls.RecordHeaderError))):
 		return "if it does not use TLS, set REDIS_URL to redis://..."
 	}
 	return ""
