@@ -71,6 +71,9 @@ func Start(
 		return nil, err
 	}
 	if err := open(ctx, p); err != nil {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = fmt.Errorf("the start took longer than %v: %w", StartTimeout, err)
+		}
 		return nil, err
 	}
 	p.started = true
