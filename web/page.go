@@ -58,6 +58,19 @@ func enteredOf(r shortener.Request) *entered {
 	return e
 }
 
+// maxEntered is the maximum length of a value that the page repeats, in bytes. Every value that a creation accepts is shorter.
+// Without this limit, a request could make a page several times as large as itself.
+const maxEntered = 2048
+
+// limit removes the values that are longer than maxEntered.
+func (e *entered) limit() {
+	for _, value := range []*string{&e.URL, &e.Alias, &e.ExpiresIn} {
+		if len(*value) > maxEntered {
+			*value = ""
+		}
+	}
+}
+
 // With returns the address of the page that shows the form with these values and another alias.
 func (e *entered) With(alias string) string {
 	q := url.Values{"url": {e.URL}, "alias": {alias}}
@@ -156,6 +169,9 @@ func (p *pages) problem(c echo.Context, pr reply.Problem) error {
 
 func (p *pages) write(c echo.Context, status int, v *view) error {
 	v.Shell = p.shell
+	if v.Form != nil {
+		v.Form.limit()
+	}
 	if p.tokensOnly && v.Form != nil { // a browser cannot send a token
 		v.Form, v.Tokens = nil, v.Problem == nil && v.Created == nil
 	}

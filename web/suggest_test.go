@@ -107,3 +107,23 @@ func TestHostOfReturnsHostAndPort(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A page does not repeat a long value. Otherwise a client with slow connections could fill the memory with few requests.
+func TestPageDoesNotRepeatLongValues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	empty := len(s.do(t, http.MethodGet, "/", "").body)
+	for _, field := range []string{"url", "alias", "expires_in"} {
+		r := s.do(t, http.MethodGet, "/?"+field+"="+strings.Repeat("'", 12_000), "")
+		if r.status != http.StatusOK || len(r.body) > empty+100 {
+			t.Errorf("with a long value of %s: status %d and %d bytes, want 200 and about %d bytes", field, r.status, len(r.body), empty)
+		}
+	}
+	r := s.do(t, http.MethodPost, "/shorten", "url="+strings.Repeat("'", 12_000), "Accept", browserAccept, "Content-Type", "application/x-www-form-urlencoded")
+	if r.status != http.StatusUnprocessableEntity || len(r.body) > empty+1000 {
+		t.Errorf("a form with a long URL: status %d and %d bytes, want 422 and about %d bytes", r.status, len(r.body), empty)
+	}
+	if r := s.do(t, http.MethodGet, "/?url="+strings.Repeat("a", 2048), ""); len(r.body) < empty+2048 {
+		t.Errorf("a page for a URL of 2,048 bytes has %d bytes, but must contain the URL", len(r.body))
+	}
+}

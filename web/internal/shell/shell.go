@@ -127,7 +127,7 @@ func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, d
 func Render(t *template.Template, data any) ([]byte, error) {
 	var buf bytes.Buffer
 	err := t.Execute(&buf, data)
-	return buf.Bytes(), err
+	return bytes.Clone(buf.Bytes()), err // the buffer may have twice the size of the page, and a slow client keeps the page in memory
 }
 
 // Send sends a page that was rendered. If the client does not receive the page, the error is [reply.ErrNotSent].
