@@ -79,6 +79,14 @@ func contains(l *shortener.Link, text string) bool {
 const (
 	// MaxList is the maximum number of links that List returns.
 	MaxList = 1000
+	// listPart is the number of links that List and All read at a time. List reads more if few links match.
+	listPart = 100
+	// maxListBytes is the number of bytes after which List ends a page early.
+	maxListBytes = 512 << 10
+	// maxAnswers is the maximum number of lists that are in memory while clients receive them.
+	maxAnswers = 8
+	// maxStreams is the maximum number of calls of All at the same time.
+	maxStreams = 16
 	// maxExamined is the number of links after which List stops its search for links that the filter selects.
 	maxExamined = 20_000
 	// listTimeout is the time limit for reading one page. List and All read pages.
@@ -102,13 +110,20 @@ func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
 
+// BeginAnswer waits for a slot (see [Slots]). A package calls BeginAnswer before List, and calls end after it has sent the
+// links. Without slots, many slow clients could keep many lists in memory. If no slot becomes free within one second,
+// BeginAnswer fails with an *UnavailableError.
+func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err error) {
+	return s.answers.Begin(ctx, a.Token, readWait)
+}
+
 // List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
 // limit links within eight seconds. The parameter limit is at most MaxList. List also returns the position from which
 // the next call continues, or "" at the end of the list. The position stays valid when links are created, changed or
-// deleted. If few links match, List may return fewer links than limit, or no links, although further links follow.
-// List fails with ErrPosition or with an *UnavailableError.
+// deleted. List may return fewer links than limit, or no links, although further links follow: if few links match, or if
+// the links have more than 512 KiB (maxListBytes). List fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
-	size := limit
+	size, bytes := min(limit, listPart), 0
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
 		page, next, err := s.page(ctx, a, from, size, readWait)
 		if err != nil && examined > 0 {
@@ -118,26 +133,51 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 			return nil, "", err
 		}
 		selected, rest := f.among(page, s.now()), limit-len(links)
-		if len(selected) > rest {
-			size = max(rest, size/4) // read fewer links, because the position must not be after a link that is not returned
+		if most := min(rest, listPart); len(selected) > most {
+			size = max(most, size/4) // read fewer links, because the position must not be after a link that is not returned
 			continue
 		}
-		links, from = append(links, selected...), next
-		if len(links) == limit || next == "" {
+		links, from, bytes = append(links, selected...), next, bytes+memory(selected)
+		if len(links) == limit || next == "" || bytes > maxListBytes {
 			return links, next, nil
 		}
 		examined += len(page)
-		size = min(4*size, MaxList) // few links match
+		if 4*len(selected) < len(page) { // few links match
+			size = min(4*size, MaxList)
+		} else {
+			size = min(limit-len(links), listPart)
+		}
 	}
 	return links, from, nil
 }
 
+// memory returns the approximate number of bytes of the texts of links.
+func memory(links []shortener.Link) (bytes int) {
+	for i := range links {
+		bytes += len(links[i].URL)
+		if d := links[i].Details; d != nil {
+			bytes += len(d.Title) + len(d.FirstURL)
+			for _, tag := range d.Tags {
+				bytes += len(tag)
+			}
+		}
+	}
+	return bytes
+}
+
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
-// ends after the first error, which is an *UnavailableError.
+// occupies a slot (see [Slots]) from its first link to its end. The sequence ends after the first error, which is an
+// *UnavailableError.
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
+		end, err := s.streams.Begin(ctx, a.Token, streamWait)
+		if err != nil {
+			yield(shortener.Link{}, err)
+			return
+		}
+		defer end()
 		for from := ""; ; {
-			page, next, err := s.page(ctx, a, from, MaxList, streamWait)
+			page, next, err := s.page(ctx, a, from, listPart, streamWait)
 			if err != nil {
 				yield(shortener.Link{}, err)
 				return

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -137,6 +138,99 @@ func TestOneTokenCannotOccupyAllReadSlots(t *testing.T) {
 		assertUnavailable(t, err, context.DeadlineExceeded)
 		for _, err := range s.All(t.Context(), busy, service.Filter{}) { // All waits longer than List
 			t.Errorf("All: %v", err)
+		}
+	})
+}
+
+// A page of links with long texts ends early, and the pages contain each link once.
+func TestListEndsPageWithLongTexts(t *testing.T) {
+	t.Parallel()
+	const links, length = 1000, 2000
+	store := newStore(t)
+	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+	group := make([]shortener.Link, links)
+	for i := range group {
+		group[i] = shortener.Link{
+			Code: fmt.Sprintf("code%d", i), URL: "https://go.dev/" + strings.Repeat("a", length), Source: "pool", CreatedAt: testNow,
+			Details: &shortener.Details{Owner: 1, Version: 1, Tags: []string{"long"}},
+		}
+		if i >= links/2 { // List reads more links at a time when few links match, and must read fewer again at the last 500 links
+			group[i].Details.Tags = nil
+		}
+	}
+	for part := range slices.Chunk(group, 500) {
+		if _, err := store.Insert(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, filter := range []service.Filter{{}, {Tag: "long"}} {
+		found := make(map[string]bool)
+		for from := ""; ; {
+			page, next, err := s.List(t.Context(), service.Actor{Admin: true}, filter, from, service.MaxList)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes := len(page) * length; bytes > 750<<10 {
+				t.Errorf("a page has %d links with %d bytes", len(page), bytes)
+			}
+			for i := range page {
+				if found[page[i].Code] {
+					t.Errorf("two pages have the link %s", page[i].Code)
+				}
+				found[page[i].Code] = true
+			}
+			if from = next; from == "" {
+				break
+			}
+		}
+		if want := map[string]int{"": links, "long": links / 2}[filter.Tag]; len(found) != want {
+			t.Errorf("with the tag %q, the pages have %d links, want %d", filter.Tag, len(found), want)
+		}
+	}
+}
+
+// Slow clients of one token cannot occupy all slots for lists and streams.
+func TestSlowClientsOfOneTokenDoNotBlockOtherTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		link := shortener.Link{Code: "code", URL: "https://go.dev/", Source: "pool", CreatedAt: testNow}
+		if _, err := store.Insert(t.Context(), []shortener.Link{link}); err != nil {
+			t.Fatal(err)
+		}
+		s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+		slow, other := service.Actor{Token: 1, Admin: true}, service.Actor{Token: 2, Admin: true}
+		received := make(chan struct{})
+		for range 100 {
+			go func() {
+				for range s.All(context.Background(), slow, service.Filter{}) {
+					<-received
+				}
+			}()
+			go func() {
+				if end, err := s.BeginAnswer(context.Background(), slow); err == nil {
+					<-received
+					end()
+				}
+			}()
+		}
+		defer close(received)
+		synctest.Wait()
+		time.Sleep(time.Minute) // the other requests of the token end
+		_, err := s.BeginAnswer(t.Context(), slow)
+		assertUnavailable(t, err, context.DeadlineExceeded)
+		for _, err := range s.All(t.Context(), slow, service.Filter{}) {
+			assertUnavailable(t, err, context.DeadlineExceeded)
+		}
+		end, err := s.BeginAnswer(t.Context(), other)
+		if err != nil {
+			t.Fatalf("another token: %v", err)
+		}
+		end()
+		for l, err := range s.All(t.Context(), other, service.Filter{}) {
+			if err != nil || l.Code != link.Code {
+				t.Errorf("the stream of another token: %q, error %v", l.Code, err)
+			}
 		}
 	})
 }

@@ -48,7 +48,8 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
 // change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
 // has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
-// *UnavailableError the link may have changed.
+// *UnavailableError the link may have changed, unless the error wraps ErrBusy. Before its five seconds begin, Change waits
+// up to one second for a slot (see [Slots]).
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -84,14 +85,26 @@ func Delete(ctx context.Context, store shortener.Store, code string, now time.Ti
 	return err
 }
 
-// changeTimeout is the time limit of a change.
-const changeTimeout = 5 * time.Second
+const (
+	// changeTimeout is the time limit of a change.
+	changeTimeout = 5 * time.Second
+	// maxChanges is the maximum number of changes and deletions that a server makes at the same time. Without this limit,
+	// the changes of one token could occupy all connections to the database, so that no link is created.
+	maxChanges = 4
+	// changeWait is the maximum time that a change waits for a slot.
+	changeWait = time.Second
+)
 
 // change replaces the link with this code by the result of f.
 func (s *Service) change(ctx context.Context, a Actor, code string, f func(l shortener.Link, now time.Time) (shortener.Link, error)) (shortener.Link, error) {
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
+	end, err := s.changes.Begin(ctx, a.Token, changeWait)
+	if err != nil {
+		return shortener.Link{}, err
+	}
+	defer end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	var asked time.Time

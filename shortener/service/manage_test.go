@@ -3,7 +3,9 @@ package service_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"keypool/shortener"
@@ -51,4 +53,42 @@ func TestRepeatedDeleteDoesNotChangeTombstone(t *testing.T) {
 	if err := service.Delete(t.Context(), store, "unknown", testNow); !errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Delete of an unknown code: %v, want ErrNotFound", err)
 	}
+}
+
+// One token cannot occupy all slots for changes, so that its changes do not delay those of other tokens, and do not
+// occupy all connections to the database.
+func TestOneTokenCannotOccupyAllChangeSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		store := &faultyStore{Store: newStore(t), lookup: func(_ context.Context, code string) (shortener.Link, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			time.Sleep(1500 * time.Millisecond)
+			return shortener.Link{Code: code, URL: "https://go.dev/", CreatedAt: testNow, Details: &shortener.Details{Version: 1}}, nil
+		}}
+		s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+		errs := make(chan error, 100)
+		for range cap(errs) {
+			go func() {
+				_, err := s.Change(context.Background(), service.Actor{Token: 1, Admin: true}, "code", shortener.Patch{})
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		if _, err := s.Change(t.Context(), service.Actor{Token: 2, Admin: true}, "code", shortener.Patch{}); err != nil {
+			t.Errorf("the change of another token: %v", err)
+		}
+		changes := 0
+		for range cap(errs) {
+			if err := <-errs; err == nil {
+				changes++
+			} else if assertUnavailable(t, err, context.DeadlineExceeded); !errors.Is(err, shortener.ErrBusy) {
+				t.Errorf("the error %v is not ErrBusy", err)
+			}
+		}
+		if changes != 2 || most.Load() != 3 {
+			t.Errorf("%d changes of the token succeeded, and %d ran at the same time; want 2 and 3", changes, most.Load())
+		}
+	})
 }

@@ -39,6 +39,9 @@ type Service struct {
 	cache     *cache
 	commits   *commit.Parts
 	reads     *Slots // limit how many lists and queries for visits run at the same time
+	changes   *Slots // limit how many changes and deletions run at the same time
+	answers   *Slots // limit how many lists are in memory until clients have received them
+	streams   *Slots // limit how many calls of All run at the same time
 	readiness readiness
 
 	destinations destination.Rules
@@ -85,6 +88,9 @@ func New(cfg Config) *Service {
 			Store: cfg.Store, Placement: cfg.Placement, Keys: cfg.Keys, Metrics: cfg.Metrics.commits, QueueSize: cfg.QueueSize,
 		}),
 		reads:     NewSlots(cmp.Or(cfg.Readers, defaultReaders)),
+		changes:   NewSlots(maxChanges),
+		answers:   NewSlots(maxAnswers),
+		streams:   NewSlots(maxStreams),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},

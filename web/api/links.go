@@ -189,6 +189,11 @@ func (a *API) listLinks(c echo.Context) error {
 	if stream := media.Negotiate(c.Request(), media.JSON, media.NDJSON, media.CSV); stream != media.JSON {
 		return a.streamLinks(c, actor, query, self, stream)
 	}
+	end, err := a.service.BeginAnswer(c.Request().Context(), actor)
+	if err != nil {
+		return err
+	}
+	defer end()
 	links, next, err := a.service.List(c.Request().Context(), actor, query.filter, query.cursor, query.limit)
 	if errors.Is(err, shortener.ErrPosition) {
 		return problem.Malformed("The parameter cursor is not a cursor that this service returned.")

@@ -98,7 +98,12 @@ func (u *UI) list(x *exchange) error {
 		return errState
 	}
 	selection := service.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
-	links, next, err := u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
+	var links []shortener.Link
+	end, err := u.Service.BeginAnswer(x.r.Context(), x.person.actor())
+	if err == nil {
+		defer end()
+		links, page.Next, err = u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
+	}
 	if errors.Is(err, shortener.ErrPosition) {
 		return &pageError{http.StatusBadRequest, "There is no such page of the list", "The address has a cursor that this service did not return. Begin with the newest links."}
 	}
@@ -112,7 +117,6 @@ func (u *UI) list(x *exchange) error {
 	for i := range links {
 		page.Links = append(page.Links, u.row(&links[i], self))
 	}
-	page.Next = next
 	u.send(x, status, u.pages.list, v)
 	return nil
 }
