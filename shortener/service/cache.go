@@ -39,6 +39,20 @@ const (
 // errLookupPanicked is the error that the waiting callers get if the look-up panics.
 var errLookupPanicked = errors.New("the look-up panicked")
 
+// Resolve returns the live link of code. The returned link may lack its title, tags, first URL and ChangedAt. Resolve
+// fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to
+// Freshness plus the lag of a replica after the deletion. While the store is unavailable, it may return a deleted link
+// for longer. It never returns an expired link. If the link was looked up within the last 0.9 s (Freshness), Resolve
+// does not wait. Otherwise it waits up to 0.9 s for a look-up. If Resolve joined a look-up of another caller, and that
+// look-up found no link, Resolve makes a second look-up of up to 0.9 s.
+func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
+	link, err := s.cache.get(ctx, code)
+	if err == nil && s.destinations.Blocks(link.URL) {
+		return shortener.Link{}, shortener.ErrLinkBlocked
+	}
+	return link, err
+}
+
 // cache keeps the links that the store returned. It uses a link for 0.9 s (Freshness) without another look-up. After this time, the
 // cache repeats the look-up, once for all callers that wait for the same code. While the store is unavailable, the cache
 // returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at

@@ -101,20 +101,6 @@ func New(cfg Config) *Service {
 // created. After a host is removed from the list, its links resolve again.
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
-// Resolve returns the live link of code. The returned link may lack its title, tags, first URL and ChangedAt. Resolve
-// fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to
-// Freshness plus the lag of a replica after the deletion. While the store is unavailable, it may return a deleted link
-// for longer. It never returns an expired link. If the link was looked up within the last 0.9 s (Freshness), Resolve
-// does not wait. Otherwise it waits up to 0.9 s for a look-up. If Resolve joined a look-up of another caller, and that
-// look-up found no link, Resolve makes a second look-up of up to 0.9 s.
-func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
-	link, err := s.cache.get(ctx, code)
-	if err == nil && s.destinations.Blocks(link.URL) {
-		return shortener.Link{}, shortener.ErrLinkBlocked
-	}
-	return link, err
-}
-
 // Ready fails with an *UnavailableError while links cannot be created or resolved. It pings the store at most about once a
 // second. Calls in between return the last result. Ready blocks for at most one second. With SQLite, it blocks for up to
 // five seconds while another process holds the write lock. It may block after ctx ends, because concurrent callers share
