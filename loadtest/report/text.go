@@ -56,13 +56,17 @@ func (r *Report) ControlTerm() string {
 }
 
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the
-// commit, the machine and, for each experiment, its claims, its tables, its other findings and its notes.
+// commit, the machine, the results of the fault rows and, for each experiment, its claims, its tables, its other
+// findings and its notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)
 	fmt.Fprintf(&b, "**%s**: %s Commit %s; %s.\n", r.Verdict(), r.Summary(), r.Commit, r.Machine)
 	if term := r.ControlTerm(); term != "" {
 		fmt.Fprintf(&b, "\n%s\n", term)
+	}
+	for _, t := range r.Rows() {
+		b.WriteString("\n" + t.markdown())
 	}
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
