@@ -31,7 +31,7 @@ type Common struct {
 	Permute    Switch `name:"kgs-permute" env:"KGS_PERMUTE" default:"true" group:"keys" help:"Permute the codes. With false, codes are in counter order, and anyone can enumerate them."`
 
 	RedisURL     RedisURL `name:"redis-url" env:"REDIS_URL" group:"pool" placeholder:"URL" help:"Redis of the key pool: redis://host:port or rediss://... for TLS. Several hosts, separated by commas, are the nodes of a Cluster or, with ?master_name=, the Sentinels."`
-	Prefix       Prefix   `name:"kgs-prefix" env:"KGS_PREFIX" default:"keypool" group:"pool" placeholder:"TEXT" help:"Prefix of the names of all keys in Redis. Deployments that share a Redis need different prefixes."`
+	Prefix       Prefix   `name:"kgs-prefix" env:"KGS_PREFIX" default:"keypool" group:"pool" placeholder:"TEXT" help:"Prefix of the names of all keys in Redis. Deployments that share a Redis need different prefixes if their Redis users have permissions by prefix, or if one uses a copy of the database of the other."`
 	PoolShards   int      `name:"kgs-pool-shards" env:"KGS_POOL_SHARDS" default:"1" min:"1" max:"64" group:"pool" help:"Number of lists of the Redis pool, 1 to 64. A Redis Cluster spreads them over its masters."`
 	PoolCapacity int64    `name:"kgs-pool-capacity" env:"KGS_POOL_CAPACITY" default:"1000000" min:"100" max:"10000000000" group:"pool" help:"Keys in a full pool, in all lists together."`
 	RestartBelow Level    `name:"kgs-restart-below" env:"KGS_RESTART_BELOW" default:"20%" group:"pool" help:"Dead man's switch: restart the worker below this level of the pool, in percent or keys."`
