@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -77,6 +78,25 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 		}
 		return t.skipAhead(ctx)
 	})
+}
+
+// Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if it would
+// not detect the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails with
+// ErrNotInitialized if there is no ledger.
+func (l *Ledger) Restored(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
+	defer cancel()
+	result, err := l.write.ExecContext(ctx, `UPDATE kgs_ledger SET history = 'restored' WHERE id = 1`)
+	if err == nil {
+		var n int64
+		if n, err = result.RowsAffected(); err == nil && n == 0 {
+			err = ErrNotInitialized
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("ledger: record a restore: %w", err)
+	}
+	return nil
 }
 
 // OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The

@@ -13,13 +13,18 @@ import (
 )
 
 // TestLedgerSkipsAheadAfterRollback restores the database to an older state. The ledger detects the rollback because
-// its history name changed, or because the id of its last range is below the highest range id that the process
-// remembers.
+// its history name changed, because the id of its last range is below the highest range id that the process
+// remembers, or because Restored recorded the restore.
 func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for _, comeBack := range []func(){
 			func() { l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
 			func() { l.Exec(t, `UPDATE kgs_ledger SET last_range = 0`) },
+			func() {
+				if err := l.Restored(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			},
 		} {
 			l.Exec(t, `DELETE FROM kgs_ranges`)
 			l.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 3`)

@@ -89,21 +89,31 @@ func TestPostgresFillersOfOnePoolStopAtCapacity(t *testing.T) {
 }
 
 // When a database comes back from an older state, its available keys may already have been handed
-// out.
+// out. The history shows this, or Restored records it.
 func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
-		k.fill(kgstest.Codes(0, 10)...)
 		p := k.process("a", reserve)
-		k.Exec(`UPDATE key_pool SET history = 'another'`)
-		if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrNoEpoch) {
-			t.Errorf("Take = %v, %v; want ErrNoEpoch", b, err)
+		k.fill(kgstest.Codes(0, 10)...)
+		for i, comeBack := range []func(){
+			func() { k.Exec(`UPDATE key_pool SET history = 'another'`) },
+			func() {
+				if err := p.Restored(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			comeBack()
+			if b, err := p.Take(t.Context(), 1); !errors.Is(err, kgs.ErrNoEpoch) {
+				t.Errorf("Take = %v, %v; want ErrNoEpoch", b, err)
+			}
+			if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) {
+				t.Errorf("Status = %+v, %v; want ErrNoEpoch", s, err)
+			}
+			codes := kgstest.Codes(10*int64(i+1), 10*int64(i+2))
+			k.fill(codes...)
+			kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, codes)
 		}
-		if s, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) {
-			t.Errorf("Status = %+v, %v; want ErrNoEpoch", s, err)
-		}
-		k.fill(kgstest.Codes(10, 20)...)
-		kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, kgstest.Codes(10, 20))
 	})
 }
 

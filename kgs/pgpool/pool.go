@@ -246,6 +246,15 @@ func (p *Pool) raise(transactions int64) {
 	}
 }
 
+// Restored records that the database was restored from a backup. Servers may have taken the keys of the pool after the backup, so
+// every Take of every process fails until a worker has emptied the pool.
+func (p *Pool) Restored(ctx context.Context) error {
+	if _, err := p.db.Exec(ctx, closePool); err != nil {
+		return fmt.Errorf("close the pool: %w", err)
+	}
+	return nil
+}
+
 // closeOlder closes a pool whose database returned to an older state. The id of the next transaction was known, and is now
 // lower. closeOlder always returns an error.
 func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
@@ -254,8 +263,8 @@ func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
 	if p.transactions.Load() < known {
 		return fmt.Errorf("%w: another call has just closed the pool", kgs.ErrNoEpoch)
 	}
-	if _, err := p.db.Exec(ctx, closePool); err != nil {
-		return fmt.Errorf("close a pool of an older state: %w", err)
+	if err := p.Restored(ctx); err != nil {
+		return err
 	}
 	p.transactions.CompareAndSwap(known, now)
 	return fmt.Errorf("%w: the database returned to an older state, from transaction %d to transaction %d", kgs.ErrNoEpoch, known, now)

@@ -16,6 +16,7 @@ import (
 	"keypool/cmd/internal/program"
 	"keypool/kgs/audit"
 	"keypool/kgs/ledger"
+	"keypool/kgs/pgpool"
 )
 
 // OpenOffline opens the database for a command that may run while servers run. It neither creates nor
@@ -75,6 +76,15 @@ func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(
 		return err
 	}
 	return c.OpenLedger(ctx)
+}
+
+// Restored records in the ledger and in the pool of postgres-pool that the database was restored from a backup. The caller
+// gets the Core from OpenOffline.
+func (c *Core) Restored(ctx context.Context) error {
+	if err := c.ledger.Restored(ctx); err != nil || c.ledgerDB == nil {
+		return err
+	}
+	return pgpool.New(c.ledgerDB, pgpool.Config{}).Restored(ctx)
 }
 
 // auditPatience is how long an audit waits for a new epoch after Redis lost the pool. A worker needs about two seconds

@@ -24,6 +24,7 @@ type shortenerFlags struct {
 	Reindex       reindexFlags  `cmd:"" help:"Change the order in which the database stores the links to the order of the codes of the present KEY_SOURCE. Use it with --replace-secret after KGS_SECRET was lost. Also use it after KEY_SOURCE changed from redis-incr or ticket to another key source, or from another key source to one of these two. Stop all programs first. If the command is killed, run it again; it then continues."`
 	Audit         auditFlags    `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 even if no link has the code, 1 if the database failed, 2 if the argument cannot be a code."`
+	Restored      struct{}      `cmd:"" help:"Record that the database was restored from a backup. The next start of a program then skips the numbers that may have been issued after the backup, so that their codes are not issued again. Run the command after each restore, before programs start."`
 	Delete        deleteFlags   `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
 	Import        importFlags   `cmd:"" help:"Import links from a file of this program or of another service. Servers may be running. Exit status: 0 if every link was imported or is in the database already, 1 if links were refused. Standard error has the line number of each refused link and the reason. The command may be repeated, even after it was killed."`
 	Export        exportFlags   `cmd:"" help:"Export all links, also deleted ones, with their owners, details and times of deletion. Servers may be running."`
@@ -78,6 +79,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return runAudit(ctx, c, f.Server, f.Audit)
 	case "explain <code>":
 		return c.Exit(explainCode(ctx, f.Server, f.Explain, stdout))
+	case "restored":
+		return c.Exit(recordRestore(ctx, f.Server, stdout))
 	case "delete <code>":
 		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
 	case "import <file>":

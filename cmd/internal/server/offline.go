@@ -102,6 +102,23 @@ func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked,
 	}
 }
 
+// recordRestore records that the database was restored from a backup.
+func recordRestore(ctx context.Context, s config.Server, out io.Writer) (err error) {
+	if err := s.CompleteOffline(app.KeySources()); err != nil {
+		return err
+	}
+	c, err := app.OpenOffline(ctx, s.Common, io.Discard)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	if err := c.WhileAnswering(ctx, c.Restored); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "recorded; the next start of a program skips the numbers that may have been issued after the backup")
+	return err
+}
+
 // deleteFlags are the flags of the command delete.
 type deleteFlags struct {
 	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
