@@ -126,6 +126,34 @@ func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int
 	return length, moved, nil
 }
 
+// truncateTimeout limits TruncateLog.
+const truncateTimeout = 10 * time.Second
+
+// ErrLogInUse reports that other connections did not permit to truncate the log.
+var ErrLogInUse = errors.New("the log of the database is in use")
+
+// TruncateLog moves the log into the database file and makes the log empty, so that no former content of the database
+// remains in the log. Writers wait meanwhile. TruncateLog blocks until no other transaction reads an older state, and
+// until no other checkpoint is running. It fails with ErrLogInUse if this takes longer than 10 s.
+func (db *DB) TruncateLog(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, truncateTimeout)
+	defer cancel()
+	tick := time.NewTicker(checkpointLook)
+	defer tick.Stop()
+	for {
+		var busy, length, moved int
+		err := db.Write.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &length, &moved)
+		if err == nil && busy == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(ErrLogInUse, err)
+		}
+	}
+}
+
 // close stops the checkpointer and cancels a running checkpoint. If the last check failed, close
 // runs one more checkpoint, for up to closeTimeout, and returns the error of this checkpoint.
 func (c *checkpointer) close() error {

@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -58,5 +61,67 @@ func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 	}
 	if got, err := freePages(path); err != nil || got <= 0 {
 		t.Errorf("freePages = %d, %v, want the free space of the disk", got, err)
+	}
+}
+
+// After OverwriteFreedPages and TruncateLog, deleted content must remain neither in the database file nor in the log, although connections are open. A transaction that reads an
+// older state delays TruncateLog.
+func TestTruncateLogLeavesNoDeletedContent(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	db, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	const deleted = "deleted content"
+	long := strings.Repeat(deleted, 2*pageSize/len(deleted)) // needs overflow pages
+	for _, text := range []string{deleted, long} {
+		for _, statement := range []string{"CREATE TABLE IF NOT EXISTS t (a)", "INSERT INTO t VALUES ('kept'), ('" + text + "')"} {
+			if _, err := db.Write.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.OverwriteFreedPages(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	older, err := db.Read.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := older.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != 4 {
+		t.Fatalf("%d rows, %v, want 4", rows, err)
+	}
+	if _, err := db.Write.ExecContext(t.Context(), "DELETE FROM t WHERE a <> 'kept'"); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := db.TruncateLog(ended); !errors.Is(err, ErrLogInUse) {
+		t.Errorf("TruncateLog: %v, want ErrLogInUse", err)
+	}
+	if err := older.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.TruncateLog(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, file := range []string{path, path + "-wal"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("deleted")); n > 0 {
+			t.Errorf("%s contains the deleted text %d times", file, n)
+		}
+	}
+	if err := db.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != 2 {
+		t.Errorf("%d rows, %v, want 2", rows, err)
 	}
 }

@@ -86,6 +86,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 			cacheSize(writeCache),
 			fmt.Sprintf("journal_size_limit(%d)", walKept),
 			fmt.Sprintf("wal_autocheckpoint(%d)", walBound),
+			"secure_delete(fast)", // overwrite deleted rows with zeros, but not pages that become free (see OverwriteFreedPages)
 		},
 	}, 1)
 	if err != nil {
@@ -145,6 +146,16 @@ func (db *DB) Ping(ctx context.Context) error {
 		return err
 	}
 	return tx.Rollback()
+}
+
+// OverwriteFreedPages makes the later transactions of Write overwrite the pages that become free with zeros. A row that is longer than
+// about 4 KiB has pages of its own. By default, such pages keep their content, because the removal of a large table would
+// otherwise write as much as the table occupies.
+func (db *DB) OverwriteFreedPages(ctx context.Context) error {
+	if _, err := db.Write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
+		return fmt.Errorf("make the database overwrite freed pages: %w", err)
+	}
+	return nil
 }
 
 // Close closes all connections. The last connection to close moves the log into the database file and then deletes

@@ -68,6 +68,7 @@ func TestSQLiteOpenAppliesSettings(t *testing.T) {
 		{db.Write, "foreign_keys", "1"},
 		{db.Write, "busy_timeout", "5000"},
 		{db.Write, "query_only", "0"},
+		{db.Write, "secure_delete", "2"}, // FAST
 		{db.Read, "journal_mode", "wal"},
 		{db.Read, "foreign_keys", "1"},
 		{db.Read, "busy_timeout", "5000"},
