@@ -30,6 +30,28 @@ func (l *Link) Tombstone(now time.Time) Link {
 	return deleted
 }
 
+// ErasedURL is the URL of a link whose content was erased. It is a valid URL, so that lists, exports and imports need no
+// special case. RFC 6761 reserves the domain invalid: no host has such a name.
+const ErasedURL = "https://erased.invalid/"
+
+// Erased returns the tombstone of the link without its content. Only the members that the service itself set remain: Code,
+// Source, CreatedAt, DeletedAt, and the owner, the version and the time of the change in Details. The URL is ErasedURL. If
+// the content is already erased, the result equals the link.
+func (l *Link) Erased(now time.Time) Link {
+	erased := Link{
+		Code: l.Code, URL: ErasedURL, Source: l.Source, CreatedAt: l.CreatedAt, DeletedAt: l.Tombstone(now).DeletedAt,
+		Details: &Details{Owner: l.Owner(), Version: l.Version()},
+	}
+	if l.Details != nil {
+		erased.Details.ChangedAt = l.Details.ChangedAt
+	}
+	if !Equal(erased, *l) {
+		erased.Details.Version++
+		erased.Details.ChangedAt = stamp(now)
+	}
+	return erased
+}
+
 // nextDetails returns a copy of the details for the next version of the link.
 func (l *Link) nextDetails(now time.Time) *Details {
 	next := Details{Version: 1}

@@ -1,8 +1,11 @@
 package shortener
 
 import (
+	"reflect"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener/destination"
 )
@@ -64,5 +67,69 @@ func TestLaterChangeKeepsTimeOfURLChangeFromOlderRelease(t *testing.T) {
 	l.Details = &Details{Version: 2, ChangedAt: want}
 	if got := l.URLChangedAt(); !got.IsZero() {
 		t.Errorf("a URL that never changed changed at %v", got)
+	}
+}
+
+// Only the members that the service itself set remain after an erasure. The test sets every member, so that it fails if a new
+// member is not erased.
+func TestErasedLinkKeepsOnlyMembersOfTheService(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC)
+	full := Link{Details: new(Details), IdempotencyKey: new(IdempotencyKey)}
+	setAll(t, reflect.ValueOf(&full).Elem())
+	setAll(t, reflect.ValueOf(full.Details).Elem())
+	want := Link{
+		Code: "x", URL: ErasedURL, Source: "x", CreatedAt: full.CreatedAt, DeletedAt: full.DeletedAt,
+		Details: &Details{Owner: 7, Version: 8, ChangedAt: stamp(now)},
+	}
+	if diff := cmp.Diff(want, full.Erased(now)); diff != "" {
+		t.Errorf("the erased link (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, want.Erased(now.Add(time.Hour))); diff != "" {
+		t.Errorf("after a second erasure (-want +got):\n%s", diff)
+	}
+	plain := Link{Code: "x", URL: "https://one.example/", Source: SourceAlias, CreatedAt: now}
+	want = Link{
+		Code: "x", URL: ErasedURL, Source: SourceAlias, CreatedAt: now, DeletedAt: stamp(now), Details: &Details{Version: 2, ChangedAt: stamp(now)},
+	}
+	if diff := cmp.Diff(want, plain.Erased(now)); diff != "" {
+		t.Errorf("the erased link of a link without details (-want +got):\n%s", diff)
+	}
+}
+
+// setAll sets each member of a structure that is still zero.
+func setAll(t *testing.T, structure reflect.Value) {
+	t.Helper()
+	for i := range structure.NumField() {
+		switch field := structure.Field(i).Addr().Interface().(type) {
+		case *string:
+			*field = "x"
+		case *Forward:
+			*field = ForwardQuery
+		case *[]string:
+			*field = []string{"x"}
+		case *int:
+			*field = 7
+		case *int64:
+			*field = 7
+		case *bool:
+			*field = true
+		case *time.Time:
+			*field = time.Date(2025, 1, 2, 3, 4, 5, 6000, time.UTC)
+		case **Details, **IdempotencyKey:
+		default:
+			t.Fatalf("a member has the type %T, which the test does not know", field)
+		}
+	}
+}
+
+// An export contains erased links, so an import must accept them.
+func TestErasedLinkCanBeImported(t *testing.T) {
+	t.Parallel()
+	l := Link{Code: "x", URL: "https://one.example/", Source: SourceImport, CreatedAt: importTime()}
+	l = l.Erased(importTime())
+	got, err := (&ImportRules{Now: importTime()}).Check(l)
+	if diff := cmp.Diff(l, got); err != nil || diff != "" {
+		t.Errorf("Check: %v (-want +got):\n%s", err, diff)
 	}
 }

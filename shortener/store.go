@@ -55,8 +55,9 @@ type Store interface {
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
 	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
-	// to the values in changed. If there is no such row, or if the row is deleted or has another Version than old,
-	// Change changes nothing and fails with ErrChanged. After any other error the row may have changed.
+	// to the values in changed. Change changes nothing and fails with ErrChanged if there is no such row, if the row has
+	// another Version than old, or if the row is deleted and changed does not have the same DeletedAt. So no change revives
+	// a deleted link. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but

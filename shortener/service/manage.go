@@ -85,6 +85,14 @@ func Delete(ctx context.Context, store shortener.Store, code string, now time.Ti
 	return err
 }
 
+// Erase turns the link with this code into a tombstone and erases its content, for good (see [shortener.Link.Erased]). It
+// also erases the content of a link that was deleted before. If there is no link, Erase fails with ErrNotFound. Erase is
+// for programs that have a store but no Service.
+func Erase(ctx context.Context, store shortener.Store, code string, now time.Time) error {
+	_, err := replace(ctx, store, code, func(l shortener.Link) (shortener.Link, error) { return l.Erased(now), nil })
+	return err
+}
+
 const (
 	// changeTimeout is the time limit of a change.
 	changeTimeout = 5 * time.Second

@@ -35,6 +35,7 @@ func runOrder(t *testing.T, open func(t *testing.T) shortener.Store, order short
 		"All yields every row":                       func(t *testing.T, s shortener.Store) { testAll(t, s, order) },
 		"Change replaces link":                       testChange,
 		"one of two concurrent changes succeeds":     testConcurrentChanges,
+		"erased link keeps no content":               testErase,
 		"Newest lists every link once":               testNewest,
 		"Newest lists links of owner":                testNewestOfOwner,
 		"Newest of empty store lists no link":        testNewestWithoutLinks,
