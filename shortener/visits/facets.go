@@ -134,6 +134,22 @@ func (s Store) addNew(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	return err
 }
 
+// EraseFacets removes the counts by facet of a link. The numbers of visits by hour stay. If a server still has counts by
+// facet of the link in memory, the next flush of this server stores them.
+func (s Store) EraseFacets(ctx context.Context, code string) error {
+	err := s.transact(ctx, func(tx *sql.Tx) error {
+		if err := s.exclude(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM visit_facets WHERE code = $1`, code)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("erase the referrers, countries and devices of the visits: %w", err)
+	}
+	return nil
+}
+
 // queryer is a database or a transaction.
 type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

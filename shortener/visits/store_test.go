@@ -323,3 +323,31 @@ func (l lossy) Apply(ctx context.Context, p Part) error {
 	}
 	return errLost
 }
+
+func TestEraseFacetsKeepsNumbersOfVisitsAndOtherLinks(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		day := at(0) / hoursPerDay
+		p := Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{2, 1}}, {"b", at(0), 0, Count{1, 0}}}}
+		for _, code := range []string{"a", "b"} {
+			for f := Referrers; f <= Devices; f++ {
+				p.Facets = append(p.Facets, FacetRow{code, f, day, "x", Count{1, 0}}, FacetRow{code, f, day + 1, "", Count{1, 0}})
+			}
+		}
+		apply(t, s, p)
+		for range 2 {
+			if err := s.EraseFacets(t.Context(), "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for f := Referrers; f <= Devices; f++ {
+			for code, want := range map[string]Values{"a": {}, "b": {Items: []Value{{"x", Count{1, 0}}}, Other: 1}} {
+				values, err := s.Facet(t.Context(), code, f, Range{}, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantEqual(t, "values of "+code, values, want)
+			}
+		}
+		wantTotals(t, s, map[string]Count{"a": {2, 1}, "b": {1, 0}}, "a", "b")
+	})
+}
