@@ -43,28 +43,40 @@ func CheckHealth(ctx context.Context, addr string) error {
 	return nil
 }
 
-// deleteTimeout is the time limit for the deletion of one link.
+// deleteTimeout is the time limit for the deletion or the erasure of one link.
 const deleteTimeout = 10 * time.Second
 
 // Delete calls the function remove for each code. This function must turn the link with the code into a tombstone.
-// Delete writes each deleted code to out. If a deletion fails, Delete continues with the next code. The error names
-// every code that was not deleted.
-func Delete(ctx context.Context, remove func(ctx context.Context, code string) error, codes []string, out io.Writer) error {
+// Delete writes each deleted code to out and returns the deleted codes. If a deletion fails, Delete continues with the
+// next code. The error names every code that was not deleted.
+func Delete(ctx context.Context, remove func(ctx context.Context, code string) error, codes []string, out io.Writer) (deleted []string, err error) {
+	return each(ctx, "delete", remove, codes, out)
+}
+
+// Erase is like Delete, but calls the function erase, which must remove what remains of the links.
+func Erase(ctx context.Context, erase func(ctx context.Context, code string) error, codes []string, out io.Writer) error {
+	_, err := each(ctx, "erase", erase, codes, out)
+	return err
+}
+
+// each calls do for each code, and returns the codes for which do succeeded.
+func each(ctx context.Context, verb string, do func(context.Context, string) error, codes []string, out io.Writer) (done []string, err error) {
 	var errs []error
 	for _, code := range codes {
-		if err := deleteOne(ctx, remove, code); err != nil {
-			errs = append(errs, fmt.Errorf("delete %q: %w", code, err))
+		if err := limited(ctx, do, code); err != nil {
+			errs = append(errs, fmt.Errorf("%s %q: %w", verb, code, err))
 			continue
 		}
-		if _, err := fmt.Fprintf(out, "deleted %s\n", code); err != nil {
+		done = append(done, code)
+		if _, err := fmt.Fprintf(out, "%sd %s\n", verb, code); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	return done, errors.Join(errs...)
 }
 
-func deleteOne(ctx context.Context, remove func(context.Context, string) error, code string) error {
+func limited(ctx context.Context, do func(context.Context, string) error, code string) error {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	return remove(ctx, code)
+	return do(ctx, code)
 }

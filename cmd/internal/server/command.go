@@ -82,7 +82,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case "restored":
 		return c.Exit(recordRestore(ctx, f.Server, stdout))
 	case "delete <code>":
-		return c.Exit(deleteLinks(ctx, f.Server, f.Delete.Codes, stdout))
+		return c.Exit(deleteLinks(ctx, f.Server, f.Delete, stdout))
 	case "import <file>":
 		return c.Exit(importLinks(ctx, f.Server, f.Import, stdout, stderr))
 	case "export", "export <file>":

@@ -122,19 +122,49 @@ func recordRestore(ctx context.Context, s config.Server, out io.Writer) (err err
 // deleteFlags are the flags of the command delete.
 type deleteFlags struct {
 	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
+	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
 }
 
+// flushWait is the time after which servers have stored the visits that they counted before, if their setting VISITS_FLUSH has its
+// default value and the database answers.
+const flushWait = 2 * time.Second
+
 // deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server
-// may serve the links from its cache for this time.
-func deleteLinks(ctx context.Context, s config.Server, codes []string, out io.Writer) error {
+// may serve the links from its cache for this time. If the links are erased, it also waits for the visits of this time before
+// it erases the details of the visits.
+func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
-		err := operate.Delete(ctx, func(ctx context.Context, code string) error {
-			return service.Delete(ctx, o.store, code, time.Now())
-		}, codes, out)
+		remove, wait := service.Delete, service.Freshness
+		if f.Erase {
+			remove, wait = service.Erase, service.Freshness+flushWait
+		}
+		if f.Erase && o.core.SQLite != nil {
+			if err := o.core.SQLite.OverwriteFreedPages(ctx); err != nil {
+				return err
+			}
+		}
+		deleted, err := operate.Delete(ctx, func(ctx context.Context, code string) error {
+			return remove(ctx, o.store, code, time.Now())
+		}, f.Codes, out)
 		select {
-		case <-time.After(service.Freshness):
+		case <-time.After(wait):
 		case <-ctx.Done():
+		}
+		if f.Erase {
+			err = errors.Join(err, eraseRest(ctx, o, deleted, out))
 		}
 		return err
 	})
+}
+
+// eraseRest erases the details of the visits of erased links. In SQLite, it also erases what the log still contains.
+func eraseRest(ctx context.Context, o opened, codes []string, out io.Writer) error {
+	err := operate.Erase(ctx, visitStore(o.core, o.connections).EraseFacets, codes, out)
+	if o.core.SQLite == nil {
+		return err
+	}
+	if failed := o.core.SQLite.TruncateLog(ctx); failed != nil {
+		err = errors.Join(err, fmt.Errorf("the log of the database may still contain erased data, so run the command again: %w", failed))
+	}
+	return err
 }

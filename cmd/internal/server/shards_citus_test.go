@@ -113,7 +113,7 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	if status, out := command(t, url, "import", "--from=ndjson", writeLinks(t, strings.ReplaceAll(exported, `"code":"`, `"code":"x-`))); status != 0 {
 		t.Errorf("import: exit status %d, %s", status, out)
 	}
-	for _, args := range [][]string{{"audit"}, {"delete", "visited"}, {"reindex", "--key-source=random"}, {"reindex"}, {"audit"}} {
+	for _, args := range [][]string{{"audit"}, {"delete", "--erase", "visited"}, {"reindex", "--key-source=random"}, {"reindex"}, {"audit"}} {
 		if status, out := command(t, url, args...); status != 0 {
 			t.Errorf("%s: exit status %d, %s", args, status, out)
 		}
@@ -125,7 +125,7 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	wantFacets(t, url)
 }
 
-// wantFacets checks that the details of visits were stored.
+// wantFacets checks that the details of visits were stored, except for the link that was erased.
 func wantFacets(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -135,6 +135,11 @@ func wantFacets(t *testing.T, url string) {
 	var n int
 	if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM visit_facets`).Scan(&n); err != nil || n == 0 {
 		t.Errorf("%d details of visits are stored: %v", n, err)
+	}
+	err = conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM visit_facets WHERE code = 'visited')
+		+ (SELECT count(*) FROM all_links WHERE code = 'visited' AND url <> 'https://erased.invalid/')`).Scan(&n)
+	if err != nil || n != 0 {
+		t.Errorf("%d rows of the erased link are not erased: %v", n, err)
 	}
 	if err := conn.Close(t.Context()); err != nil {
 		t.Error(err)
