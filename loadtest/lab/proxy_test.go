@@ -60,7 +60,7 @@ func TestProxyLosesEverySecondReplyToStatement(t *testing.T) {
 		}
 		through.Host = p.Addr
 		for n := 1; n <= 4; n++ {
-			err := TryQuery(t.Context(), through.String(), func(ctx context.Context, conn *pgx.Conn) error {
+			err := query(t.Context(), through.String(), func(ctx context.Context, conn *pgx.Conn) error {
 				var one int
 				if err := conn.QueryRow(ctx, "SELECT $1::int", 1).Scan(&one); err != nil {
 					t.Errorf("statement %d, whose reply must not be lost: %v", n, err)

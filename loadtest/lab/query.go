@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -19,13 +20,8 @@ import (
 // queryTimeout limits the work on one connection to a database.
 const queryTimeout = 30 * time.Second
 
-// Query calls f with a connection to the PostgreSQL at url and closes the connection.
-func Query(r T, url string, f func(context.Context, *pgx.Conn) error) {
-	must(r, TryQuery(r.Context(), url, f), "query PostgreSQL")
-}
-
-// TryQuery is like Query but returns an error.
-func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn) error) error {
+// query calls f with a connection to the PostgreSQL at url and closes the connection.
+func query(ctx context.Context, url string, f func(context.Context, *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, url)
@@ -37,10 +33,43 @@ func TryQuery(ctx context.Context, url string, f func(context.Context, *pgx.Conn
 
 // Execute runs one SQL statement on a new connection.
 func Execute(r T, url, statement string, args ...any) {
-	Query(r, url, func(ctx context.Context, conn *pgx.Conn) error {
+	err := query(r.Context(), url, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, statement, args...)
 		return err
 	})
+	must(r, err, "query PostgreSQL")
+}
+
+// Values returns the values that an SQL statement with one column selects from the PostgreSQL at url. It may be
+// called concurrently.
+func Values[V any](ctx context.Context, url, statement string, args ...any) (all []V, err error) {
+	err = query(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, statement, args...)
+		if err == nil {
+			all, err = pgx.CollectRows(rows, pgx.RowTo[V])
+		}
+		return err
+	})
+	return all, err
+}
+
+// Value is like Values, but the statement must select exactly one row. An error ends the run.
+func Value[V any](r T, url, statement string, args ...any) V {
+	value, err := TryValue[V](r.Context(), url, statement, args...)
+	must(r, err, "query PostgreSQL")
+	return value
+}
+
+// TryValue is like Value but returns an error.
+func TryValue[V any](ctx context.Context, url, statement string, args ...any) (value V, err error) {
+	all, err := Values[V](ctx, url, statement, args...)
+	if err == nil && len(all) != 1 {
+		err = fmt.Errorf("the statement selects %d rows, want 1: %s", len(all), statement)
+	}
+	if err != nil {
+		return value, err
+	}
+	return all[0], nil
 }
 
 // CreateDatabase creates a database on the PostgreSQL at address and returns its URL. The database is a copy of

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/jackc/pgx/v5"
-
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
@@ -102,12 +100,9 @@ func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 }
 
 // keysSkipped counts the used and reserved keys of a pool in PostgreSQL that no link has.
-func keysSkipped(ctx context.Context, url string) (n int64, err error) {
-	err = lab.TryQuery(ctx, url, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT count(*) FROM (SELECT key FROM used_keys UNION ALL SELECT key FROM available_keys WHERE is_reserved) AS taken
-			WHERE key NOT IN (SELECT code FROM all_links)`).Scan(&n)
-	})
-	return n, err
+func keysSkipped(ctx context.Context, url string) (int64, error) {
+	return lab.TryValue[int64](ctx, url, `SELECT count(*) FROM (SELECT key FROM used_keys UNION ALL SELECT key FROM available_keys WHERE is_reserved) AS taken
+		WHERE key NOT IN (SELECT code FROM all_links)`)
 }
 
 // numbersSkipped reads the codes of all links as numbers and counts the gaps.

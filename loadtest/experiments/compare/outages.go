@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
@@ -191,16 +189,9 @@ func (r *record) act(t *experiment.T, stage *sources.Stage, actors []actor, rate
 }
 
 // fallbackCodes returns the codes that the fallback made, according to the rows of the links.
-func (a *actor) fallbackCodes(ctx context.Context) (codes []string, err error) {
+func (a *actor) fallbackCodes(ctx context.Context) ([]string, error) {
 	if a.fallback == "none" {
 		return nil, nil
 	}
-	err = lab.TryQuery(ctx, a.At.Links, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT code FROM all_links WHERE source = $1`, a.fallback)
-		if err == nil {
-			codes, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		}
-		return err
-	})
-	return codes, err
+	return lab.Values[string](ctx, a.At.Links, `SELECT code FROM all_links WHERE source = $1`, a.fallback)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"keypool/loadtest"
@@ -191,9 +190,7 @@ func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err
 		}
 		names = append(names, strings.TrimPrefix(at.Path, "/"))
 	}
-	err = lab.TryQuery(ctx, m.Postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, supplyStatements, names).Scan(&n)
-	})
+	n, err = lab.TryValue[float64](ctx, m.Postgres.URL, supplyStatements, names)
 	if err == nil && one.Redis {
 		info := m.redis.InfoMap(ctx, "stats")
 		reads, failed := strconv.ParseFloat(info.Item("Stats", "total_reads_processed"), 64)

@@ -1,12 +1,10 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
@@ -185,23 +183,12 @@ func latencyWithoutWorker() claim {
 
 // linksOn divides links into those that are stored on a worker and the others.
 func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Entry) (on, elsewhere []loadtest.Entry) {
-	local := make(map[string]bool)
-	lab.Query(r, c.Coordinator.URL, func(ctx context.Context, conn *pgx.Conn) error {
-		config, err := pgx.ParseConfig(worker.URL)
-		if err != nil {
-			return err
-		}
-		rows, err := conn.Query(ctx, `SELECT code FROM ranked_links WHERE get_shard_id_for_distribution_column('ranked_links', rank) IN
-			(SELECT shardid FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE nodename = $1 AND nodeport = $2)`, config.Host, int(config.Port))
-		if err != nil {
-			return err
-		}
-		var code string
-		_, err = pgx.ForEachRow(rows, []any{&code}, func() error { local[code] = true; return nil })
-		return err
-	})
+	codes, err := lab.Values[string](r.Context(), c.Coordinator.URL, `SELECT code FROM ranked_links WHERE get_shard_id_for_distribution_column('ranked_links', rank) IN
+		(SELECT shardid FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE nodename || ':' || nodeport = $1)`, worker.Addr)
+	r.Must(err)
+	slices.Sort(codes)
 	for _, link := range links {
-		if local[link.Code] {
+		if _, local := slices.BinarySearch(codes, link.Code); local {
 			on = append(on, link)
 		} else {
 			elsewhere = append(elsewhere, link)
@@ -221,11 +208,8 @@ func moveShards(r *run) {
 	added := c.AddWorker()
 	r.strike(1)
 	lab.Execute(r, c.Coordinator.URL, `SELECT citus_rebalance_start(shard_transfer_mode => 'force_logical')`)
-	lab.Wait(r, 10*time.Minute, "the shards have moved", func() (done bool) {
-		lab.Query(r, c.Coordinator.URL, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT bool_and(state = 'finished') FROM pg_dist_background_job`).Scan(&done)
-		})
-		return done
+	lab.Wait(r, 10*time.Minute, "the shards have moved", func() bool {
+		return lab.Value[bool](r, c.Coordinator.URL, `SELECT bool_and(state = 'finished') FROM pg_dist_background_job`)
 	})
 	r.create(load, 10*citusRate)
 	connected := r.connected(added)
@@ -239,12 +223,9 @@ func moveShards(r *run) {
 
 // connected reports whether a server has connections to a worker. Connections from other nodes do not count: their
 // application names begin with citus.
-func (r *run) connected(worker *lab.Database) (connected bool) {
-	lab.Query(r, worker.URL, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend'
-			AND datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE 'citus%')`).Scan(&connected)
-	})
-	return connected
+func (r *run) connected(worker *lab.Database) bool {
+	return lab.Value[bool](r, worker.URL, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'client backend'
+		AND datname = current_database() AND pid <> pg_backend_pid() AND application_name NOT LIKE 'citus%')`)
 }
 
 func loseCoordinator(r *run) {

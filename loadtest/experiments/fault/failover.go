@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
@@ -138,10 +135,7 @@ func stopStreaming(r *run, standby *lab.Database) {
 	lab.Execute(r, standby.URL, `ALTER SYSTEM SET primary_conninfo = ''`)
 	lab.Execute(r, standby.URL, `SELECT pg_reload_conf()`)
 	lab.Wait(r, patient, "the standby is disconnected from its primary", func() bool {
-		receivers := -1
-		err := lab.TryQuery(r.Context(), standby.URL, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_wal_receiver`).Scan(&receivers)
-		})
+		receivers, err := lab.TryValue[int](r.Context(), standby.URL, `SELECT count(*) FROM pg_stat_wal_receiver`)
 		return err == nil && receivers == 0
 	})
 }

@@ -1,11 +1,8 @@
 package fault
 
 import (
-	"context"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest/lab"
 )
@@ -32,6 +29,9 @@ func partitionRows() []row {
 	}}
 }
 
+// fromClients selects the processes of PostgreSQL that serve clients, except the process that serves this query.
+const fromClients = ` FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`
+
 func partitioned(r *run) {
 	r.use(lab.Postgres(r, manyConnections, "listen_addresses=127.0.0.1,"+farAddress), lab.Redis(r), "KGS_POOL_CAPACITY=100000")
 	address := strings.Replace(r.postgres.Addr, "127.0.0.1", farAddress, 1)
@@ -46,19 +46,14 @@ func partitioned(r *run) {
 		load.AwaitMore(100)
 	}
 	cut := time.Now()
-	before := connections(r)
+	before, err := lab.Values[int](r.Context(), r.postgres.URL, `SELECT pid`+fromClients)
+	r.Must(err)
 	heal := lab.Partition(r, address)
 	r.strike(1)
 	refuses := lab.Happens(r, patient, func() bool { _, _, right := refused(r, servers[0]); return right })
 	r.saw(refusal, refuses, "%s creation was answered with status 503 and a header Retry-After", either(refuses, "a", "no"))
-	left := func() (n int) {
-		now := connections(r)
-		for pid := range before {
-			if now[pid] {
-				n++
-			}
-		}
-		return n
+	left := func() int {
+		return lab.Value[int](r, r.postgres.URL, `SELECT count(*)`+fromClients+` AND pid = ANY($1)`, before)
 	}
 	lab.Happens(r, patient, func() bool { return left() == 0 })
 	r.figure(reaped, 0, float64(left()), "%d of the %d connections from before the partition were left %v after the start of the partition", left(), len(before), time.Since(cut).Round(time.Second))
@@ -73,20 +68,4 @@ func partitioned(r *run) {
 		r.record.Served = r.record.Served.Plus(r.during(load, 150, time.Second+r.Lasting(10*time.Second)))
 	}
 	r.end(servers...)
-}
-
-// connections returns the ids of the processes of PostgreSQL that serve clients, except the process that serves this
-// query.
-func connections(r *run) map[int]bool {
-	ids := make(map[int]bool)
-	lab.Query(r, r.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`)
-		if err != nil {
-			return err
-		}
-		var id int
-		_, err = pgx.ForEachRow(rows, []any{&id}, func() error { ids[id] = true; return nil })
-		return err
-	})
-	return ids
 }

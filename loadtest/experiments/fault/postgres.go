@@ -1,14 +1,11 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
@@ -190,18 +187,7 @@ func awaitHeartbeats(r *run) {
 
 // heartbeats returns the number of heartbeats of each holder in the ledger.
 func heartbeats(r *run) map[string]int64 {
-	counts := make(map[string]int64)
-	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `SELECT holder, beat FROM kgs_holders`)
-		if err != nil {
-			return err
-		}
-		var holder string
-		var count int64
-		_, err = pgx.ForEachRow(rows, []any{&holder, &count}, func() error { counts[holder] = count; return nil })
-		return err
-	})
-	return counts
+	return lab.Value[map[string]int64](r, r.links, `SELECT coalesce(jsonb_object_agg(holder, beat), '{}') FROM kgs_holders`)
 }
 
 // pairs starts two servers and two workers and waits until they are ready.

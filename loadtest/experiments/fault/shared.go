@@ -1,12 +1,9 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest/lab"
 )
@@ -137,11 +134,8 @@ func twoPools(r *run) {
 }
 
 // epochKeys returns how many numbers the ledger has reserved before the current epoch, minus the number of all links.
-func (r *run) epochKeys() (lost int64) {
-	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT coalesce(max(next), 0) - (SELECT count(*) FROM all_links) FROM kgs_epochs WHERE length = 6`).Scan(&lost)
-	})
-	return lost
+func (r *run) epochKeys() int64 {
+	return lab.Value[int64](r, r.links, `SELECT coalesce(max(next), 0) - (SELECT count(*) FROM all_links) FROM kgs_epochs WHERE length = 6`)
 }
 
 func poolAltered(r *run) {

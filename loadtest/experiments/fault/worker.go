@@ -1,11 +1,8 @@
 package fault
 
 import (
-	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/loadtest/lab"
 )
@@ -165,11 +162,8 @@ func makeRoom(r *run, capacity, keys int64) {
 }
 
 // shipping returns the number of ranges that are reserved but not delivered and that match a condition.
-func shipping(r *run, and string) (n int) {
-	lab.Query(r, r.links, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and).Scan(&n)
-	})
-	return n
+func shipping(r *run, and string) int {
+	return lab.Value[int](r, r.links, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and)
 }
 
 // workerThaws freezes a worker that is about to push a range. The ledger declares the worker dead, and another

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"keypool/kgs/codespace"
@@ -85,11 +84,9 @@ type ledger struct {
 }
 
 // ledger reads the tables of the ledger.
-func (f *fleet) ledger() (l ledger) {
-	lab.Query(f.t, f.postgres.URL, func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, `SELECT next, epoch FROM kgs_spaces, kgs_ledger WHERE length = $1`, codeLength).Scan(&l.reserved, &l.epoch)
-	})
-	return l
+func (f *fleet) ledger() ledger {
+	v := lab.Value[[2]int64](f.t, f.postgres.URL, `SELECT ARRAY[next, epoch] FROM kgs_spaces, kgs_ledger WHERE length = $1`, codeLength)
+	return ledger{reserved: v[0], epoch: v[1]}
 }
 
 // creations returns the creations of each server.

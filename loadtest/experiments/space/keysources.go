@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/jackc/pgx/v5"
-
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
@@ -197,10 +195,7 @@ func giveOut(t *experiment.T, s *sources.Source, supply *sources.Supply, n int64
 	case "postgres-pool-delete", "postgres-pool-reserve":
 		lab.Execute(t, supply.Links, `INSERT INTO used_keys (id, key) SELECT 0, code FROM all_links`)
 	case "redis-incr":
-		var name string
-		lab.Query(t, supply.Links, func(ctx context.Context, conn *pgx.Conn) error {
-			return conn.QueryRow(ctx, `SELECT name FROM kgs_ledger`).Scan(&name)
-		})
+		name := lab.Value[string](t, supply.Links, `SELECT name FROM kgs_ledger`)
 		t.Must(lab.RedisClient(t, supply.Redis).Set(t.Context(), "keypool:{"+name+"}:counter", n, 0).Err())
 	case "ticket":
 		n += n % 2
