@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -26,6 +25,7 @@ const (
 	Target = "https://go.dev/doc/effective_go"
 
 	headerTimeout = 10 * time.Second // time limit for reading the header of a request
+	roundTimeout  = time.Hour        // time limit of one round, longer than any round
 	insertConns   = 16               // number of connections of [LoneInsert]
 	insertPath    = "/baseline/insert"
 	insertTable   = `CREATE TABLE IF NOT EXISTS baseline_links (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
@@ -75,20 +75,16 @@ func LoneInsert(r lab.T, database string) Baseline {
 		if err != nil {
 			return o, err
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, server+insertPath, bytes.NewReader(body))
+		client := loadtest.NewClient(server, roundTimeout)
+		defer client.Close()
+		answer, err := client.Send(ctx, http.MethodPost, insertPath, nil, body)
 		if err != nil {
 			return o, err
 		}
-		req.Close = true
-		req.Header.Set("Content-Type", "application/json")
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return o, err
+		if err = json.Unmarshal(answer.Body, &o); err == nil && answer.Status != http.StatusOK {
+			err = fmt.Errorf("status %d", answer.Status)
 		}
-		if err = json.NewDecoder(res.Body).Decode(&o); err == nil && res.StatusCode != http.StatusOK {
-			err = errors.New(res.Status)
-		}
-		return o, errors.Join(err, res.Body.Close())
+		return o, err
 	}}
 }
 

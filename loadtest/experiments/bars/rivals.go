@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -61,15 +62,10 @@ func rivals() []*experiment.Experiment {
 
 // answers returns an error unless a server answers at url.
 func answers(ctx context.Context, url string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	return res.Body.Close()
+	client := loadtest.NewClient(url, 0)
+	defer client.Close()
+	_, err := client.Send(ctx, http.MethodGet, "/", nil, nil)
+	return err
 }
 
 // named returns a load that creates links with names that no other load uses. The body of a request

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 
@@ -51,8 +50,8 @@ func oneAddress(int) string { return "198.51.100.7" }
 // try requests the codes until all are requested or ctx ends, and counts the answers. It names the
 // address of each guess in a header, as a reverse proxy does.
 func (a *answers) try(ctx context.Context, target string, codes []string, address func(n int) string) {
-	transport := &http.Transport{MaxIdleConnsPerHost: scanWidth}
-	defer transport.CloseIdleConnections()
+	client := loadtest.NewClient(target, 0)
+	defer client.Close()
 	var mu sync.Mutex
 	var guesses errgroup.Group
 	guesses.SetLimit(scanWidth)
@@ -61,33 +60,15 @@ func (a *answers) try(ctx context.Context, target string, codes []string, addres
 			break
 		}
 		guesses.Go(func() error {
-			status, err := guess(ctx, transport, target+"/"+code, address(n))
+			answer, err := client.Send(ctx, http.MethodGet, "/"+code, http.Header{"X-Forwarded-For": {address(n)}}, nil)
 			if ctx.Err() != nil {
 				return nil // the end of ctx interrupted the guess
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			a.add(status, err)
+			a.add(answer.Status, err)
 			return nil
 		})
 	}
 	_ = guesses.Wait() // the functions in the group return no error
-}
-
-// guess requests a URL and returns the status of the answer. The header X-Forwarded-For names the address.
-func guess(ctx context.Context, transport http.RoundTripper, url, address string) (status int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, loadtest.DefaultTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	req.Header.Set("X-Forwarded-For", address)
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = res.Body.Close() }() // an error of Close does not matter: the body was read, or err says why it was not
-	_, err = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, err
 }

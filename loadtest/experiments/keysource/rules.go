@@ -195,31 +195,24 @@ func (st *stand) mustRefuse(servers ...*server) {
 // refuse sends a creation, which the server must refuse with 503. The answer must say when to try again
 // (RFC 9110, section 10.2.3) and what is wrong (RFC 9457). If it does not, refuse returns an error.
 func (s *server) refuse(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Public+"/shorten", strings.NewReader(`{"url":"https://loadtest.example/"}`))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Close = true // no request may use a connection that was opened before a kill
+	client := loadtest.NewClient(s.Public, patience) // no request may use a connection that was opened before a kill
+	defer client.Close()
 	begin := time.Now()
-	res, err := http.DefaultClient.Do(req)
+	answer, err := client.Send(ctx, http.MethodPost, "/shorten", nil, []byte(`{"url":"https://loadtest.example/"}`))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = res.Body.Close() }() // the body was read, or err gives the reason
 	var problem struct {
 		Type, Title, Detail string
 		Status              int
 	}
-	err = json.NewDecoder(res.Body).Decode(&problem)
+	err = json.Unmarshal(answer.Body, &problem)
 	s.slowest = max(s.slowest, time.Since(begin))
-	media, _, mediaErr := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	wait, waitErr := strconv.Atoi(res.Header.Get("Retry-After"))
-	if err = errors.Join(err, mediaErr, waitErr); err != nil || res.StatusCode != http.StatusServiceUnavailable || media != "application/problem+json" ||
-		wait < 1 || problem.Status != res.StatusCode || problem.Type == "" || problem.Title == "" || problem.Detail == "" {
-		return errors.Join(fmt.Errorf("want a 503 with Retry-After and a problem document, got status %s, header %v, problem %+v", res.Status, res.Header, problem), err)
+	media, _, mediaErr := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	wait, waitErr := strconv.Atoi(answer.Header.Get("Retry-After"))
+	if err = errors.Join(err, mediaErr, waitErr); err != nil || answer.Status != http.StatusServiceUnavailable || media != "application/problem+json" ||
+		wait < 1 || problem.Status != answer.Status || problem.Type == "" || problem.Title == "" || problem.Detail == "" {
+		return errors.Join(fmt.Errorf("want a 503 with Retry-After and a problem document, got status %d, header %v, problem %+v", answer.Status, answer.Header, problem), err)
 	}
 	return nil
 }
