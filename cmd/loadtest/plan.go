@@ -14,6 +14,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/loadtest/plan"
+	"keypool/loadtest/report"
 )
 
 // figure is the value of a flag that is a number. The tags min and max of the flag give the bounds. With the
@@ -37,8 +38,7 @@ type planFlags struct {
 	CodeLength figure `default:"6" min:"3" max:"10" whole:"" placeholder:"N" help:"Characters in the first codes."`
 	Night      span   `default:"8h" placeholder:"D" help:"Wanted time from the signal page to the empty pool."`
 	Zipf       figure `default:"0.6" min:"0" max:"3" placeholder:"S" help:"Zipf exponent of the popularity of links. Published exponents of web traffic are from 0.6 to 1.03."`
-	JSON       bool   `help:"Print the plan as JSON."`
-	Page       string `placeholder:"FILE" help:"Also write the plan with charts to this file, as HTML."`
+	printed
 }
 
 // Run prints the plan.
@@ -51,13 +51,24 @@ func (c *planFlags) Run(out output) error {
 		Redirects: float64(c.Redirects), Capacity: int64(c.Capacity), CodeLength: int(c.CodeLength),
 		Night: time.Duration(c.Night).Seconds(), Zipf: float64(c.Zipf),
 	})
-	write := p.WriteText
+	return c.print(out, p)
+}
+
+// printed has the flags of a command that prints a result of its own.
+type printed struct {
+	JSON bool   `help:"Print the result as JSON."`
+	Page string `placeholder:"FILE" help:"Also write the result with charts to this file, as HTML."`
+}
+
+// print prints the result and writes the page.
+func (c *printed) print(out output, result report.Printable) (err error) {
 	if c.JSON {
-		write = p.WriteJSON
+		err = report.WriteIndented(out.stdout, result)
+	} else {
+		err = result.WriteText(out.stdout)
 	}
-	err := write(out.stdout)
 	if c.Page != "" {
-		err = errors.Join(err, writeFile(c.Page, func(f *os.File) error { return p.HTML(f) }))
+		err = errors.Join(err, writeFile(c.Page, func(f *os.File) error { return result.HTML(f) }))
 	}
 	return err
 }

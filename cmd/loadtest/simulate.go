@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"keypool/cmd/internal/config"
@@ -23,8 +21,7 @@ type simulateFlags struct {
 	WorkerOutage *span  `placeholder:"D" help:"Duration of an outage of all workers; 0s for none. The default is 1h, or a quarter of --duration if this is less."`
 	Deploy       *span  `placeholder:"D" help:"Time in which a deploy replaces all servers; 0s for none. The default is 10m, or a quarter of --duration if this is less."`
 	Seed         figure `default:"1" min:"0" max:"1000000000" whole:"" placeholder:"N" help:"Seed of the random choice of servers. The same seed gives the same result."`
-	JSON         bool   `help:"Print the simulation as JSON."`
-	Page         string `placeholder:"FILE" help:"Also write the simulation with charts to this file, as HTML."`
+	printed
 }
 
 // The bounds of the simulated time.
@@ -78,13 +75,5 @@ func (c *simulateFlags) Run(ctx context.Context, out output) error {
 	if err != nil {
 		return err
 	}
-	write := s.WriteText
-	if c.JSON {
-		write = s.WriteJSON
-	}
-	err = write(out.stdout)
-	if c.Page != "" {
-		err = errors.Join(err, writeFile(c.Page, func(f *os.File) error { return s.HTML(f) }))
-	}
-	return err
+	return c.print(out, s)
 }

@@ -41,7 +41,7 @@ func (p *Plan) document() *report.Document {
 			report.Number(in.Creations), report.Number(in.Redirects), humanize.Comma(in.Servers), in.Years),
 		Sections: []report.Section{
 			sectionSpaces: p.spaces(), sectionYears: p.years(), sectionPool: p.pool(), sectionServers: p.servers(),
-			sectionDatabase: p.database(), sectionRedirects: p.redirects(), p.constants(),
+			sectionDatabase: p.database(), sectionRedirects: p.redirects(), {Title: "Constants", Tables: []report.Table{ConstantTable(p.Constants)}},
 		},
 	}
 }
@@ -78,7 +78,7 @@ func (p *Plan) years() report.Section {
 
 func (p *Plan) pool() report.Section {
 	pool := p.Pool
-	return report.Section{Title: "Pool", Tables: []report.Table{facts(
+	return report.Section{Title: "Pool", Tables: []report.Table{report.Facts(
 		"capacity", keys(float64(pool.Capacity))+", "+size(pool.RedisBytes)+" of Redis",
 		"runway of the full pool", lasts(pool.Runway),
 		"signal restart", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
@@ -94,7 +94,7 @@ func (p *Plan) servers() report.Section {
 	if p.Database.ServersAtLeast > p.Input.Servers {
 		atLeast += ", more than this plan has"
 	}
-	return report.Section{Title: "Servers and an outage of " + human.Duration(outage.Seconds), Tables: []report.Table{facts(
+	return report.Section{Title: "Servers and an outage of " + human.Duration(outage.Seconds), Tables: []report.Table{report.Facts(
 		"servers at least, with two cores each", atLeast,
 		"batch of a server", keys(float64(local.Batch)),
 		"lost by a crash of a server, at most", keys(float64(local.Keys)),
@@ -109,7 +109,7 @@ func (p *Plan) servers() report.Section {
 
 func (p *Plan) database() report.Section {
 	d := p.Database
-	return report.Section{Title: fmt.Sprintf("Database after %d years", p.Input.Years), Tables: []report.Table{facts(
+	return report.Section{Title: fmt.Sprintf("Database after %d years", p.Input.Years), Tables: []report.Table{report.Facts(
 		"links", humanize.Comma(d.Links),
 		"table in PostgreSQL", size(d.TableBytes),
 		"indexes in PostgreSQL", size(d.IndexBytes),
@@ -128,7 +128,7 @@ func (p *Plan) redirects() report.Section {
 			"where n is the number of links and H(k) is the sum of i^-s for i from 1 to k (L. Breslau et al., INFOCOM 1999). "+
 			"A server uses a link in its cache for %g s. The next request after that looks the link up in the database again. If a server gets l requests per second for a link, "+
 			"the link causes l/(1+%[2]gl) look-ups per second (J. Jung et al., INFOCOM 2003).", p.Input.Zipf, freshness),
-		Tables: []report.Table{facts(
+		Tables: []report.Table{report.Facts(
 			"hit rate of the cache of a server", percent(r.HitRatio),
 			"look-ups in the database", report.Number(r.Lookups)+"/s",
 			"bandwidth of the answers", bits(r.Bandwidth),
@@ -137,19 +137,11 @@ func (p *Plan) redirects() report.Section {
 	}
 }
 
-func (p *Plan) constants() report.Section {
+// ConstantTable returns a table of constants.
+func ConstantTable(all []Constant) report.Table {
 	t := report.Table{Columns: []string{"constant", "value", "source"}}
-	for _, c := range p.Constants {
+	for _, c := range all {
 		t.Rows = append(t.Rows, []string{c.Name, report.Number(c.Value), c.Source})
-	}
-	return report.Section{Title: "Constants", Tables: []report.Table{t}}
-}
-
-// facts returns a table with two columns. cells contains a name and then its value, for each row.
-func facts(cells ...string) report.Table {
-	t := report.Table{Columns: []string{"", ""}}
-	for i := 0; i < len(cells); i += 2 {
-		t.Rows = append(t.Rows, cells[i:i+2])
 	}
 	return t
 }

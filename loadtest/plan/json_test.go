@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"keypool/loadtest/report"
 )
 
 // members lists every member of the JSON with its type. A change of this list can break scripts
@@ -73,7 +75,7 @@ years[].year number
 func TestPlanJSONHasExactlyExpectedMembers(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := Make(reference()).WriteJSON(&b); err != nil {
+	if err := report.WriteIndented(&b, Make(reference())); err != nil {
 		t.Fatal(err)
 	}
 	var value any

@@ -7,14 +7,7 @@
 // A year has 365 days. Sizes are in bytes, and 1 GB is 10^9 bytes.
 package plan
 
-import (
-	"fmt"
-	"io"
-	"math"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-)
+import "math"
 
 // year is the length of a year in seconds.
 const year = 365 * 24 * 60 * 60
@@ -56,15 +49,6 @@ func Make(in Input) *Plan {
 		Input: in, Spaces: in.spaces(), Years: in.years(), Pool: in.pool(), Local: local, Outage: in.outage(local),
 		Database: in.database(), Redirects: in.redirects(), Constants: Constants(),
 	}
-}
-
-// WriteJSON writes the plan as one JSON object.
-func (p *Plan) WriteJSON(w io.Writer) error {
-	if err := json.MarshalWrite(w, p, jsontext.Multiline(true), jsontext.WithIndent("  ")); err != nil {
-		return fmt.Errorf("write plan: %w", err)
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
 }
 
 // Database is the PostgreSQL database of the links at the end of the plan.

@@ -3,8 +3,12 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Document is a text with charts and tables, such as a plan or a simulation. It is not the report of a
@@ -12,6 +16,12 @@ import (
 type Document struct {
 	Title, Lead string
 	Sections    []Section
+}
+
+// Printable is a result that is printed as a Document.
+type Printable interface {
+	HTML(io.Writer) error
+	WriteText(io.Writer) error
 }
 
 // Section is a part of a Document.
@@ -40,6 +50,20 @@ func (d *Document) WriteText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return written("document", err)
+}
+
+// WriteIndented writes v as indented JSON, for readers and for programs.
+func WriteIndented(w io.Writer, v any) error {
+	err := json.MarshalWrite(w, v, jsontext.Multiline(true), jsontext.WithIndent("  "))
+	if err == nil {
+		_, err = io.WriteString(w, "\n")
+	}
+	return written("JSON", err)
+}
+
+// Facts returns a table with two columns. cells contains a name and then its value, for each row.
+func Facts(cells ...string) Table {
+	return Table{Columns: []string{"", ""}, Rows: slices.Collect(slices.Chunk(cells, 2))}
 }
 
 // Headed reports whether a column of the table has a name.

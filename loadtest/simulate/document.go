@@ -7,6 +7,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"keypool/internal/human"
+	"keypool/loadtest/plan"
 	"keypool/loadtest/report"
 )
 
@@ -90,26 +91,17 @@ func (s *Simulation) signals() report.Section {
 }
 
 func (s *Simulation) models() report.Section {
-	t := report.Table{Columns: []string{"constant", "value", "source"}}
-	for _, c := range s.Models {
-		t.Rows = append(t.Rows, []string{c.Name, report.Number(c.Value), c.Source})
-	}
 	return report.Section{
 		Title: "Constants of the models",
 		Text: "The local batches, the fallback, the circuit breakers, the workers and the dead man's switches are the code of the product. " +
 			"Redis, the ledger, the network and the clients are models.",
-		Tables: []report.Table{t},
+		Tables: []report.Table{plan.ConstantTable(s.Models)},
 	}
 }
 
-// section returns a section with a table of two columns. cells contains a name and then its
-// value, for each row.
+// section returns a section with a table of two columns ([report.Facts]).
 func section(title string, cells ...string) report.Section {
-	t := report.Table{Columns: []string{"", ""}}
-	for i := 0; i < len(cells); i += 2 {
-		t.Rows = append(t.Rows, cells[i:i+2])
-	}
-	return report.Section{Title: title, Tables: []report.Table{t}}
+	return report.Section{Title: title, Tables: []report.Table{report.Facts(cells...)}}
 }
 
 // charts returns the charts of the samples.

@@ -11,13 +11,8 @@ package simulate
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"slices"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"keypool/loadtest/plan"
 )
@@ -180,15 +175,6 @@ func (o *Outcome) between(from, to time.Duration) []Sample {
 		j = len(o.Samples) - 1
 	}
 	return o.Samples[min(i, j) : j+1]
-}
-
-// WriteJSON writes the simulation as one JSON object.
-func (s *Simulation) WriteJSON(w io.Writer) error {
-	if err := json.MarshalWrite(w, s, jsontext.Multiline(true), jsontext.WithIndent("  ")); err != nil {
-		return fmt.Errorf("write simulation: %w", err)
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

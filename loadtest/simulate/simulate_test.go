@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"keypool/loadtest/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +31,7 @@ func TestSameSeedGivesSameResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := s.WriteJSON(&b); err != nil {
+		if err := report.WriteIndented(&b, s); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
