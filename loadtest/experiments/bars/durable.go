@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -60,13 +58,13 @@ func (n *numbered) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: space.Code(codeLength, n.next.Add(1)), Source: "pool"}, nil
 }
 
-// logStore appends links to a file, and never finds a link. Only one Insert runs at a time.
+// logStore appends links to a file, and never finds a link. Only one Insert runs at a time. The embedded interface is nil.
+// The methods that logStore does not have are never called, and would panic.
 type logStore struct {
+	shortener.Store
 	file *os.File
 	rows []byte
 }
-
-var errNoStore = errors.New("the durable log only appends links")
 
 // Insert implements [shortener.Store].
 func (s *logStore) Insert(_ context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
@@ -88,32 +86,6 @@ func (*logStore) Writers() int { return 1 }
 // Lookup implements [shortener.Store].
 func (*logStore) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, shortener.ErrNotFound
-}
-
-// Change implements [shortener.Store].
-func (*logStore) Change(context.Context, shortener.Link, shortener.Link) error { return errNoStore }
-
-// First implements [shortener.Store].
-func (*logStore) FirstCreation(context.Context, int64, string) (shortener.FirstCreation, error) {
-	return shortener.FirstCreation{}, errNoStore
-}
-
-// ForgetKeys implements [shortener.Store].
-func (*logStore) ForgetKeys(context.Context, time.Time, int) (int, error) { return 0, errNoStore }
-
-// Newest implements [shortener.Store].
-func (*logStore) Newest(context.Context, shortener.Selection) ([]shortener.Link, string, error) {
-	return nil, "", errNoStore
-}
-
-// All implements [shortener.Store].
-func (*logStore) All(context.Context) iter.Seq2[shortener.Row, error] {
-	return func(yield func(shortener.Row, error) bool) { yield(shortener.Row{}, errNoStore) }
-}
-
-// Oldest implements [shortener.Store].
-func (*logStore) Oldest(context.Context) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) { yield(shortener.Link{}, errNoStore) }
 }
 
 // Ping implements [shortener.Store].
