@@ -17,6 +17,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // T is what the lab needs from a test or from a run of an experiment. *testing.T and *experiment.T implement
@@ -95,6 +97,16 @@ func Pause(r T, d time.Duration) {
 	case <-r.Context().Done():
 		r.Fatalf("interrupted: %v", r.Context().Err())
 	}
+}
+
+// Together calls do(0) to do(n-1) concurrently, with at most width calls at the same time, and returns the first error.
+func Together(n, width int, do func(i int) error) error {
+	var calls errgroup.Group
+	calls.SetLimit(width)
+	for i := range n {
+		calls.Go(func() error { return do(i) })
+	}
+	return calls.Wait()
 }
 
 // must ends the run when err is not nil.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -182,6 +183,16 @@ func RedisClient(r T, address string) *redis.Client {
 		}
 	})
 	return client
+}
+
+// UsedMemory returns how many bytes Redis has allocated. It repeats the request until Redis answers.
+func UsedMemory(r T, client *redis.Client) (bytes int64) {
+	Wait(r, Patience, "Redis reports its memory", func() bool {
+		var err error
+		bytes, err = strconv.ParseInt(client.InfoMap(r.Context(), "memory").Item("Memory", "used_memory"), 10, 64)
+		return err == nil
+	})
+	return bytes
 }
 
 // ListedKeys counts the keys in a pool directly in Redis, so the figure does not depend on the program under

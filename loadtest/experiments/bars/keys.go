@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
@@ -122,7 +120,7 @@ func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	defer database.Kill()
 	defer server.Kill()
 	client := lab.RedisClient(t, server.URL)
-	before := usedMemory(t, client)
+	before := lab.UsedMemory(t, client)
 	worker := lab.Worker(t, "DATABASE_URL="+database.URL, "REDIS_URL="+server.URL, "KGS_POOL_CAPACITY="+strconv.FormatInt(keys, 10))
 	begun := time.Now()
 	worker.Launch()
@@ -134,19 +132,10 @@ func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	figures := map[string]float64{
 		"refill rate":          float64(keys) / seconds,
 		"time of the refill":   seconds,
-		"memory of Redis":      (usedMemory(t, client) - before) / float64(keys),
+		"memory of Redis":      float64(lab.UsedMemory(t, client)-before) / float64(keys),
 		"memory of the worker": float64(worker.Memory().Peak) / mebi,
 	}
 	worker.Stop()
 	t.Logf("%d keys: %v", keys, figures)
 	return figures
-}
-
-// usedMemory returns how many bytes Redis has allocated.
-func usedMemory(t *experiment.T, client *redis.Client) float64 {
-	info := client.InfoMap(t.Context(), "memory")
-	t.Must(info.Err())
-	used, err := strconv.ParseFloat(info.Item("Memory", "used_memory"), 64)
-	t.Must(err)
-	return used
 }

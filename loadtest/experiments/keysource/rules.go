@@ -35,13 +35,13 @@ func unique(st *stand) {
 }
 
 func shared(st *stand) {
-	st.must(together(2, func(i int) error { return st.servers()[i].take() }))
+	st.must(lab.Together(2, 2, func(i int) error { return st.servers()[i].take() }))
 	st.check(st.helped, st.strict)
 }
 
 // take lets many clients make links at the same time. Each client makes its next link as soon as it has an answer.
 func (s *server) take() error {
-	return together(takers, func(int) error {
+	return lab.Together(takers, takers, func(int) error {
 		for range each {
 			if err := s.create(); err != nil {
 				return err
@@ -159,7 +159,7 @@ func refusesAll(st *stand) {
 // runDry makes links until each client has had a creation refused.
 func (s *server) runDry() error {
 	deadline := time.Now().Add(patience)
-	return together(takers, func(int) error {
+	return lab.Together(takers, takers, func(int) error {
 		for time.Now().Before(deadline) {
 			entry, err := s.load.TryOne(s.st.Context())
 			switch {
@@ -176,7 +176,7 @@ func (s *server) runDry() error {
 // mustRefuse requires that the servers refuse every creation for the duration refusing. It records the
 // slowest refusal.
 func (st *stand) mustRefuse(servers ...*server) {
-	err := together(len(servers), func(i int) error {
+	err := lab.Together(len(servers), len(servers), func(i int) error {
 		tick := time.NewTicker(look)
 		defer tick.Stop()
 		for begin := time.Now(); time.Since(begin) < refusing; <-tick.C {

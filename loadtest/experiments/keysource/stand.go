@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
@@ -196,15 +194,6 @@ func (st *stand) check(through ...*server) {
 		}
 		st.must(err)
 	}
-}
-
-// together calls do(0) to do(n-1) concurrently and returns the first error.
-func together(n int, do func(i int) error) error {
-	var all errgroup.Group
-	for i := range n {
-		all.Go(func() error { return do(i) })
-	}
-	return all.Wait()
 }
 
 // create makes one link and fails if the link is not acknowledged.

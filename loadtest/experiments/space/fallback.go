@@ -116,7 +116,7 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 		r.links = sources.Sum(r.links, *links)
 	}()
 	took := make([]time.Duration, creations)
-	c.Must(together(creations, width, func(n int) error {
+	c.Must(lab.Together(creations, width, func(n int) error {
 		start := time.Now()
 		_, _ = load.TryOne(c.Context()) // a claim judges its error
 		took[n] = time.Since(start)

@@ -169,7 +169,7 @@ func (r *attemptsRecord) count(source *sources.Running, column string, n, width 
 	if err != nil {
 		return err
 	}
-	if err := together(n, width, link); err != nil {
+	if err := lab.Together(n, width, link); err != nil {
 		return err
 	}
 	after, err := source.Server.TryCounter(taken)

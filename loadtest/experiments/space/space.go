@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"math"
 
-	"golang.org/x/sync/errgroup"
-
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
 	"keypool/loadtest/report"
@@ -51,16 +49,6 @@ func rankSQL(length int) string {
 		rank += sizeOf(shorter)
 	}
 	return fmt.Sprint(rank)
-}
-
-// together calls do(0) to do(n-1), with at most width calls at the same time, and returns the first error.
-func together(n, width int, do func(i int) error) error {
-	var calls errgroup.Group
-	calls.SetLimit(width)
-	for i := range n {
-		calls.Go(func() error { return do(i) })
-	}
-	return calls.Wait()
 }
 
 // attemptsChart returns a chart of the attempts over the share of codes in use, with the prediction.

@@ -2,10 +2,7 @@ package supply
 
 import (
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
@@ -82,28 +79,18 @@ func fillFull(t *experiment.T, r *record) {
 	defer func() { pooled.Stop(); postgres.Stop() }() // the rest of the run needs their memory
 	pool, client := watchLevels(t, pooled.URL), lab.RedisClient(t, pooled.URL)
 	settings := []string{"DATABASE_URL=" + postgres.URL, "REDIS_URL=" + pooled.URL, fmt.Sprintf("KGS_POOL_CAPACITY=%d", largeKeys)}
-	worker, empty := lab.Worker(t, settings...), usedMemory(t, client)
+	worker, empty := lab.Worker(t, settings...), lab.UsedMemory(t, client)
 	f.started = time.Now()
 	worker.Start()
 	f.some = pool.must(t, largePatience, "the first keys are in Redis", func(l level) bool { return l.keys > 0 })
 	f.full = pool.must(t, largePatience, "100,000,000 keys are in Redis", func(l level) bool { return l.keys >= largeKeys })
-	f.bytes, f.peak = usedMemory(t, client)-empty, worker.Memory().Peak
+	f.bytes, f.peak = lab.UsedMemory(t, client)-empty, worker.Memory().Peak
 	worker.Stop()
 	server := lab.Server(t, append(settings, "KGS_WORKER=false", fmt.Sprintf("KGS_BATCH_MAX=%d", 2*batch))...)
 	server.Start()
 	f.drain(t, r.rate, pool, server)
 	server.Stop()
 	f.complete = true
-}
-
-// usedMemory returns the total memory that Redis uses, in bytes. It repeats the request until Redis answers.
-func usedMemory(t *experiment.T, client *redis.Client) (bytes int64) {
-	lab.Wait(t, lab.Patience, "Redis reports its memory", func() bool {
-		var err error
-		bytes, err = strconv.ParseInt(client.InfoMap(t.Context(), "memory").Item("Memory", "used_memory"), 10, 64)
-		return err == nil
-	})
-	return bytes
 }
 
 // drain creates links from the full pool for two minutes.
