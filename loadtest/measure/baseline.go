@@ -63,7 +63,7 @@ func BareServer(r lab.T, env ...string) (url string) {
 }
 
 // bareRedirects returns an error when a server does not redirect to [Target].
-func bareRedirects(ctx context.Context, url string) error { return Visit(url, "any", Target).Try(ctx) }
+func bareRedirects(ctx context.Context, url string) error { return TryVisit(ctx, url, "any", Target) }
 
 // LoneInsert returns a baseline of single-row INSERTs into a table of its own in the PostgreSQL at
 // database. A separate process sends the statements at the rate and measures them, so the latencies

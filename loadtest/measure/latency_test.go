@@ -128,11 +128,11 @@ func TestBaselinesSendRequestsAtGivenRate(t *testing.T) {
 func TestBareServersGiveValidAnswers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"bare": BareServer(t), "nginx": Nginx(t)} {
-		if err := Visit(url, "any", Target).Try(t.Context()); err != nil {
+		if err := TryVisit(t.Context(), url, "any", Target); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "bare" {
-			if err := Creation(url, `{"url":"`+Target+`"}`).Try(t.Context()); err != nil {
+			if err := TryCreation(t.Context(), url, `{"url":"`+Target+`"}`); err != nil {
 				t.Error(err)
 			}
 		}

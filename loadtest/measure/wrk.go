@@ -31,8 +31,8 @@ var scripts embed.FS
 // loop: each client waits for its answer before it sends the next request.
 //
 // wrk detects a status of 400 or above, a broken connection and a timeout. It does not detect any other
-// wrong answer, such as a 200 instead of a 302. The caller therefore checks one answer with an
-// [Exchange] before the load, or counts the stored links after the load with Check.
+// wrong answer, such as a 200 instead of a 302. The caller therefore checks one answer with [TryCreation] or
+// [TryVisit] before the load, or counts the stored links after the load with Check.
 type Wrk struct {
 	URL      string
 	Script   string // the name of a file in lua, without .lua: get, named, post, posts or random
@@ -139,36 +139,24 @@ func parseTally(out []byte, refusals bool) (t Tally, err error) {
 	return t, nil
 }
 
-// Exchange is one request with the answer that it must get.
-type Exchange struct {
-	server string
-	send   func(context.Context, *loadtest.Client) error
-}
-
-// Creation returns an exchange that creates a link on a server. body is the JSON of the request.
-func Creation(server, body string) Exchange {
-	return Exchange{server, func(ctx context.Context, c *loadtest.Client) error {
-		if o := c.Post(ctx, []byte(body)); o.State != loadtest.Acknowledged {
-			return fmt.Errorf("the state of the creation %s is %s: %s", body, o.State, o.Detail)
-		}
-		return nil
-	}}
-}
-
-// Visit returns an exchange that requests the link of code, which must lead to target.
-func Visit(server, code, target string) Exchange {
-	return Exchange{server, func(ctx context.Context, c *loadtest.Client) error {
-		status, location, err := c.Follow(ctx, code)
-		if err == nil && (status != http.StatusFound || location != target) {
-			err = fmt.Errorf("GET /%s: status %d with Location %q, want %d with %q", code, status, location, http.StatusFound, target)
-		}
-		return err
-	}}
-}
-
-// Try sends the request and returns an error if the answer differs from the expected answer.
-func (e Exchange) Try(ctx context.Context) error {
-	client := loadtest.NewClient(e.server, 0)
+// TryCreation creates a link on a server. body is the JSON of the request. TryCreation returns an error if the creation
+// is not acknowledged.
+func TryCreation(ctx context.Context, server, body string) error {
+	client := loadtest.NewClient(server, 0)
 	defer client.Close()
-	return e.send(ctx, client)
+	if o := client.Post(ctx, []byte(body)); o.State != loadtest.Acknowledged {
+		return fmt.Errorf("the state of the creation %s is %s: %s", body, o.State, o.Detail)
+	}
+	return nil
+}
+
+// TryVisit requests the link of code. It returns an error if the server does not redirect to target.
+func TryVisit(ctx context.Context, server, code, target string) error {
+	client := loadtest.NewClient(server, 0)
+	defer client.Close()
+	status, location, err := client.Follow(ctx, code)
+	if err == nil && (status != http.StatusFound || location != target) {
+		err = fmt.Errorf("GET /%s: status %d with Location %q, want %d with %q", code, status, location, http.StatusFound, target)
+	}
+	return err
 }

@@ -190,7 +190,7 @@ func TestWrkGivesNoFigureForFaultyServer(t *testing.T) {
 	}
 }
 
-func TestExchangeRejectsWrongAnswers(t *testing.T) {
+func TestTryVisitRejectsWrongAnswers(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		answer http.HandlerFunc
@@ -204,7 +204,7 @@ func TestExchangeRejectsWrongAnswers(t *testing.T) {
 	}
 	for name, tt := range tests {
 		server := httptest.NewServer(tt.answer)
-		if err := Visit(server.URL, "alias", Target).Try(t.Context()); (err == nil) != tt.right {
+		if err := TryVisit(t.Context(), server.URL, "alias", Target); (err == nil) != tt.right {
 			t.Errorf("%s: %v", name, err)
 		}
 		server.Close()

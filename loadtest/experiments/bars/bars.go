@@ -196,8 +196,8 @@ func withAlias(t *experiment.T, settings ...string) *lab.Program {
 	server := lab.Server(t, settings...)
 	server.Start()
 	t.Must(errors.Join(
-		measure.Creation(server.Public, aliasBody).Try(t.Context()),
-		measure.Visit(server.Public, "alias", measure.Target).Try(t.Context()),
+		measure.TryCreation(t.Context(), server.Public, aliasBody),
+		measure.TryVisit(t.Context(), server.Public, "alias", measure.Target),
 	))
 	return server
 }

@@ -28,7 +28,7 @@ func durableLog(t *experiment.T) (url string) {
 	t.Must(err)
 	return lab.Other(t, nil, func(addr string) (string, []string) {
 		return path, []string{"durable-log", "--listen", addr, "--file", filepath.Join(t.TempDir(), "links.log")}
-	}, func(ctx context.Context, url string) error { return measure.Creation(url, keyBody).Try(ctx) })
+	}, func(ctx context.Context, url string) error { return measure.TryCreation(ctx, url, keyBody) })
 }
 
 // ServeDurableLog serves creations on addr until ctx ends. It appends the links to the file.

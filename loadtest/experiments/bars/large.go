@@ -140,7 +140,7 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 	defer limited.Kill()
 	random := func(name string, s *lab.Program) measure.Subject {
 		code := f.anyCode()
-		t.Must(measure.Visit(s.Public, code, urlOf(code)).Try(t.Context()))
+		t.Must(measure.TryVisit(t.Context(), s.Public, code, urlOf(code)))
 		redirects := measure.Wrk{URL: s.Public, Script: "random", Duration: each, Check: redirectsCounted(t, s)}
 		return measure.Subject{Name: name + ", " + f.String(), Unit: measure.PerSecond, Measure: func(ctx context.Context) (float64, error) {
 			// The script draws random links with this seed. With one seed for all rounds, it would draw the

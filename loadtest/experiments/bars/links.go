@@ -107,6 +107,6 @@ func startEarlier(t *experiment.T, program, name, database string) measure.Subje
 	url := lab.Other(t, []string{"DATABASE_URL=" + database, "ADMIN_ADDR=" + admin}, func(addr string) (string, []string) {
 		return program, []string{"serve", "--listen-addr", addr}
 	}, answers)
-	t.Must(measure.Creation(url, keyBody).Try(t.Context()))
+	t.Must(measure.TryCreation(t.Context(), url, keyBody))
 	return measure.Wrk{URL: url + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}.Subject(name + ", earlier build")
 }

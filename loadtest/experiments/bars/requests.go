@@ -57,7 +57,7 @@ func create() *experiment.Experiment {
 func creations(t *experiment.T, name, database string, settings ...string) (measure.Subject, *lab.Program) {
 	server := lab.Server(t, append(settings, "DATABASE_URL="+database)...)
 	server.Start()
-	t.Must(measure.Creation(server.Public, keyBody).Try(t.Context()))
+	t.Must(measure.TryCreation(t.Context(), server.Public, keyBody))
 	load := measure.Wrk{URL: server.Public + "/shorten", Script: "post", Args: []string{keyBody}, Duration: each}
 	load.Check = counted(t, "left a row in the database", func(ctx context.Context) (int64, error) { return lab.CountLinks(ctx, database) })
 	return load.Subject(name), server
@@ -153,7 +153,7 @@ func firstLinks(t *experiment.T, r *record, name string, settings ...string) {
 		begun := time.Now()
 		server.Launch()
 		lab.Wait(t, lab.Patience, "a link is created", func() bool {
-			return measure.Creation(server.Public, keyBody).Try(t.Context()) == nil
+			return measure.TryCreation(t.Context(), server.Public, keyBody) == nil
 		})
 		return map[string]float64{name: float64(time.Since(begun).Microseconds()) / 1000}
 	})
