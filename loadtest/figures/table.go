@@ -57,22 +57,19 @@ func codes() Group {
 }
 
 func fallback() Group {
-	figure := func(links float64, elsewhere string) Figure {
+	figure := func(links float64, words, elsewhere, claimName string) Figure {
 		f := links / float64(codespace.Size(6))
 		return Figure{
-			Subject: "random codes with " + humanize.SIWithDigits(links, 0, "") + " links", Formula: "f = links / 62^6; 1/(1-f)",
+			Subject: "random codes with " + words + " links", Formula: "f = links / 62^6; 1/(1-f)",
 			Value: fmt.Sprintf("f = %s %%, %s attempts", short(100*f), fourDigits(1/(1-f))), Elsewhere: elsewhere,
-			Here: []Reference{claim("compare/space", "random codes take 1/(1-f) attempts"), section("benchmarks.md", attemptsTable)},
+			Here: []Reference{claim("space/fallback", claimName), section("benchmarks.md", attemptsTable)},
 		}
 	}
-	all := Group{"Random codes in a space that fills up", []Figure{figure(10e6, ""), figure(40e9, "71 %"), figure(53e9, "94.6 %, 18 attempts")}}
-	for i, words := range []string{"10 million", "40 billion", "53 billion"} {
-		all.Figures[i].Subject = "random codes with " + words + " links"
-	}
-	for i, name := range []string{"attempts with 0.02 % of codes in use", "attempts with 71 % of codes in use", "attempts with 94.6 % of codes in use"} {
-		all.Figures[i].Here[0] = claim("space/fallback", name)
-	}
-	return all
+	return Group{"Random codes in a space that fills up", []Figure{
+		figure(10e6, "10 million", "", "attempts with 0.02 % of codes in use"),
+		figure(40e9, "40 billion", "71 %", "attempts with 71 % of codes in use"),
+		figure(53e9, "53 billion", "94.6 %, 18 attempts", "attempts with 94.6 % of codes in use"),
+	}}
 }
 
 func pool() Group {

@@ -2,13 +2,13 @@ package lab
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the hash by which Redis names scripts
-	"encoding/hex"
 	"net"
 	"regexp"
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // relayBuffer is the size of one read, in bytes.
@@ -206,8 +206,7 @@ func ScriptWith(text string) func(request []byte) bool {
 		if !bytes.Contains(script, []byte(text)) {
 			return false
 		}
-		digest := sha1.Sum(script) //nolint:gosec // the hash by which Redis names scripts
-		known[hex.EncodeToString(digest[:])] = struct{}{}
+		known[redis.NewScript(string(script)).Hash()] = struct{}{}
 		return true
 	}
 }

@@ -53,7 +53,8 @@ func observed(f loadtest.Figures) Observed {
 
 // BareServer starts a process with two bare handlers and returns its URL. POST /shorten parses the JSON
 // of a creation, stores nothing and answers with the JSON of a link. GET of any code redirects to
-// [Target]. If env contains DATABASE_URL, the process also runs the statements of [LoneInsert].
+// [Target]. The process is this program with the arguments `baseline --listen ADDR`, for which the program must call
+// [ServeBare]. If env contains DATABASE_URL, the process also runs the statements of [LoneInsert].
 func BareServer(r lab.T, env ...string) (url string) {
 	path, err := os.Executable()
 	if err != nil {
@@ -100,16 +101,6 @@ func BareRedirect(r lab.T) Baseline {
 		})
 		return observed(recorder.Figures()), nil
 	}}
-}
-
-// BaselineMain serves the baselines if args is `baseline --listen ADDR`. The result asked is false if
-// args is anything else. [BareServer] starts this program with these arguments. A program without a
-// command `baseline`, such as a test binary, must therefore call BaselineMain first.
-func BaselineMain(args []string) (asked bool, err error) {
-	if len(args) != 3 || args[0] != "baseline" || args[1] != "--listen" {
-		return false, nil
-	}
-	return true, ServeBare(context.Background(), args[2])
 }
 
 // ServeBare serves the baselines on addr until ctx ends. DATABASE_URL in the environment names
