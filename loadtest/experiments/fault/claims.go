@@ -104,10 +104,9 @@ func availableTo(percent float64) claim {
 // noneFails returns the claim for the guarantee I5 in a fault row in which every creation must succeed.
 func noneFails(where string) claim { return served(unfailing, "No creation fails "+where+".", 100) }
 
-// noRefusals returns the claim for the guarantee I5 in a fault row that kills the server itself.
-// Creations fail while the server is down. While the server runs, it must refuse no creation.
-func noRefusals(text string) claim {
-	c := counted("no refusal by the killed server", "refused creations", text)
+// uninterrupted returns an availability claim with figures in the given unit, such as failed redirects.
+func uninterrupted(name, unit, text string) claim {
+	c := counted(name, unit, text)
 	c.Kind = report.Availability
 	return c
 }

@@ -12,7 +12,6 @@ import (
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/report"
 )
 
 const (
@@ -36,7 +35,7 @@ func crowdRows() []row {
 			Claims: theLinks(
 				observed(noOOM, "The kernel does not kill the server for lack of memory."),
 				served(available, "At least 99 % of the creations of another client are acknowledged.", 99),
-				answered(connects, "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
+				uninterrupted(connects, "requests without an answer", "Another client, which opens a connection for each request, gets an answer to at least 99 % of its requests."),
 				observed(recovers, "After the client has closed its connections, the server has at most 50 more open connections (http_connections) than before the client opened its connections."),
 			),
 		},
@@ -51,13 +50,6 @@ func crowdRows() []row {
 			),
 		},
 	}
-}
-
-// answered returns an availability claim about requests. The row records the number of requests without an answer.
-func answered(name, text string) claim {
-	c := counted(name, "requests without an answer", text)
-	c.Kind = report.Availability
-	return c
 }
 
 func crowded(r *run) {

@@ -58,9 +58,7 @@ func partitioned(r *run) {
 	lab.Happens(r, patient, func() bool { return left() == 0 })
 	r.figure(reaped, 0, float64(left()), "%d of the %d connections from before the partition were left %v after the start of the partition", left(), len(before), time.Since(cut).Round(time.Second))
 	lab.Pause(r, max(r.Lasting(150*time.Second), 40*time.Second)-time.Since(cut))
-	for _, load := range loads {
-		r.stop(load)
-	}
+	r.stop(loads...)
 	heal()
 	r.createsAgain(time.Now(), loads)
 	for _, load := range loads {

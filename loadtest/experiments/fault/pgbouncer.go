@@ -48,14 +48,10 @@ func poolerRestarts(r *run) {
 			answer, _, right := refused(r, servers[n%2])
 			r.saw(refusal, right, "%s", answer)
 		}
-		for _, load := range loads {
-			r.stop(load)
-		}
+		r.stop(loads...)
 		pooler.Restart()
 		r.createsAgain(time.Now(), loads)
-		for _, load := range loads {
-			r.stop(load)
-		}
+		r.stop(loads...)
 	}
 	for _, load := range loads {
 		r.record.Served = r.record.Served.Plus(r.during(load, 150, time.Second+r.Lasting(10*time.Second)))

@@ -7,7 +7,6 @@ import (
 
 	"keypool/loadtest"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/report"
 )
 
 const (
@@ -34,18 +33,11 @@ func replicaRows() []row {
 			counted(deletedGone, "links", "A deleted link is gone (status 410), even on a server whose only replica still has the link. The run waits at most 4 s for each deleted link."),
 			timed(deletionTime, "On this server, each deleted link is gone within 2 s. This is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read."),
 			counted(linksRedirect, "wrong answers", "While a replica hangs, while a replica is down, and while the primary is down, no link leads to a wrong URL, and no link is answered as if it did not exist."),
-			redirectsAvailable(),
+			uninterrupted(linksAnswered, "failed redirects", "While replicas lag, hang or are down, and while the primary is down, the servers redirect for every link: no answer is missing, and none has a status such as 503."),
 			noneFails("while replicas lag, hang or are down"),
 		),
 		Controls: append(without(justCreated, "replica-miss"), without(deletedGone, "replica-lag")...),
 	}}
-}
-
-// redirectsAvailable returns the claim that servers answer for links during the faults.
-func redirectsAvailable() claim {
-	c := counted(linksAnswered, "failed redirects", "While replicas lag, hang or are down, and while the primary is down, the servers redirect for every link: no answer is missing, and none has a status such as 503.")
-	c.Kind = report.Availability
-	return c
 }
 
 // replicated is a run with servers that use replicas.

@@ -103,9 +103,7 @@ func (b *rollback) renewed(epoch int64) {
 	fresh := b.started(noWorker) // it has no local keys, so it needs keys of the new epoch
 	b.start(fresh, 500).AwaitMore(int64(b.Times(2000)))
 	b.servers = append(b.servers, fresh)
-	for _, load := range b.loads {
-		b.stop(load)
-	}
+	b.stop(b.loads...)
 	var known float64
 	for _, s := range b.servers {
 		known += conflicts(b, s)

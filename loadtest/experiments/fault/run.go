@@ -127,11 +127,13 @@ func (r *run) start(server *lab.Program, rate float64) *lab.Load {
 	return load
 }
 
-// stop ends a load and returns its figures.
-func (r *run) stop(load *lab.Load) loadtest.Figures {
-	f := load.Stop()
-	r.record.Slowest = max(r.record.Slowest, f.Latency.Max)
-	return f
+// stop ends loads, and returns the figures of the last of them.
+func (r *run) stop(loads ...*lab.Load) (last loadtest.Figures) {
+	for _, load := range loads {
+		last = load.Stop()
+		r.record.Slowest = max(r.record.Slowest, last.Latency.Max)
+	}
+	return last
 }
 
 // during creates links for the given length of time and returns the figures of the load.
@@ -159,9 +161,7 @@ func (r *run) audit(p *lab.Program) lab.Accounts {
 // that no answer comes from a cache. Then it stops the servers. It audits the accounts while the servers
 // run and again after they have stopped. It returns the result of the last audit.
 func (r *run) end(servers ...*lab.Program) lab.Accounts {
-	for _, load := range r.loads {
-		r.stop(load)
-	}
+	r.stop(r.loads...)
 	r.audit(servers[0])
 	for _, s := range servers {
 		s.Restart()

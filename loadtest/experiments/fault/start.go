@@ -42,7 +42,7 @@ func startRows() []row {
 			Run:     inject(twoByTwo),
 			Claims: theLinks(
 				noneFails("on the server that keeps running, although a worker is killed too"),
-				noRefusals("The server that is killed refuses no creation while it runs."),
+				uninterrupted("no refusal by the killed server", "refused creations", "The server that is killed refuses no creation while it runs."),
 				observed("links redirect on other servers", "A link that was just created on one server redirects on the other server."),
 				observed(recovers, "The pool is full again."),
 			),

@@ -12,7 +12,6 @@ import (
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/report"
 )
 
 // The names of claims about visits.
@@ -39,6 +38,7 @@ func visitRows() []row {
 	once := counted(visitsOnce, "surplus visits", "No GET request counts as more than one visit.")
 	lasting := counted(visitsKept, "lost visits", "Each GET request that is answered with a redirect is stored as a visit, also if the server then stops after SIGTERM.")
 	fitted := counted(visitsFitted, "visits", "The server drops no visit: the metric shortener_visits_dropped_total is 0.")
+	redirected := uninterrupted(redirectsKept, "failed redirects", "While PostgreSQL does not answer, the server answers every GET request for a link in its cache with a redirect.")
 	killed := []claim{
 		once,
 		counted(visitsKept, "lost visits", fmt.Sprintf("Even if a flush takes its whole time limit, a kill loses only visits that were answered in the last %v before the kill: the time between two flushes of visits to the database (VISITS_FLUSH, %v), "+
@@ -79,17 +79,10 @@ func visitRows() []row {
 			Summary: "PostgreSQL is killed with SIGKILL and restarted later, and then it is frozen for some time. " +
 				"At scale 1, it does not answer for about a minute each time. Meanwhile clients follow links.",
 			Run:      inject(visitsWait),
-			Claims:   []claim{once, lasting, fitted, redirectsServed(), timed(visitsStored, "All visits are stored within 10 s after PostgreSQL is available again.")},
+			Claims:   []claim{once, lasting, fitted, redirected, timed(visitsStored, "All visits are stored within 10 s after PostgreSQL is available again.")},
 			Controls: []experiment.Control{{Without: []string{"visit-memory"}, Refutes: visitsFitted, AlsoRefutes: []string{visitsKept}}},
 		},
 	}
-}
-
-// redirectsServed returns the claim that clients do not notice the fault.
-func redirectsServed() claim {
-	c := counted(redirectsKept, "failed redirects", "While PostgreSQL does not answer, the server answers every GET request for a link in its cache with a redirect.")
-	c.Kind = report.Availability
-	return c
 }
 
 // visitsKilled kills the server while clients follow links. After each start of the server, they follow new links.

@@ -52,15 +52,12 @@ func (r *run) visitors(server *lab.Program, n int) *visitors {
 
 // start begins to follow the links.
 func (v *visitors) start() {
-	ctx, cancel := context.WithCancel(v.r.Context())
-	done, recorder := make(chan struct{}), loadtest.NewRecorder()
-	go func() {
-		defer close(done)
+	recorder := loadtest.NewRecorder()
+	stop := v.r.beside(func(ctx context.Context) {
 		loadtest.Pace(ctx, loadtest.Schedule{Rate: visitRate}, 0, recorder, v.follow)
-	}()
+	})
 	v.end = func() {
-		cancel()
-		<-done
+		stop()
 		v.figures = v.figures.Plus(recorder.Figures())
 	}
 }
