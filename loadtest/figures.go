@@ -80,10 +80,6 @@ type Recorder struct {
 	mu     sync.Mutex
 	total  tally
 	window tally // what was recorded since the last call of Window
-
-	loads  int           // number of loads that run
-	since  time.Time     // while loads run: the start of the time that the field active does not contain yet
-	active time.Duration // how long loads ran since the last call of Window; see the field since
 }
 
 // tally contains counts and latencies.
@@ -109,26 +105,6 @@ func (r *Recorder) add(state State, latency time.Duration) {
 	}
 }
 
-// begin records that a load begins.
-func (r *Recorder) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.loads == 0 {
-		r.since = time.Now()
-	}
-	r.loads++
-}
-
-// end records that a load has ended.
-func (r *Recorder) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.loads--
-	if r.loads == 0 {
-		r.active += time.Since(r.since)
-	}
-}
-
 // Add adds the figures of o to the total of r. The window of r does not change. No other goroutine may use
 // o.
 func (r *Recorder) Add(o *Recorder) {
@@ -145,22 +121,15 @@ func (r *Recorder) Figures() Figures {
 	return r.total.figures()
 }
 
-// Window returns what was recorded since the last call of Window, and how long a load ran since then. Only one
-// observer may call it, because each call begins a new window.
-func (r *Recorder) Window() (f Figures, active time.Duration) {
+// Window returns what was recorded since the last call of Window. Only one observer may call it, because each call
+// begins a new window.
+func (r *Recorder) Window() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f = r.window.figures()
+	f := r.window.figures()
 	r.window.counts = Figures{}
 	r.window.latencies.Reset()
-	active = r.active
-	if r.loads > 0 {
-		now := time.Now()
-		active += now.Sub(r.since)
-		r.since = now
-	}
-	r.active = 0
-	return f, active
+	return f
 }
 
 func (t *tally) figures() Figures {

@@ -48,8 +48,6 @@ func (s Schedule) follow(ctx context.Context, send func(due time.Time)) {
 //
 // When ctx ends, pace sends no further request and waits for the requests in flight.
 func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(ctx context.Context, answered func(State)), unsent func()) {
-	r.begin()
-	defer r.end()
 	requests := context.WithoutCancel(ctx)
 	room := make(chan struct{}, cmp.Or(inFlight, DefaultInFlight))
 	var running sync.WaitGroup

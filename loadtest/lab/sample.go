@@ -70,6 +70,5 @@ func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float6
 // Second is one second of a run.
 type Second struct {
 	Load   loadtest.Figures // the requests of this second
-	Rate   float64          // requests sent per second while the load ran; 0 if it hardly ran
 	Status Status           // all members are nil or empty if the program has no admin listener or did not answer
 }

@@ -22,14 +22,12 @@ type Pulse struct {
 	recorder *loadtest.Recorder
 }
 
-// leastActive is the shortest time of a load in a second for which Pulse reports a rate.
-const leastActive = 100 * time.Millisecond
-
 // NewPulse starts a pulse of the experiment name. expected is the approximate duration of the experiment.
 // The pulse reads the state of the pool from p, if p has an admin address. The pulse stops when the run
 // ends.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
+	last := started // the time of the last sample
 	pulse.sampler = lab.Watch(t, time.Second, func(context.Context) (lab.Second, error) {
 		var s lab.Second
 		if p.Admin != "" {
@@ -40,15 +38,13 @@ func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Durati
 		now := time.Now()
 		phase, recorder := pulse.current()
 		if recorder != nil {
-			var active time.Duration
-			if s.Load, active = recorder.Window(); active >= leastActive {
-				s.Rate = float64(s.Load.Sent) / active.Seconds()
-			}
+			s.Load = recorder.Window()
 		}
 		live := experiment.Live{
 			Experiment: name, Phase: phase, Done: min(now.Sub(started).Seconds()/expected.Seconds(), 0.99),
-			Rate: s.Rate, P99: s.Load.Latency.P99, PoolKeys: s.Status.PoolKeys,
+			Rate: float64(s.Load.Sent) / now.Sub(last).Seconds(), P99: s.Load.Latency.P99, PoolKeys: s.Status.PoolKeys,
 		}
+		last = now
 		if s.Status.RunwaySeconds != nil {
 			runway := time.Duration(*s.Status.RunwaySeconds * float64(time.Second))
 			live.Runway = &runway
