@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments"
 	"keypool/loadtest/report"
@@ -160,6 +161,19 @@ func TestExperimentNamesAreUniqueAndSuitesAreNotEmpty(t *testing.T) {
 	}
 	if suites[experiment.Change] < 9 || suites[experiment.Nightly] < 50 || suites[experiment.Full] == 0 {
 		t.Errorf("experiments by suite: %v", suites)
+	}
+}
+
+func TestEveryControlNamesExistingProtections(t *testing.T) {
+	t.Parallel()
+	for _, e := range experiments.All() {
+		for _, c := range e.Controls {
+			for _, name := range c.Without {
+				if _, err := controls.Find(name); err != nil {
+					t.Errorf("experiment %s: %v", e.Name, err)
+				}
+			}
+		}
 	}
 }
 

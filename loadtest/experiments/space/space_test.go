@@ -13,25 +13,12 @@ import (
 
 	"keypool/internal/testenv"
 	"keypool/loadtest"
-	"keypool/loadtest/controls"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestControlsOfSpaceExperimentsExist(t *testing.T) {
-	for _, e := range Experiments() {
-		for _, c := range e.Controls {
-			for _, name := range c.Without {
-				if _, err := controls.Find(name); err != nil {
-					t.Errorf("%s: %v", e.Name, err)
-				}
-			}
-		}
-	}
-}
 
 // failures returns the names of the claims that fail for a record.
 func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
