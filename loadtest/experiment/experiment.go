@@ -72,6 +72,16 @@ type Claim[R any] struct {
 	Judge func(record *R) Verdict
 }
 
+// Failing returns the names of the claims that fail for a record. Tests of claims use it.
+func Failing[R any](claims []Claim[R], record *R) (names []string) {
+	for _, c := range claims {
+		if c.Judge(record).Outcome == report.Failed {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // When returns a claim like c. Its Judge returns the zero Verdict if ready returns false, because the record then
 // lacks the observation that c needs.
 func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {

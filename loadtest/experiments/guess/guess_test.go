@@ -17,16 +17,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// failures returns the names of the claims that fail for a record.
-func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
-	for _, c := range claims {
-		if c.Judge(r).Outcome == report.Failed {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
 // scanned returns the record of a sound scan. The service with a plain counter has ten links with
 // consecutive numbers from 1,000. The permuted service has ten links with distant numbers.
 func scanned() *scanRecord {
@@ -65,7 +55,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	} {
 		r := scanned()
 		tt.spoil(r)
-		if got := failures(scanClaims(), r); !slices.Equal(got, tt.want) {
+		if got := experiment.Failing(scanClaims(), r); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showScan(r, &report.Experiment{})
@@ -153,7 +143,7 @@ func TestWrongCodesOfKeySourceRefuteOnlyMatchingClaims(t *testing.T) {
 			pool:    {class: sources.Random, ascending: 0.5},
 			2:       {class: sources.Hash, ascending: 0.5},
 		})}
-		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
+		if got := experiment.Failing(sourceClaims(), r); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showKeySources(r, &report.Experiment{})

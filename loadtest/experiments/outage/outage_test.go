@@ -162,14 +162,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 			t.Parallel()
 			r := sound()
 			tt.spoil(r)
-			var got []string
-			for _, c := range claims() {
-				if v := c.Judge(r); v.Outcome == report.Failed {
-					t.Logf("%s: %s", c.Name, v.Why)
-					got = append(got, c.Name)
-				}
-			}
-			if !slices.Equal(got, tt.want) {
+			if got := experiment.Failing(claims(), r); !slices.Equal(got, tt.want) {
 				t.Errorf("the claims %q fail, want %q", got, tt.want)
 			}
 		})

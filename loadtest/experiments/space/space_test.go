@@ -20,16 +20,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// failures returns the names of the claims that fail for a record.
-func failures[R any](claims []experiment.Claim[R], r *R) (names []string) {
-	for _, c := range claims {
-		if c.Judge(r).Outcome == report.Failed {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
 func acknowledged(n int) loadtest.Figures {
 	return loadtest.Figures{Sent: int64(n), Acknowledged: int64(n)}
 }
@@ -82,7 +72,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	} {
 		r := drawn(0.5, tt.digits)
 		tt.spoil(r, &r.levels[0].random, &r.levels[0].ledger)
-		if got := failures(fallbackClaims(), r); !slices.Equal(got, tt.want) {
+		if got := experiment.Failing(fallbackClaims(), r); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 		showFallback(r, &report.Experiment{})
@@ -153,7 +143,7 @@ func TestWrongNumberOfAttemptsRefutesOnlyMatchingClaim(t *testing.T) {
 			{"redis-incr", at(0.9)}: 1, {"random", at(0.5)}: 2, {"random", at(0.9)}: 10, {"hash", repeated}: 50.5,
 		}}
 		r.attempts[tt.at] = tt.spoil
-		if got := failures(sourceClaims(), r); !slices.Equal(got, tt.want) {
+		if got := experiment.Failing(sourceClaims(), r); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: the claims %q fail, want %q", tt.name, got, tt.want)
 		}
 	}

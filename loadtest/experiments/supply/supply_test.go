@@ -64,16 +64,6 @@ func verdict(r *record, name string) experiment.Verdict {
 	return all[slices.IndexFunc(all, func(c claim) bool { return c.Name == name })].Judge(r)
 }
 
-// failing returns the names of the claims that fail.
-func failing(r *record) (names []string) {
-	for _, c := range claims() {
-		if c.Judge(r).Outcome == report.Failed {
-			names = append(names, c.Name)
-		}
-	}
-	return names
-}
-
 // Each wrong observation refutes exactly the claims that are about this observation.
 func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	t.Parallel()
@@ -141,7 +131,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 			t.Parallel()
 			r := sound()
 			tt.spoil(r)
-			if got := failing(r); !slices.Equal(got, tt.want) {
+			if got := experiment.Failing(claims(), r); !slices.Equal(got, tt.want) {
 				t.Errorf("the claims %q fail, want %q", got, tt.want)
 			}
 		})
@@ -230,7 +220,7 @@ func TestBadFigureOfLargePoolRefutesOnlyMatchingClaim(t *testing.T) {
 	} {
 		f := sound
 		tt.spoil(&f)
-		if got := failing(&record{filled: &f}); !slices.Equal(got, tt.want) {
+		if got := experiment.Failing(claims(), &record{filled: &f}); !slices.Equal(got, tt.want) {
 			t.Errorf("the claims %q fail, want %q", got, tt.want)
 		}
 	}
