@@ -79,6 +79,11 @@ func (m *Metrics) CountAbandoned(reason string, keys int64) {
 	m.abandons.WithLabelValues(reason).Add(float64(keys))
 }
 
+// Abandoned returns how many keys this process abandoned for the given reason.
+func (m *Metrics) Abandoned(reason string) int64 {
+	return int64(promvalue.Counter(m.abandons.WithLabelValues(reason)))
+}
+
 // CountRestart counts a restart of the refill worker by the dead man's switch.
 func (m *Metrics) CountRestart() { m.restarts.Inc() }
 

@@ -12,7 +12,7 @@ import (
 type gauges struct {
 	status func() Status
 
-	pool, capacity, evict, local, runway, used, spaceRunway, reserved, breakerState, serving *prometheus.Desc
+	pool, epoch, capacity, evict, local, runway, used, spaceRunway, reserved, breakerState, serving *prometheus.Desc
 }
 
 var _ prometheus.Collector = (*gauges)(nil)
@@ -25,6 +25,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 	return &gauges{
 		status:       status,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
+		epoch:        desc("kgs_pool_epoch", "Epoch of the pool in Redis. A new epoch begins when Redis may have lost keys of the pool."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
@@ -40,7 +41,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 // Describe sends every metric that Collect may send.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.pool, g.capacity, g.evict, g.local, g.runway, g.used, g.spaceRunway, g.reserved, g.breakerState, g.serving,
+		g.pool, g.epoch, g.capacity, g.evict, g.local, g.runway, g.used, g.spaceRunway, g.reserved, g.breakerState, g.serving,
 	} {
 		ch <- d
 	}
@@ -50,6 +51,7 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	s := g.status()
 	send(ch, g.pool, s.PoolKeys)
+	send(ch, g.epoch, s.Epoch)
 	send(ch, g.capacity, s.CapacityKeys)
 	if s.MayEvict != nil {
 		ch <- prometheus.MustNewConstMetric(g.evict, prometheus.GaugeValue, oneIf(*s.MayEvict))

@@ -188,10 +188,10 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		Logger: ch.Log, Metrics: ch.metrics,
 	})
 	ch.life.OnStop("local batch", ch.returnKeys(func(ctx context.Context) error {
-		unused := s.Local()
+		unused, abandoned := s.Local(), ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)
 		err := s.Close(ctx)
-		if err == nil {
-			ch.life.Returned(unused)
+		if err == nil { // the pool refuses the keys of an earlier epoch
+			ch.life.Returned(unused - (ch.metrics.Abandoned(kgs.ReasonEarlierEpoch) - abandoned))
 		}
 		return err
 	}))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -140,6 +141,30 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 		t.Errorf("last audit: exit status %d, %s, %+v", last.status, last.stderr, last.Accounts)
 	}
 	t.Logf("the accounts of %d audits closed; %d links in %d epochs", closed, last.Linked, len(last.Epochs))
+}
+
+// A server stops after Redis lost the pool. The pool refuses the keys of the earlier epoch, so the log does not count them as
+// returned.
+func TestLogOfStopOmitsKeysThatPoolRefuses(t *testing.T) {
+	t.Parallel()
+	redisURL := testenv.StartRedis(t).URL
+	opts, err := redis.ParseURL(redisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(opts)
+	t.Cleanup(func() { client.Close() })
+	var log bytes.Buffer
+	r := startLogging(t, settings(t, sqliteURL(t), redisURL), &log)
+	epoch := *r.await("a full pool", full).Epoch
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.await("the next epoch", func(s admin.Status) bool { return full(s) && *s.Epoch > epoch })
+	r.stop()
+	if !strings.Contains(log.String(), "msg=stopped keys_returned=0 ") {
+		t.Errorf("the log counts keys as returned:\n%s", &log)
+	}
 }
 
 // The audits run while a server with a SQLite file and a pool in memory creates links.
