@@ -205,7 +205,7 @@ func (s *Service) page(ctx context.Context, a Actor, from string, limit int, wai
 	if a.Admin {
 		selection.Owner = 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout) // as in Find
 	defer cancel()
 	links, next, err = s.store.Newest(ctx, selection)
 	if err != nil && !errors.Is(err, shortener.ErrPosition) {

@@ -27,7 +27,8 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	// A query that is cancelled costs a connection to PostgreSQL. So a client that leaves does not cancel it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	link, err := s.store.Lookup(ctx, code)
 	switch {

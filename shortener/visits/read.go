@@ -11,9 +11,10 @@ import (
 // readTimeout is the time limit of one query whose result a person waits for. Tests may set another limit.
 const readTimeout = 2 * time.Second
 
-// query is forEach with the time limit of s.
+// query is forEach with the time limit of s. The end of ctx does not cancel the query, because a query that is cancelled costs a
+// connection to PostgreSQL.
 func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limit)
 	defer cancel()
 	return forEach(ctx, s.read, query, args, columns, do)
 }
