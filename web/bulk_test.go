@@ -59,6 +59,26 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	})
 }
 
+// If a token is revoked during a bulk request, the server creates no further links.
+func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.insert = 400 * time.Millisecond
+		const lines = 3 * 128 // three parts
+		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
+		counts := make(map[string]int)
+		for n := 0; body.Scan(); n++ {
+			if n == 0 {
+				store.revoked.Store(true)
+			}
+			_, status, _ := strings.Cut(body.Text(), `"status":`)
+			counts[status[:3]]++
+		}
+		if created, refused := counts["201"], counts["401"]; body.Err() != nil || created == 0 || created > 2*128 || refused != lines-created {
+			t.Errorf("the answers have the statuses %v and the error %v; want some links, and 401 for all lines of the last part", counts, body.Err())
+		}
+	})
+}
+
 // A client that sends the body of a bulk request too slowly gets an answer with status 400.
 func TestSlowBulkBodyIsRefused(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, _ *slowStore) {

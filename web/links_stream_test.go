@@ -36,6 +36,23 @@ func TestSlowSearchForMatchesDoesNotEndLinkStream(t *testing.T) {
 	})
 }
 
+// If a token is revoked during a stream, the stream breaks off.
+func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 100)
+		store.page, store.links = 1500*time.Millisecond, 1
+		body := bufio.NewReader(begin(t, c, http.MethodGet, "/api/links", "", "Accept", media.NDJSON).body)
+		if _, err := body.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		store.revoked.Store(true)
+		rest, err := io.ReadAll(body)
+		if n := strings.Count(string(rest), "\n"); n > 2 || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("after the revocation, the stream has %d links and the error %v; want at most 2 and io.ErrUnexpectedEOF", n, err)
+		}
+	})
+}
+
 // If the store fails before the first link is found, the client gets a complete answer with status 503, even after a
 // long search.
 func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/token"
 	"keypool/web/httpserver"
 )
 
@@ -61,6 +63,21 @@ type slowStore struct {
 	page   time.Duration
 	links  int // maximum number of links in a page; 0 for no maximum
 	pages  int // number of pages after which the store fails; 0 if it never fails
+
+	revoked atomic.Bool // whether the token of each request is revoked
+}
+
+// revocable is like anyToken, but the test can revoke the token.
+type revocable struct {
+	anyToken
+	revoked *atomic.Bool
+}
+
+func (r revocable) Authenticate(ctx context.Context, bearer string) (token.Token, error) {
+	if r.revoked.Load() {
+		return token.Token{}, token.ErrRevoked
+	}
+	return r.anyToken.Authenticate(ctx, bearer)
 }
 
 var errBroken = errors.New("the store is broken")
@@ -98,7 +115,7 @@ func newSlowSite(t *testing.T) (*http.Client, *slowStore) {
 		slow.Store = s
 		return slow
 	})
-	server := httpserver.New(NewPublic(PublicConfig{Service: service, Tokens: anyToken{}}), slog.New(slog.DiscardHandler))
+	server := httpserver.New(NewPublic(PublicConfig{Service: service, Tokens: revocable{revoked: &slow.revoked}}), slog.New(slog.DiscardHandler))
 	listener := newPipes()
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

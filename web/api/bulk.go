@@ -234,7 +234,7 @@ func independent(lines []parsedLine) int {
 }
 
 // sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client leaves or
-// the time is up, sendBulk handles no further lines and fails.
+// the time is up, sendBulk handles no further lines and fails. If the token is revoked, the lines that remain get status 401.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
 	defer cancel()
@@ -251,8 +251,12 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 		n := independent(parsed)
 		part := parsed[:n]
 		parsed = parsed[n:]
-		for i := range part { // in the order of the lines, so that the first lines get what is left of the limit
-			part[i].err = cmp.Or(part[i].err, a.limits.SpendLine(tok))
+		_, refused := a.bulkToken(c) // the token may have been revoked since the last part
+		for i := range part {        // in the order of the lines, so that the first lines get what is left of the limit
+			part[i].err = cmp.Or(part[i].err, refused)
+			if part[i].err == nil {
+				part[i].err = a.limits.SpendLine(tok)
+			}
 		}
 		results := make([]bulkAnswer, n)
 		var creations sync.WaitGroup

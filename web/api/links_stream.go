@@ -11,6 +11,7 @@ import (
 
 	"keypool/shortener/destination"
 	"keypool/shortener/service"
+	"keypool/shortener/token"
 	"keypool/web/internal/media"
 	"keypool/web/internal/problem"
 )
@@ -30,8 +31,8 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, streamLinks
-// fails. The failure breaks the connection, so that the client knows that the list is incomplete.
+// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is revoked,
+// streamLinks fails. The failure breaks the connection, so that the client knows that the list is incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
 		return problem.Malformed("A stream contains all links. Send the parameters limit and cursor only with Accept: " + media.JSON + ".")
@@ -57,6 +58,9 @@ func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self
 		}
 		if err := sendLines(lines, out); err != nil {
 			return err
+		}
+		if _, err := a.manager(c, token.ScopeEdit, token.ScopeRead); err != nil { // the token may have been revoked
+			return fmt.Errorf("send all links: %w", err)
 		}
 		sent = time.Now()
 	}
