@@ -25,6 +25,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"keypool/shortener/destination"
 	"keypool/shortener/service"
@@ -80,6 +83,8 @@ type UI struct {
 	shell   *shell.Shell
 	pages   pages
 	origins *http.CrossOriginProtection
+
+	warnings rate.Sometimes // limits the log lines of warn
 }
 
 // New returns the pages.
@@ -92,7 +97,8 @@ func New(cfg Config) *UI {
 	}
 	u := &UI{
 		Config: cfg, mux: http.NewServeMux(), pages: parsePages(), origins: http.NewCrossOriginProtection(),
-		shell: shell.New(assets, []string{"assets/ui.css"}, []string{shell.CopyScript, "assets/ui.js"}),
+		warnings: rate.Sometimes{Interval: time.Second},
+		shell:    shell.New(assets, []string{"assets/ui.css"}, []string{shell.CopyScript, "assets/ui.js"}),
 	}
 	u.shell.Footer = cfg.Footer
 	u.shell.Referrer = "same-origin" // with no-referrer, browsers send "Origin: null", and every form would be refused
@@ -212,9 +218,14 @@ func (u *UI) problem(x *exchange, err error) reply.Problem {
 		x.w.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
 	if p.Status >= http.StatusInternalServerError {
-		u.Logger.Warn("cannot answer a request for a page for links", "pattern", x.r.Pattern, "error", err)
+		u.warn(x, "cannot answer a request for a page for links", err)
 	}
 	return p
+}
+
+// warn logs a failure, at most once a second, because every request fails during an outage.
+func (u *UI) warn(x *exchange, message string, err error) {
+	u.warnings.Do(func() { u.Logger.Warn(message, "pattern", x.r.Pattern, "error", err) })
 }
 
 // send renders a page.

@@ -94,7 +94,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	}
 	s, err := u.daily(x, code)
 	if err != nil {
-		u.Logger.Warn("cannot read the visits of a link", "error", err)
+		u.warn(x, "cannot read the visits of a link", err)
 		return &chart{Failed: true}
 	}
 	return draw(s)
