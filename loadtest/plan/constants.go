@@ -8,6 +8,10 @@ const (
 	restartRatio     = 0.2    // level of the signal restart, as a share of the capacity
 	pageRatio        = 0.1    // level of the signal page, as a share of the capacity
 	lowWaterRatio    = 0.9    // low-water mark, as a share of the capacity
+	restartRunway    = 60     // seconds; limit of the runway for the signal restart
+	pageRunway       = 30     // seconds; limit of the runway for the signal page
+	stillAfter       = 10     // seconds without a new key, after which the limits of the runway apply
+	lookInterval     = 1      // seconds between two looks of the dead man's switch at the pool
 
 	batchSeconds = 2
 	batchMin     = 100
@@ -55,6 +59,10 @@ func Constants() []Constant {
 		{"restart_level_ratio", restartRatio, "docs/configuration.md, KGS_RESTART_BELOW"},
 		{"page_level_ratio", pageRatio, "docs/configuration.md, KGS_PAGE_BELOW"},
 		{"low_water_ratio", lowWaterRatio, "kgs/refill/worker.go, LowWater"},
+		{"restart_runway_limit_seconds", restartRunway, "kgs/refill/deadman_state.go, restartRunway"},
+		{"page_runway_limit_seconds", pageRunway, "kgs/refill/deadman_state.go, pageRunway"},
+		{"no_new_key_seconds", stillAfter, "kgs/refill/deadman_state.go, stillAfter"},
+		{"look_interval_seconds", lookInterval, "kgs/refill/deadman.go, lookInterval"},
 		{"batch_seconds", batchSeconds, "kgs/source.go, SourceConfig.Hold"},
 		{"batch_keys_min", batchMin, "docs/configuration.md, KGS_BATCH_MIN"},
 		{"batch_keys_max", batchMax, "docs/configuration.md, KGS_BATCH_MAX"},

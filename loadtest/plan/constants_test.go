@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,6 +32,15 @@ func TestPlanConstantsEqualProductConstants(t *testing.T) {
 	} {
 		if !strings.Contains(settings, want) {
 			t.Errorf("the settings of the product have changed: they do not contain %s", want)
+		}
+	}
+	product := read(t, "kgs/refill/deadman_state.go") + read(t, "kgs/refill/deadman.go")
+	for _, want := range []string{
+		fmt.Sprintf("restartRunway = %d\n", restartRunway), fmt.Sprintf("pageRunway    = %d\n", pageRunway),
+		fmt.Sprintf("stillAfter  = %d * time.Second ", stillAfter), "lookInterval    = time.Second\n",
+	} {
+		if !strings.Contains(product, want) {
+			t.Errorf("the dead man's switch of the product has changed: it does not contain %q", want)
 		}
 	}
 	if !strings.Contains(read(t, "kgs/source.go"), "cmp.Or(cfg.Hold, 2*time.Second)") {

@@ -81,8 +81,8 @@ func (p *Plan) pool() report.Section {
 	return report.Section{Title: "Pool", Tables: []report.Table{report.Facts(
 		"capacity", keys(float64(pool.Capacity))+", "+size(pool.RedisBytes)+" of Redis",
 		"runway of the full pool", lasts(pool.Runway),
-		"signal restart", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
-		"signal page", "below "+keys(pool.PageBelow)+", "+lasts(pool.PageRunway)+" before the pool is empty",
+		"signal restart if no key arrives", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
+		"signal page if no key arrives", "below "+keys(pool.PageBelow)+", "+lasts(pool.PageRunway)+" before the pool is empty",
 		"refill of the empty pool", human.Duration(pool.RefillDuration),
 		"capacity for the signal page "+human.Duration(p.Input.Night)+" before the pool is empty", within(pool.NightCapacity, capacityLimit)+", "+size(pool.NightRedis)+" of Redis",
 	)}}

@@ -152,6 +152,87 @@ func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 	}
 }
 
+// The signal comes when the level or the limit of the runway applies, whichever is first.
+func TestSignalsFollowLevelOrRunwayWhicheverIsFirst(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name          string
+		capacity      int64
+		creations     float64
+		restart, page float64
+	}{
+		// 60 s * 1,000 per second = 60,000 keys and 30,000 keys are less than 20 % and 10 % of 100,000,000 keys.
+		{"levels", 100_000_000, 1000, 20e6, 10e6},
+		// 60 s * 10,000 per second = 600,000 keys, and 30 s need 300,000 keys. The levels are 200,000 and 100,000 keys.
+		{"limits of the runway", 1_000_000, 10_000, 600_000, 300_000},
+		// The runway of 1,800 keys, the low-water mark, is 1,800 / 85 = 21 s and thus below both limits. They apply when no key has
+		// arrived for 10 s: at 1,800 - 10 * 85 = 950 keys. A measured pool signalled page at 900 keys.
+		{"ten seconds without a key", 2000, 85, 950, 950},
+		// 90 - 10 * 10 < 0: the pool is empty before ten seconds pass, so the levels apply first.
+		{"empty within ten seconds", 100, 10, 20, 10},
+	} {
+		in := reference()
+		in.Capacity, in.Creations = tt.capacity, tt.creations
+		p := in.pool()
+		if !near(p.RestartBelow, tt.restart, 1e-12) || !near(p.PageBelow, tt.page, 1e-12) {
+			t.Errorf("%s: restart below %v keys and page below %v keys, want %v and %v", tt.name, p.RestartBelow, p.PageBelow, tt.restart, tt.page)
+		}
+		if !near(p.RestartRunway, tt.restart/tt.creations, 1e-12) || !near(p.PageRunway, tt.page/tt.creations, 1e-12) {
+			t.Errorf("%s: restart %v s and page %v s before the pool is empty", tt.name, p.RestartRunway, p.PageRunway)
+		}
+	}
+}
+
+func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name              string
+		creations, outage float64
+		want              int64
+	}{
+		// 85 * 12 = 1,020 keys for the outage and 85 * 30 = 2,550 keys for the runway; 3,570 / 0.9 = 3,966.7. A measured pool
+		// of 2,000 keys signalled page after 12 s. The level alone needs 1,020 / 0.8 = 1,275 keys.
+		{"measured", 85, 12, 3967},
+		// In an outage of 240 s, both rules need the same: 24,000 / 0.8 = 27,000 / 0.9 = 30,000.
+		{"both rules", 100, 240, 30_000},
+		// 1,000 * 300 / 0.8 = 375,000; 1,000 * 330 / 0.9 = 366,667.
+		{"level", 1000, 300, 375_000},
+		// 1,000 * 60 / 0.8 = 75,000; 1,000 * 90 / 0.9 = 100,000.
+		{"runway", 1000, 60, 100_000},
+		// 1,000 * (9 + 30) / 0.9 = 43,333.3.
+		{"ten seconds from the look before the outage", 1000, 9, 43_334},
+		// 1,000 * 8 / 0.8 = 10,000.
+		{"less than ten seconds", 1000, 8, 10_000},
+	} {
+		in := reference()
+		in.Creations, in.Outage = tt.creations, tt.outage
+		if got := in.outage(in.local()).Capacity; got != tt.want {
+			t.Errorf("%s: %d keys, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestCapacityForNightOfSecondsFollowsRunway(t *testing.T) {
+	t.Parallel()
+	for night, want := range map[float64]int64{
+		// 1,000 * 1 / 0.1 = 10,000; 1,000 * (1 + 10) / 0.9 = 12,222.
+		1: 10_000,
+		// 1,000 * 30 / 0.1 = 300,000; 1,000 * (30 + 10) / 0.9 = 44,444.4.
+		30: 44_445,
+		// The limit of the runway is 30 s, so the level must be 31 s: 1,000 * 31 / 0.1 = 310,000.
+		31: 310_000,
+	} {
+		in := reference()
+		in.Night = night
+		if got := in.pool().NightCapacity; got != want {
+			t.Errorf("%v s: %d keys, want %d", night, got, want)
+		}
+		if in.Capacity = in.pool().NightCapacity; in.pool().PageRunway < night*(1-1e-9) {
+			t.Errorf("with %d keys, the signal page comes %v s before the pool is empty, want %v s", in.Capacity, in.pool().PageRunway, night)
+		}
+	}
+}
+
 func TestDatabaseFiguresEqualHandCalculation(t *testing.T) {
 	t.Parallel()
 	year := func(creations float64) Input {

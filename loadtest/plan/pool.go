@@ -1,10 +1,8 @@
 package plan
 
-import "math"
-
-// Pool is the pool of keys in Redis with the levels of its dead man's switch. The switch signals restart,
-// and then page, when the number of keys falls below the level of the signal. RestartRunway and PageRunway
-// are the times from these signals to the empty pool if no key arrives.
+// Pool is the pool of keys in Redis with the signals of its dead man's switch when no key arrives. The switch signals
+// restart, and then page, when the number of keys falls below RestartBelow and PageBelow. RestartRunway and
+// PageRunway are the times from these signals to the empty pool.
 type Pool struct {
 	Capacity       int64   `json:"capacity_keys"`
 	Runway         float64 `json:"runway_seconds"`
@@ -20,14 +18,33 @@ type Pool struct {
 
 func (in Input) pool() Pool {
 	keys := float64(in.Capacity)
-	night := math.Ceil(in.Creations * in.Night / pageRatio)
+	restart, page := in.signalBelow(restartRatio, restartRunway), in.signalBelow(pageRatio, pageRunway)
+	night := in.nightCapacity()
 	return Pool{
 		Capacity: in.Capacity, Runway: keys / in.Creations, RedisBytes: keys * redisBytesPerKey,
-		RestartBelow: keys * restartRatio, RestartRunway: keys * restartRatio / in.Creations,
-		PageBelow: keys * pageRatio, PageRunway: keys * pageRatio / in.Creations,
-		NightCapacity: int64(night), NightRedis: night * redisBytesPerKey,
+		RestartBelow: restart, RestartRunway: restart / in.Creations,
+		PageBelow: page, PageRunway: page / in.Creations,
+		NightCapacity: night, NightRedis: float64(night) * redisBytesPerKey,
 		RefillDuration: keys / refillRate,
 	}
+}
+
+// signalBelow returns the number of keys below which the dead man's switch gives a signal if no key arrives. Two rules
+// cause the signal, and the first to apply gives it. One rule applies below a level, which is a share of the capacity.
+// The other applies when the runway is below a limit, but not before the pool has been below its low-water mark for
+// stillAfter.
+func (in Input) signalBelow(level, limit float64) float64 {
+	keys := float64(in.Capacity)
+	return max(level*keys, min(limit*in.Creations, lowWaterRatio*keys-stillAfter*in.Creations))
+}
+
+// nightCapacity returns the smallest capacity with which signalBelow is at least the keys for Input.Night.
+func (in Input) nightCapacity() int64 {
+	least := in.Creations * in.Night / pageRatio
+	if in.Night <= pageRunway {
+		least = min(least, in.Creations*(in.Night+stillAfter)/lowWaterRatio)
+	}
+	return ceil(least)
 }
 
 // Local is the keys in the memory of a server. A server has a current batch and a spare batch.
@@ -56,13 +73,24 @@ type Outage struct {
 func (in Input) outage(local Local) Outage {
 	o := Outage{
 		Seconds: in.Outage, Creations: in.Creations * in.Outage,
-		Batch: ceil(in.Creations / float64(in.Servers) * in.Outage),
-		// The worker does not refill a pool above its low-water mark, so the pool may have only that many
-		// keys when the outage begins.
-		Capacity: ceil(in.Creations * in.Outage / (lowWaterRatio - pageRatio)),
+		Batch:    ceil(in.Creations / float64(in.Servers) * in.Outage),
+		Capacity: in.outageCapacity(),
 	}
 	if in.Outage > local.Bridge {
 		o.FallbackRatio = 1 - local.Bridge/in.Outage
 	}
 	return o
+}
+
+// outageCapacity returns the smallest capacity with which neither rule of signalBelow causes the signal page during an
+// outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only that many
+// keys when the outage begins. At the end, the pool must have the keys of the level, and the keys of the limit of the
+// runway. The switch may have looked at the pool up to lookInterval before the outage, and stillAfter begins at that
+// look. In a shorter outage, the limit of the runway does not apply.
+func (in Input) outageCapacity() int64 {
+	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
+	if in.Outage >= stillAfter-lookInterval {
+		least = max(least, in.Creations*(in.Outage+pageRunway)/lowWaterRatio)
+	}
+	return ceil(least)
 }

@@ -1,0 +1,64 @@
+package simulate
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"keypool/kgs/refill"
+	"keypool/loadtest/plan"
+)
+
+// drained runs a pool without a worker and returns the first signal page of the dead man's switch, if there is one. The pool has
+// the capacity and the keys that it is given, and a server takes batches of the given size at a constant rate.
+func drained(t *testing.T, capacity, keys int64, batch int, rate float64, lasts time.Duration) (page Signal, paged bool) {
+	t.Helper()
+	out, err := Run(t.Context(), Config{
+		Servers: 1, Capacity: capacity, Filled: keys, BatchMin: batch, BatchMax: batch, Duration: lasts,
+		Step: 10 * time.Millisecond, Sample: time.Second, Load: Steady(0, lasts, rate, 1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(out.Signals, func(s Signal) bool { return s.State == string(refill.StatePage) })
+	if i < 0 {
+		return Signal{}, false
+	}
+	return out.Signals[i], true
+}
+
+// A measured pool of 2,000 keys signalled page 12 s after its worker was killed, at 900 keys. Servers took 85 keys per second.
+func TestSignalPageOfDrainedPoolComesAtPlannedKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		capacity int64
+		batch    int
+		rate     float64
+	}{{2000, 100, 85}, {100_000, 10, 1000}, {40_000, 10, 100}} {
+		planned := plan.Make(plan.Input{Creations: tt.rate, Years: 1, Servers: 1, Capacity: tt.capacity, CodeLength: 6}).Pool.PageBelow
+		page, paged := drained(t, tt.capacity, tt.capacity, tt.batch, tt.rate, seconds(float64(tt.capacity)/tt.rate))
+		t.Logf("%d keys at %v/s: page after %v s at %d keys, planned below %v keys", tt.capacity, tt.rate, page.At, page.Keys, planned)
+		// The switch looks once a second, and a server takes whole batches.
+		slack := tt.rate + float64(2*tt.batch)
+		if got := float64(page.Keys); !paged || got > planned+slack || got < planned-slack {
+			t.Errorf("a pool of %d keys at %v/s signals page at %d keys, planned below %v keys", tt.capacity, tt.rate, page.Keys, planned)
+		}
+	}
+}
+
+// The planned capacity is enough for the dead man's switch of the product, and a pool a tenth smaller is not.
+func TestPlannedCapacityBridgesOutageOfWorkerWithoutSignalPage(t *testing.T) {
+	t.Parallel()
+	const rate, batch = 85, 2
+	for _, outage := range []time.Duration{5 * time.Second, 12 * time.Second, 3 * time.Minute, 10 * time.Minute} {
+		capacity := plan.Make(plan.Input{Creations: rate, Years: 1, Servers: 1, Outage: outage.Seconds(), Capacity: 100, CodeLength: 6}).Outage.Capacity
+		// The worker leaves the pool at its low-water mark. The server takes two batches before the load begins.
+		if page, paged := drained(t, capacity, refill.LowWater(capacity)+3*batch, batch, rate, outage); paged {
+			t.Errorf("a pool of %d keys signals page after %v s of an outage of %v: %+v", capacity, page.At, outage, page)
+		}
+		smaller := capacity * 9 / 10
+		if _, paged := drained(t, smaller, refill.LowWater(smaller)+3*batch, batch, rate, outage); !paged {
+			t.Errorf("a pool of %d keys signals no page in an outage of %v, so the planned %d keys are too many", smaller, outage, capacity)
+		}
+	}
+}
