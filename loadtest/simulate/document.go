@@ -76,6 +76,7 @@ func (s *Simulation) totals() report.Section {
 		"keys that servers took", humanize.Comma(t.Taken),
 		"keys that servers returned", humanize.Comma(t.Returned),
 		"keys that servers could not return", humanize.Comma(t.Abandoned),
+		"keys on servers at the end", humanize.Comma(t.Held),
 		"keys lost with the pool", humanize.Comma(t.Lost),
 		"keys used twice", humanize.Comma(t.Twice),
 		"every key and creation accounted for", closes,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,35 @@ func TestInterruptionEndsSimulation(t *testing.T) {
 	cancel()
 	if s, err := Make(ctx, hourWithEveryFault()); s != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("Make returns the simulation %v and the error %v, want no simulation and the end of the context", s, err)
+	}
+}
+
+// A reader of the text can check that servers used, returned, lost or still have every key that they took.
+func TestTextAccountsForEveryTakenKey(t *testing.T) {
+	t.Parallel()
+	s, err := Make(t.Context(), hourWithEveryFault())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	figure := func(label string) (n int64) {
+		found := regexp.MustCompile(`(?m)^  ` + label + ` +([\d,]+)$`).FindStringSubmatch(text.String())
+		if found == nil {
+			t.Fatalf("the text has no %q:\n%s", label, &text)
+		}
+		n, err := strconv.ParseInt(strings.ReplaceAll(found[1], ",", ""), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	taken, held := figure("keys that servers took"), figure("keys on servers at the end")
+	sum := figure("creations with keys of the pool") + figure("keys that servers returned") + figure("keys that servers could not return") + held
+	if taken != sum || held == 0 {
+		t.Errorf("servers took %d keys, and the text accounts for %d, of which %d are on servers", taken, sum, held)
 	}
 }
 
