@@ -3,6 +3,7 @@ package plan
 // The constants of a plan. The function Constants states their sources.
 const (
 	redisBytesPerKey = 8.07
+	capacityMin      = 100
 	capacityLimit    = 10_000_000_000
 	refillRate       = 2.94e6 // keys per second
 	restartRatio     = 0.2    // level of the signal restart, as a share of the capacity
@@ -54,6 +55,7 @@ func Constants() []Constant {
 		{"alphabet_characters", characters, "kgs/codespace/space.go, Alphabet"},
 		{"base64url_characters", characters64, "RFC 4648, section 5"},
 		{"redis_bytes_per_key", redisBytesPerKey, measuredServer},
+		{"pool_keys_min", capacityMin, "cmd/internal/config/config.go, PoolCapacity"},
 		{"pool_keys_limit", capacityLimit, "cmd/internal/config/config.go, PoolCapacity"},
 		{"refill_keys_per_second", refillRate, "docs/benchmarks.md, Bars, 2026-11-23"},
 		{"restart_level_ratio", restartRatio, "docs/configuration.md, KGS_RESTART_BELOW"},

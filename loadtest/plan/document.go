@@ -84,7 +84,7 @@ func (p *Plan) pool() report.Section {
 		"signal restart if no key arrives", "below "+keys(pool.RestartBelow)+", "+lasts(pool.RestartRunway)+" before the pool is empty",
 		"signal page if no key arrives", "below "+keys(pool.PageBelow)+", "+lasts(pool.PageRunway)+" before the pool is empty",
 		"refill of the empty pool", human.Duration(pool.RefillDuration),
-		"capacity for the signal page "+human.Duration(p.Input.Night)+" before the pool is empty", within(pool.NightCapacity, capacityLimit)+", "+size(pool.NightRedis)+" of Redis",
+		"capacity for the signal page "+human.Duration(p.Input.Night)+" before the pool is empty", capacity(pool.NightCapacity)+", "+size(pool.NightRedis)+" of Redis",
 	)}}
 }
 
@@ -103,7 +103,7 @@ func (p *Plan) servers() report.Section {
 		"creations during the outage", report.Number(math.Round(outage.Creations)),
 		"creations by the fallback if Redis is down, at most", percent(outage.FallbackRatio),
 		"KGS_BATCH_MIN with which local keys last for an outage of Redis", withMax(outage.Batch),
-		"capacity with which an outage of the worker causes no signal page", within(outage.Capacity, capacityLimit),
+		"capacity with which an outage of the worker causes no signal page", capacity(outage.Capacity),
 	)}}
 }
 
@@ -172,6 +172,14 @@ func withMax(batch int64) string {
 		return within(batch, batchLimit) + ", and the same KGS_BATCH_MAX"
 	}
 	return within(batch, batchLimit)
+}
+
+// capacity formats a value of KGS_POOL_CAPACITY. A value equal to the minimum may be greater than the load needs.
+func capacity(n int64) string {
+	if n == capacityMin {
+		return keys(float64(n)) + ", the minimum of KGS_POOL_CAPACITY"
+	}
+	return within(n, capacityLimit)
 }
 
 // within formats n keys. If n is more than limit, the greatest value of a setting, the text says so.

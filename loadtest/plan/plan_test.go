@@ -137,8 +137,9 @@ func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 		{"smallest batch", 20, 20, 100, 100, 200.0 / 300, 300, 7_500},
 		// 1,000,000 per second: the largest batch has 100,000 keys, and lasts 0.1 s.
 		{"largest batch", 1e6, 1, 100_000, 0.1, 299.9 / 300, 300_000_000, 375_000_000},
-		// 0.1 per second: 100 keys last 1,000 s, so the outage of 300 s needs no fallback.
-		{"local keys last longer than the outage", 0.1, 1, 100, 1000, 0, 30, 38},
+		// 0.1 per second: 100 keys last 1,000 s, so the outage of 300 s needs no fallback. It takes 30 keys, and 30 / 0.8 = 37.5
+		// is less than the smallest capacity, 100.
+		{"local keys last longer than the outage", 0.1, 1, 100, 1000, 0, 30, 100},
 	} {
 		in := reference()
 		in.Creations, in.Servers = tt.creations, tt.servers
@@ -230,6 +231,24 @@ func TestCapacityForNightOfSecondsFollowsRunway(t *testing.T) {
 		if in.Capacity = in.pool().NightCapacity; in.pool().PageRunway < night*(1-1e-9) {
 			t.Errorf("with %d keys, the signal page comes %v s before the pool is empty, want %v s", in.Capacity, in.pool().PageRunway, night)
 		}
+	}
+}
+
+// KGS_POOL_CAPACITY must be at least 100, and KGS_BATCH_MIN at least 1.
+func TestPlanProposesOnlyValuesThatSettingsAccept(t *testing.T) {
+	t.Parallel()
+	in := reference()
+	in.Creations, in.Night, in.Outage = 0.001, 10, 0
+	p := Make(in)
+	if p.Pool.NightCapacity != 100 || p.Outage.Capacity != 100 || p.Outage.Batch != 1 || !near(p.Pool.NightRedis, 807, 1e-12) {
+		t.Errorf("the plan proposes %+v and %+v", p.Pool, p.Outage)
+	}
+	var text strings.Builder
+	if err := p.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), " 100 keys, the minimum of KGS_POOL_CAPACITY"); n != 2 {
+		t.Errorf("the text names the minimum %d times, want 2:\n%s", n, &text)
 	}
 }
 

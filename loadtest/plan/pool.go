@@ -38,13 +38,13 @@ func (in Input) signalBelow(level, limit float64) float64 {
 	return max(level*keys, min(limit*in.Creations, lowWaterRatio*keys-stillAfter*in.Creations))
 }
 
-// nightCapacity returns the smallest capacity with which signalBelow is at least the keys for Input.Night.
+// nightCapacity returns the smallest valid capacity with which signalBelow is at least the keys for Input.Night.
 func (in Input) nightCapacity() int64 {
 	least := in.Creations * in.Night / pageRatio
 	if in.Night <= pageRunway {
 		least = min(least, in.Creations*(in.Night+stillAfter)/lowWaterRatio)
 	}
-	return ceil(least)
+	return max(capacityMin, ceil(least))
 }
 
 // Local is the keys in the memory of a server. A server has a current batch and a spare batch.
@@ -73,7 +73,7 @@ type Outage struct {
 func (in Input) outage(local Local) Outage {
 	o := Outage{
 		Seconds: in.Outage, Creations: in.Creations * in.Outage,
-		Batch:    ceil(in.Creations / float64(in.Servers) * in.Outage),
+		Batch:    max(1, ceil(in.Creations/float64(in.Servers)*in.Outage)), // KGS_BATCH_MIN must not be 0
 		Capacity: in.outageCapacity(),
 	}
 	if in.Outage > local.Bridge {
@@ -82,7 +82,7 @@ func (in Input) outage(local Local) Outage {
 	return o
 }
 
-// outageCapacity returns the smallest capacity with which neither rule of signalBelow causes the signal page during an
+// outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal page during an
 // outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only that many
 // keys when the outage begins. At the end, the pool must have the keys of the level, and the keys of the limit of the
 // runway. The switch may have looked at the pool up to lookInterval before the outage, and stillAfter begins at that
@@ -92,5 +92,5 @@ func (in Input) outageCapacity() int64 {
 	if in.Outage >= stillAfter-lookInterval {
 		least = max(least, in.Creations*(in.Outage+pageRunway)/lowWaterRatio)
 	}
-	return ceil(least)
+	return max(capacityMin, ceil(least))
 }
