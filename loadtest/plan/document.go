@@ -37,8 +37,8 @@ func (p *Plan) document() *report.Document {
 	in := p.Input
 	return &report.Document{
 		Title: "Keypool capacity plan",
-		Lead: fmt.Sprintf("%s creations and %s redirects per second on %s servers for %d years.",
-			report.Number(in.Creations), report.Number(in.Redirects), humanize.Comma(in.Servers), in.Years),
+		Lead: fmt.Sprintf("%s and %s per second on %s for %s.", Count(report.Number(in.Creations), "creation"), Count(report.Number(in.Redirects), "redirect"),
+			Count(humanize.Comma(in.Servers), "server"), Count(strconv.Itoa(in.Years), "year")),
 		Sections: []report.Section{
 			sectionSpaces: p.spaces(), sectionYears: p.years(), sectionPool: p.pool(), sectionServers: p.servers(),
 			sectionDatabase: p.database(), sectionRedirects: p.redirects(), {Title: "Constants", Tables: []report.Table{ConstantTable(p.Constants)}},
@@ -109,7 +109,7 @@ func (p *Plan) servers() report.Section {
 
 func (p *Plan) database() report.Section {
 	d := p.Database
-	return report.Section{Title: fmt.Sprintf("Database after %d years", p.Input.Years), Tables: []report.Table{report.Facts(
+	return report.Section{Title: "Database after " + Count(strconv.Itoa(p.Input.Years), "year"), Tables: []report.Table{report.Facts(
 		"links", humanize.Comma(d.Links),
 		"table in PostgreSQL", size(d.TableBytes),
 		"indexes in PostgreSQL", size(d.IndexBytes),
@@ -146,7 +146,15 @@ func ConstantTable(all []Constant) report.Table {
 	return t
 }
 
-func keys(n float64) string     { return report.Number(math.Round(n)) + " keys" }
+// Count returns a formatted number with a noun, which is in the plural unless the number is 1.
+func Count(number, noun string) string {
+	if number == "1" {
+		return number + " " + noun
+	}
+	return number + " " + noun + "s"
+}
+
+func keys(n float64) string     { return Count(report.Number(math.Round(n)), "key") }
 func size(bytes float64) string { return humanize.Bytes(uint64(bytes)) }
 func bits(rate float64) string  { return humanize.SIWithDigits(rate, 1, "bit/s") }
 func percent(v float64) string  { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" }

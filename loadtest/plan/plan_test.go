@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -306,6 +307,24 @@ func TestTextShowsSizesAndExceededLimits(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the text does not contain %q:\n%s", want, &b)
 		}
+	}
+}
+
+func TestTextUsesSingularForOne(t *testing.T) {
+	t.Parallel()
+	in := reference()
+	in.Creations, in.Redirects, in.Servers, in.Years, in.Outage = 1, 1, 1, 1, 1
+	var text strings.Builder
+	if err := Make(in).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 creation and 1 redirect per second on 1 server for 1 year.", "Database after 1 year\n", " 1 key\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text does not contain %q:\n%s", want, &text)
+		}
+	}
+	if found := regexp.MustCompile(`(^|[^\d.,])1 (key|server|year|creation|redirect)s`).FindString(text.String()); found != "" {
+		t.Errorf("the text contains %q:\n%s", found, &text)
 	}
 }
 

@@ -25,7 +25,7 @@ func (s *Simulation) document() *report.Document {
 	in := s.Input
 	d := &report.Document{
 		Title: "Keypool simulation",
-		Lead: fmt.Sprintf("%s creations on %s servers in %s; the greatest rate is %s/s.", humanize.Comma(in.Keys), humanize.Comma(int64(in.Servers)),
+		Lead: fmt.Sprintf("%s on %s in %s; the greatest rate is %s/s.", plan.Count(humanize.Comma(in.Keys), "creation"), plan.Count(humanize.Comma(int64(in.Servers)), "server"),
 			human.Duration(in.Duration), report.Number(in.Peak*float64(in.Keys)/in.Duration)),
 		Sections: []report.Section{s.totals()},
 	}

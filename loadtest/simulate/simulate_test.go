@@ -149,6 +149,21 @@ func TestInterruptionEndsSimulation(t *testing.T) {
 	}
 }
 
+func TestTextOfSmallestSimulationUsesSingular(t *testing.T) {
+	t.Parallel()
+	s, err := Make(t.Context(), Input{Servers: 1, Keys: 1, Duration: 60, Peak: 1, Capacity: 100, BatchMin: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if want := "1 creation on 1 server in 1 min;"; !strings.Contains(text.String(), want) {
+		t.Errorf("the text does not contain %q:\n%s", want, &text)
+	}
+}
+
 // A reader of the text can check that servers used, returned, lost or still have every key that they took.
 func TestTextAccountsForEveryTakenKey(t *testing.T) {
 	t.Parallel()
