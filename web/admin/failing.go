@@ -10,19 +10,25 @@ import (
 // not show the state of the pool. /status never has this state.
 const stateFailing = "failing"
 
-// readyInterval is the time between two checks of the readiness.
-const readyInterval = time.Second
+const (
+	// readyInterval is the time between two checks of the readiness.
+	readyInterval = time.Second
+	// startTime is the time that a program may take to become ready. In this time, a program that has not been ready yet does not count
+	// as failing: the worker of an empty pool needs more than a second until the pool has an epoch and can be read.
+	startTime = 3 * time.Second
+)
 
 // failing records whether the program cannot do its work. It is safe for concurrent use.
 type failing struct {
 	since atomic.Pointer[time.Time] // time of the first check that failed; nil while the program is ready
+	ended atomic.Pointer[time.Time] // time of the last check that succeeded after a failed one; nil if there was none
 }
 
-// watch calls ready once a second until ctx ends. The first call is after a second, because a program that starts is not ready
-// at once.
+// watch calls ready once a second until ctx ends. It ignores errors while the program starts.
 func (f *failing) watch(ctx context.Context, ready func(context.Context) error) {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
+	start, started := time.Now(), false
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,25 +39,31 @@ func (f *failing) watch(ctx context.Context, ready func(context.Context) error) 
 		if ctx.Err() != nil {
 			return
 		}
-		f.note(err)
+		if started = started || err == nil || time.Since(start) >= startTime; started {
+			f.note(err)
+		}
 	}
 }
 
 func (f *failing) note(err error) {
-	switch {
-	case err == nil:
+	now := time.Now()
+	switch since := f.since.Load(); {
+	case err == nil && since != nil:
+		f.ended.Store(&now) // before since changes, so that shown never returns an older time
 		f.since.Store(nil)
-	case f.since.Load() == nil:
-		now := time.Now()
+	case err != nil && since == nil:
 		f.since.Store(&now)
 	}
 }
 
-// shown returns the status that the dashboard shows.
+// shown returns the status that the dashboard shows. Its Since is the time since which the dashboard shows its State, which may be
+// later than the time at which the pool entered this state.
 func (h *Handler) shown() Status {
 	s := h.cfg.Status()
 	if since := h.failing.since.Load(); since != nil {
 		s.State, s.Since = stateFailing, *since
+	} else if ended := h.failing.ended.Load(); ended != nil && ended.After(s.Since) {
+		s.Since = *ended
 	}
 	return s
 }
