@@ -23,7 +23,7 @@ func story(second int) Status {
 	s := full()
 	switch {
 	case second < 200:
-		s.PoolKeys, s.RunwaySeconds = new(int64(1000000-4000*second)), new(float64(250-second))
+		s.PoolKeys, s.RunwaySeconds = new(int64(1000000-4000*second)), new(float64(max(0, 190-second)))
 	case second < 260:
 		s = fallenBack()
 	default:
@@ -142,6 +142,7 @@ func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 		"an unknown span":       `document.querySelectorAll("#chart-pool rect.unknown").length === 1`,
 		"levels":                `[...document.querySelectorAll("#chart-pool text.level")].map((e) => e.textContent).join() === "restart below 20 %,page below 10 %"`,
 		"times":                 `[...document.querySelectorAll("#chart-pool text")].some((e) => /^\d\d:\d\d(:\d\d)?$/.test(e.textContent))`,
+		"runway below its axis": `[...document.querySelectorAll("#chart-runway text")].some((e) => e.textContent === "≤ 1 s")`,
 		"a breaker that opened": `[...document.querySelectorAll("#strip-breaker text")].map((e) => e.textContent).join() === "closed,open,closed"`,
 		"strip heights":         `new Set([...document.querySelectorAll("#strip-breaker rect")].map((e) => e.getAttribute("height"))).size === 2`,
 		"breaker as text":       `document.querySelector("#strip-breaker svg").getAttribute("aria-label").includes("open from ")`,
@@ -151,7 +152,9 @@ func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 		"rate of creations":     `document.querySelector("#chart-created .now").textContent === "20/s"`,
 		"creation latency":      `/^(19|20|21) msp99p50 (9\.[5-9]|10|11) ms$/.test(document.querySelector("#chart-create .now").textContent)`,
 		"rate of redirects":     `document.querySelector("#chart-redirects .now").textContent === "0/s"`,
-		"no redirect latency":   `document.querySelector("#chart-redirect .now").textContent.startsWith("idle")`,
+		"no redirect latency":   `document.querySelector("#chart-redirect .now").textContent.startsWith("no 302 in 5 s")`,
+		"fill level":            `document.querySelector("#chart-pool .now").textContent.includes("39.0 %") && document.querySelector("#level").textContent.includes("39.0 %")`,
+		"unit of a rate":        `[...document.querySelectorAll("#chart-created text")].some((e) => e.textContent === "20/s")`,
 	} {
 		if !browser.Of(page, chromedp.Evaluate[bool](expression)) {
 			t.Errorf("%s: the expression is false: %s", what, expression)

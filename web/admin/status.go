@@ -107,7 +107,7 @@ func (s Status) poolRows() []Row {
 		{Label: "Pool runway", Value: runway(s.RunwaySeconds, s.poolIdle())},
 	}
 	if s.RefilledPerSecond != nil {
-		rows = append(rows, Row{Label: "Keys refilled by this program", Value: show(s.RefilledPerSecond, human.PerSecond)})
+		rows = append(rows, Row{Label: "Keys refilled (moving average)", Value: show(s.RefilledPerSecond, human.PerSecond)})
 	}
 	if s.poolInRedis() {
 		rows = append(rows,

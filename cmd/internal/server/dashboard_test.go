@@ -33,7 +33,7 @@ func TestDashboardReconnectsToNextServerAtSameAddress(t *testing.T) {
 		browser.Becomes(`document.title === "ok - Keypool"`),
 		browser.Becomes(`[...document.querySelectorAll(".chart")].map((e) => e.id.slice(6)).join() ===
 			"pool,runway,refilled,created,create,taken,local,redirects,redirect"`),
-		browser.Becomes(`/^9,\d\d\d9\d %|^10,000100 %/.test(document.querySelector("#chart-pool .now")?.textContent ?? "")`),
+		browser.Becomes(`/^9,\d\d\d9\d\.\d %|^10,000100\.0 %/.test(document.querySelector("#chart-pool .now")?.textContent ?? "")`),
 		// The page shows the time before it was opened: 50 links, 50 redirects and their latencies.
 		browser.Becomes(`document.querySelector("#chart-create path.line").getAttribute("d") !== ""`),
 		browser.Becomes(`document.querySelector("#chart-redirect path.line").getAttribute("d") !== ""`),
@@ -90,9 +90,12 @@ func TestDashboardOfWorkerOmitsServerParts(t *testing.T) {
 	page.Do(
 		chromedp.EmulateViewport(1280, 800), chromedp.Navigate("http://"+w.AdminAddr().String()),
 		browser.Becomes(`document.title === "ok - Keypool"`),
-		browser.Becomes(`document.querySelector("#chart-pool .now")?.textContent?.startsWith("10,000100 %")`),
+		browser.Becomes(`document.querySelector("#chart-pool .now")?.textContent?.startsWith("10,000100.0 %")`),
 		browser.Becomes(`document.querySelectorAll("#chart-refilled path.line").length === 1`),
 	)
+	if strip := browser.Of(page, chromedp.Evaluate[string](`document.querySelector("#strip-state").textContent`)); strings.Contains(strip, "failing") {
+		t.Errorf("the dashboard shows the start of a worker as a failure: %s", strip)
+	}
 	const parts = `[...document.querySelectorAll(".chart, .strip:not(.axis)")].map((e) => e.id).join()`
 	if got := browser.Of(page, chromedp.Evaluate[string](parts)); got != "strip-state,strip-epoch,chart-pool,chart-runway,chart-refilled" {
 		t.Errorf("the dashboard of a worker has the parts %s", got)

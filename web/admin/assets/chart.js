@@ -34,7 +34,7 @@ function linear(top) {
   return { ticks, at: (v) => Math.min(1, v / end) };
 }
 
-// logarithmic returns an axis over the marks that enclose low and high.
+// logarithmic returns an axis over the marks that enclose low and high. Values beyond the marks are drawn at the first or the last mark.
 function logarithmic(marks, low, high) {
   const first = Math.max(0, marks.findLastIndex((m) => m <= low));
   let last = marks.findIndex((m) => m >= high);
@@ -124,6 +124,8 @@ class Chart {
     this.svg.replaceChildren();
     const em = emOf(this.svg);
     const labels = axis.ticks.map(tick(this.spec.axis));
+    if (marks && Math.min(...values) < axis.ticks[0]) labels[0] = `≤ ${labels[0]}`; // such as a runway of 0 s
+    if (marks && Math.max(...values) > axis.ticks[axis.ticks.length - 1]) labels[labels.length - 1] = `≥ ${labels[labels.length - 1]}`;
     const area = { from, to, em, left: em * (0.8 + 0.56 * Math.max(...labels.map((l) => l.length))), right: width - 1, top: 0.6 * em, bottom: height - 1.7 * em };
     const x = (t) => area.left + (area.right - area.left) * (t - from) / (to - from);
     const y = (v) => area.bottom - (area.bottom - area.top) * axis.at(v);

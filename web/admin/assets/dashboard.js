@@ -5,6 +5,7 @@
 const $ = (id) => document.getElementById(id);
 const fractions = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10];
 const spans = [1, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400];
+const rate = (v) => `${brief.format(v)}/s`;
 const counted = (s) => s.created_per_second !== undefined;
 const taken = (source) => (s) => s.taken_per_second && (s.taken_per_second[source] ?? 0);
 const quantiles = (of) => [
@@ -14,11 +15,11 @@ const quantiles = (of) => [
 
 // charts describes each chart, by its name in about.parts. The first series of a chart is its main
 // series. An optional series appears if it has a value above 0. Without load, some values do not
-// exist. The chart then shows its idle text.
+// exist. The chart then shows its idle text. A time also does not exist while all requests fail.
 const charts = {
   pool: {
     title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),
-    note: (s) => s?.pool_keys !== undefined && `${percent(s.pool_keys / about.capacity_keys)} of ${count(about.capacity_keys)}`,
+    note: (s) => s?.pool_keys !== undefined && `${fillLevel(s.pool_keys / about.capacity_keys)} of ${count(about.capacity_keys)}`,
     series: [{ look: "first", fill: true, of: (s) => s.pool_keys }],
   },
   runway: {
@@ -26,19 +27,22 @@ const charts = {
     series: [{ look: "first", of: (s) => s.runway_seconds }],
   },
   refilled: {
-    title: "Keys refilled", known: (s) => s.refilled_per_second !== undefined, format: perSecond, axis: (v) => brief.format(v),
+    title: "Keys refilled", known: (s) => s.refilled_per_second !== undefined, format: perSecond, axis: rate,
     series: [{ look: "first", fill: true, of: (s) => s.refilled_per_second }],
   },
   created: {
-    title: "Links created", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Links created", known: counted, format: perSecond, axis: rate,
     series: [
       { look: "first", fill: true, of: (s) => s.created_per_second },
-      { name: "failed (5xx)", look: "poor", optional: true, of: (s) => s.failed_per_second },
+      { name: "answers with 5xx, all requests", look: "poor", optional: true, of: (s) => s.failed_per_second },
     ],
   },
-  create: { title: "Time to create a link", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("create") },
+  create: {
+    title: "Time of POST /shorten (201)", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "no 201 in 5 s",
+    series: quantiles("create"),
+  },
   taken: {
-    title: "Keys taken", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Keys taken", known: counted, format: perSecond, axis: rate,
     series: [
       { look: "first", fill: true, of: (s) => s.taken_per_second && Object.values(s.taken_per_second).reduce((a, b) => a + b, 0) },
       { name: "random", look: "warn", optional: true, of: taken("random") },
@@ -50,10 +54,13 @@ const charts = {
     series: [{ look: "first", fill: true, of: (s) => s.local_keys }],
   },
   redirects: {
-    title: "Redirects", known: counted, format: perSecond, axis: (v) => brief.format(v),
+    title: "Redirects", known: counted, format: perSecond, axis: rate,
     series: [{ look: "first", fill: true, of: (s) => s.redirects_per_second }],
   },
-  redirect: { title: "Time to redirect (302)", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "idle", series: quantiles("redirect") },
+  redirect: {
+    title: "Time of redirects (GET, 302)", known: counted, format: latency, axis: latency, marks: fractions, usual: [1e-4, 1e-2], idle: "no 302 in 5 s",
+    series: quantiles("redirect"),
+  },
 };
 
 // strips describes each strip, by its name in about.parts. An open circuit breaker lets one request

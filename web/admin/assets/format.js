@@ -21,6 +21,11 @@ function percent(part) {
   return `${(100 * part).toFixed(part < 0.0995 && part > 0 ? 1 : 0)} %`;
 }
 
+// fillLevel formats the fill level of the pool like the server.
+function fillLevel(part) {
+  return `${(100 * part).toFixed(1)} %`;
+}
+
 const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
 const year = 365 * 86400;
 
