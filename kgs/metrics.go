@@ -50,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_witness_failures_total", Help: "Failed attempts to write the witness beside the SQLite database of the ledger.",
 		}),
 		pages: auto.NewCounter(prometheus.CounterOpts{
-			Name: "kgs_pages_total", Help: "Times that the dead man's switch paged an operator.",
+			Name: "kgs_pages_total", Help: "Times that the dead man's switch of this process entered the state page. Each process that watches the pool counts by itself, even without a webhook for alerts.",
 		}),
 	}
 	for _, reason := range []string{ReasonCrash, ReasonEpoch, ReasonEarlierEpoch, ReasonLostReply, ReasonRollback, ReasonClient} {
@@ -87,7 +87,7 @@ func (m *Metrics) Abandoned(reason string) int64 {
 // CountRestart counts a restart of the refill worker by the dead man's switch.
 func (m *Metrics) CountRestart() { m.restarts.Inc() }
 
-// CountPage counts one page: an alert of the dead man's switch to an operator.
+// CountPage counts that the dead man's switch entered the state page.
 func (m *Metrics) CountPage() { m.pages.Inc() }
 
 // ObserveRefill records how long this process needed to take one local batch.
