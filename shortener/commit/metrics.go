@@ -46,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		keysTaken: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_keys_taken_total",
-			Help: "Keys drawn by creations, by key source. A key that a failed creation returns and another creation draws counts once.",
+			Help: "Keys drawn by creations, by key source. This includes keys that creations gave back, such as for repeated lines of a bulk request. A key that is given back and drawn again counts once.",
 		}, []string{"source"}),
 		keyConflicts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kgs_key_conflicts_total",
