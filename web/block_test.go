@@ -66,7 +66,7 @@ func TestLinkToBlockedHostAnswers410(t *testing.T) {
 		}
 	}
 	const visits = `
-		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.
+		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. Requests answered with 429 or 503 are in no result. HEAD requests and previews are not counted.
 		# TYPE shortener_redirects_total counter
 		shortener_redirects_total{result="found"} 1
 		shortener_redirects_total{result="gone"} 3

@@ -46,7 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}, []string{"route", "method", "status"})
 	redirects := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "shortener_redirects_total",
-		Help: "GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.",
+		Help: "GET requests for short URLs by result: found, missing or gone. Requests answered with 429 or 503 are in no result. HEAD requests and previews are not counted.",
 	}, []string{"result"})
 	limited := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "http_requests_limited_total",

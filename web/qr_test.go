@@ -165,7 +165,7 @@ func TestQRRequestIsNotAVisit(t *testing.T) {
 		s.do(t, http.MethodGet, path+".png", "")
 	}
 	const none = `
-		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. HEAD requests and previews are not counted.
+		# HELP shortener_redirects_total GET requests for short URLs by result: found, missing or gone. Requests answered with 429 or 503 are in no result. HEAD requests and previews are not counted.
 		# TYPE shortener_redirects_total counter
 		shortener_redirects_total{result="found"} 0
 		shortener_redirects_total{result="gone"} 0
