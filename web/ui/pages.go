@@ -4,6 +4,8 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"keypool/web/internal/shell"
 )
 
@@ -32,7 +34,7 @@ func parsePage(name string, parts ...string) page {
 	for _, part := range parts {
 		files = append(files, "assets/"+part)
 	}
-	functions := template.FuncMap{"when": shell.When, "stamp": stamp}
+	functions := template.FuncMap{"when": shell.When, "stamp": stamp, "comma": humanize.Comma}
 	return page{template.Must(shell.Frame(template.New(name).Funcs(functions)).ParseFS(assets, files...))}
 }
 

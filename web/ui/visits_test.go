@@ -22,7 +22,7 @@ import (
 
 // series returns 30 days, with visits on the first, the second and the last day.
 func series() Series {
-	s := Series{AsOf: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
+	s := Series{AsOf: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC), Total: Day{Human: 1813, Bot: 450}}
 	for day := range chartDays {
 		s.Days = append(s.Days, Day{At: time.Date(2026, 11, 1+day, 0, 0, 0, 0, time.UTC)})
 	}
@@ -94,7 +94,7 @@ func TestVisitsSectionShowsChartOrExplainsItsAbsence(t *testing.T) {
 		"visited": {fakeVisits{Series: series()}, token.ScopeRead, []string{
 			"<b>601</b> by people, <b>450</b> by bots", `viewBox="0 0 596 120"`, `<rect class="human" x="580" y="48" width="16" height="72"/>`,
 			`<rect class="bot" x="580" y="0" width="16" height="48"/>`, `<th scope="row">2026-11-02</th><td>0</td><td>50</td>`, "1 November", "30 November",
-			"Counted until <time",
+			"Counted until <time", "other servers counted may be missing", "<b>1,813</b> by people",
 		}, []string{"cannot", `height="0"`}},
 	} {
 		got := renderVisits(t, tt.visits, tt.scopes)
