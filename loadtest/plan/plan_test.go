@@ -197,13 +197,13 @@ func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
 		{"measured", 85, 12, 3967},
 		// In an outage of 240 s, both rules need the same: 24,000 / 0.8 = 27,000 / 0.9 = 30,000.
 		{"both rules", 100, 240, 30_000},
-		// 1,000 * 300 / 0.8 = 375,000; 1,000 * 330 / 0.9 = 366,667.
+		// The levels need 375,000 keys, and the runway needs 366,667.
 		{"level", 1000, 300, 375_000},
-		// 1,000 * 60 / 0.8 = 75,000; 1,000 * 90 / 0.9 = 100,000.
+		// The levels need 75,000 keys, and the runway needs 100,000.
 		{"runway", 1000, 60, 100_000},
 		// 1,000 * (9 + 30) / 0.9 = 43,333.3.
 		{"ten seconds from the look before the outage", 1000, 9, 43_334},
-		// 1,000 * 8 / 0.8 = 10,000.
+		// An outage of 8 s is too short for the runway rule. The levels need 10,000 keys.
 		{"less than ten seconds", 1000, 8, 10_000},
 	} {
 		in := reference()
@@ -217,7 +217,7 @@ func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
 func TestCapacityForNightOfSecondsFollowsRunway(t *testing.T) {
 	t.Parallel()
 	for night, want := range map[float64]int64{
-		// 1,000 * 1 / 0.1 = 10,000; 1,000 * (1 + 10) / 0.9 = 12,222.
+		// The levels need 10,000 keys, and the runway needs 12,222.
 		1: 10_000,
 		// 1,000 * 30 / 0.1 = 300,000; 1,000 * (30 + 10) / 0.9 = 44,444.4.
 		30: 44_445,

@@ -27,7 +27,7 @@ func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
 func (u *UI) drawInline(x *exchange, short string) drawing {
 	svg, err := u.Drawer.Draw(x.r.Context(), short, qr.M, drawSVG)
 	if err != nil {
-		u.warn(x, "cannot draw a QR code", err)
+		u.warn(x, "draw the QR code", err)
 	}
 	return drawing(svg) // the image contains no text of the request
 }

@@ -218,14 +218,16 @@ func (u *UI) problem(x *exchange, err error) reply.Problem {
 		x.w.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
 	if p.Status >= http.StatusInternalServerError {
-		u.warn(x, "cannot answer a request for a page for links", err)
+		u.warn(x, "answer the request", err)
 	}
 	return p
 }
 
-// warn logs a failure, at most once a second, because every request fails during an outage.
-func (u *UI) warn(x *exchange, message string, err error) {
-	u.warnings.Do(func() { u.Logger.Warn(message, "pattern", x.r.Pattern, "error", err) })
+// warn logs that a task failed. It logs at most one failure a second, because every request fails during an outage.
+func (u *UI) warn(x *exchange, task string, err error) {
+	u.warnings.Do(func() {
+		u.Logger.Warn("request for a page for links failed", "task", task, "pattern", x.r.Pattern, "error", err)
+	})
 }
 
 // send renders a page.

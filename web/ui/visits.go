@@ -94,7 +94,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	}
 	s, err := u.daily(x, code)
 	if err != nil {
-		u.warn(x, "cannot read the visits of a link", err)
+		u.warn(x, "read the visits of the link", err)
 		return &chart{Failed: true}
 	}
 	return draw(s)

@@ -20,7 +20,7 @@ func TestPagesLogOneFailureEachSecond(t *testing.T) {
 		x := &exchange{r: httptest.NewRequestWithContext(t.Context(), "GET", "/links/", nil)}
 		for range 2 {
 			for range 100 {
-				u.warn(x, "cannot answer", errors.New("the database is down"))
+				u.warn(x, "answer the request", errors.New("the database is down"))
 			}
 			time.Sleep(time.Second)
 		}
