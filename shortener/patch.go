@@ -34,7 +34,7 @@ func (l *Link) Tombstone(now time.Time) Link {
 // special case. RFC 6761 reserves the domain invalid: no host has such a name.
 const ErasedURL = "https://erased.invalid/"
 
-// Erased returns the tombstone of the link without its content. Only the members that the service itself set remain: Code,
+// Erased returns the tombstone of the link without its content. These members remain: Code,
 // Source, CreatedAt, DeletedAt, and the owner, the version and the time of the change in Details. The URL is ErasedURL. If
 // the content is already erased, the result equals the link.
 func (l *Link) Erased(now time.Time) Link {

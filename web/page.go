@@ -58,7 +58,7 @@ func enteredOf(r shortener.Request) *entered {
 	return e
 }
 
-// maxEntered is the maximum length of a value that the page repeats, in bytes. Every value that a creation accepts is shorter.
+// maxEntered is the maximum length of a value that the page repeats, in bytes. No URL and no alias that a creation accepts is longer.
 // Without this limit, a request could make a page several times as large as itself.
 const maxEntered = 2048
 

@@ -16,7 +16,7 @@ import (
 func (s *Store) Change(ctx context.Context, old, changed shortener.Link) error {
 	table, key := s.place(old.Code)
 	tag, err := s.pool.Exec(ctx, `UPDATE `+table.name+` SET url = $4, expires_at = $5, deleted_at = $6, details = $7::text::jsonb
-		WHERE `+table.key+` = $1 AND code = $2 AND coalesce((details->>'version')::bigint, 1) = $3 AND coalesce(deleted_at, $6) IS NOT DISTINCT FROM $6`,
+		WHERE `+table.key+` = $1 AND code = $2 AND coalesce((details->>'version')::bigint, 1) = $3 AND (deleted_at IS NULL OR deleted_at = $6)`,
 		key, old.Code, old.Version(), changed.URL, orNull(changed.ExpiresAt), orNull(changed.DeletedAt), changed.Details.Text())
 	if err != nil {
 		s.resetIfReadOnly(err)

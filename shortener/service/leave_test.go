@@ -30,8 +30,8 @@ func (s *watchfulStore) Newest(ctx context.Context, selection shortener.Selectio
 	return s.Store.Newest(ctx, selection)
 }
 
-// A query that is cancelled costs a connection to PostgreSQL. If clients that leave cancelled their queries, one client could
-// occupy all connections.
+// pgx closes the connection of a cancelled query. If clients that leave cancelled their queries, one client could occupy all
+// connections.
 func TestClientThatLeavesDoesNotCancelQueries(t *testing.T) {
 	t.Parallel()
 	store := &watchfulStore{Store: newStore(t)}
@@ -58,4 +58,39 @@ func TestClientThatLeavesDoesNotCancelQueries(t *testing.T) {
 	if store.cancelled > 0 {
 		t.Errorf("%d queries had a context that has ended", store.cancelled)
 	}
+}
+
+// leftStore is a store whose client leaves during the first page.
+type leftStore struct {
+	shortener.Store
+	leave func()
+	pages int
+}
+
+func (s *leftStore) Newest(ctx context.Context, selection shortener.Selection) ([]shortener.Link, string, error) {
+	s.pages++
+	s.leave()
+	links, _, err := s.Store.Newest(ctx, selection)
+	return links, "more", err
+}
+
+// A search for links ends when the client leaves, even if no link matches.
+func TestSearchEndsWhenClientLeaves(t *testing.T) {
+	t.Parallel()
+	ctx, leave := context.WithCancel(t.Context())
+	store := &leftStore{Store: newStore(t), leave: leave}
+	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+	admin, none := service.Actor{Admin: true}, service.Filter{Tag: "none"}
+	if _, _, err := s.List(ctx, admin, none, "", 10); err != nil || store.pages != 1 {
+		t.Errorf("List: %d pages, %v; want 1 page", store.pages, err)
+	}
+	store.pages = 0
+	var last error
+	for _, err := range s.All(ctx, admin, none) {
+		last = err
+	}
+	if store.pages != 1 {
+		t.Errorf("All: %d pages, want 1", store.pages)
+	}
+	assertUnavailable(t, last, context.Canceled)
 }

@@ -79,9 +79,10 @@ func contains(l *shortener.Link, text string) bool {
 const (
 	// MaxList is the maximum number of links that List returns.
 	MaxList = 1000
-	// listPart is the number of links that List and All read at a time. List reads more if few links match.
+	// listPart is the number of links that List and All read at a time, so that a slow client keeps few links in memory.
+	// They read more if few links match.
 	listPart = 100
-	// maxListBytes is the number of bytes after which List ends a page early.
+	// maxListBytes is the number of bytes after which List ends a page early. A page can exceed it by one part.
 	maxListBytes = 512 << 10
 	// maxAnswers is the maximum number of lists that are in memory while clients receive them.
 	maxAnswers = 8
@@ -141,7 +142,9 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 		if len(links) == limit || next == "" || bytes > maxListBytes {
 			return links, next, nil
 		}
-		examined += len(page)
+		if examined += len(page); ctx.Err() != nil {
+			break // the client has left
+		}
 		if 4*len(selected) < len(page) { // few links match
 			size = min(4*size, MaxList)
 		} else {
@@ -166,7 +169,7 @@ func memory(links []shortener.Link) (bytes int) {
 }
 
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
-// occupies a slot (see [Slots]) from its first link to its end. The sequence ends after the first error, which is an
+// occupies a slot (see [Slots]) from before its first query to its end. The sequence ends after the first error, which is an
 // *UnavailableError.
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
@@ -176,13 +179,27 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 			return
 		}
 		defer end()
-		for from := ""; ; {
-			page, next, err := s.page(ctx, a, from, listPart, streamWait)
+		for from, size := "", listPart; ; {
+			if from != "" && ctx.Err() != nil { // the client has left
+				yield(shortener.Link{}, unavailable(ctx.Err()))
+				return
+			}
+			page, next, err := s.page(ctx, a, from, size, streamWait)
 			if err != nil {
 				yield(shortener.Link{}, err)
 				return
 			}
-			for _, l := range f.among(page, s.now()) {
+			selected := f.among(page, s.now())
+			if len(selected) > listPart { // the links that are in memory while a slow client receives them
+				size = listPart
+				continue
+			}
+			if 4*len(selected) < len(page) { // few links match
+				size = min(4*size, MaxList)
+			} else {
+				size = listPart
+			}
+			for _, l := range selected {
 				if !yield(l, nil) {
 					return
 				}
@@ -205,7 +222,7 @@ func (s *Service) page(ctx context.Context, a Actor, from string, limit int, wai
 	if a.Admin {
 		selection.Owner = 0
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout) // as in Find
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTimeout) // a client that leaves does not cancel the query
 	defer cancel()
 	links, next, err = s.store.Newest(ctx, selection)
 	if err != nil && !errors.Is(err, shortener.ErrPosition) {

@@ -27,7 +27,7 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	// A query that is cancelled costs a connection to PostgreSQL. So a client that leaves does not cancel it.
+	// A client that leaves does not cancel the query, because pgx closes the connection of a cancelled query.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	link, err := s.store.Lookup(ctx, code)

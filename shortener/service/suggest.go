@@ -27,7 +27,7 @@ const (
 // Suggest makes at most eight look-ups and blocks for at most 0.9 s. If it finds fewer free aliases
 // within these limits, or if the store does not answer, Suggest returns the aliases that it has found.
 func (s *Service) Suggest(ctx context.Context, alias string) []string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), suggestTimeout) // as in Find
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), suggestTimeout) // a client that leaves does not cancel the look-ups
 	defer cancel()
 	var free []string
 	for _, candidate := range variants(alias) {

@@ -35,7 +35,7 @@ func newTable(name, key string, first any, columns, values string) *table {
 		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
 		rows:   `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` IN (SELECT value FROM json_each(?))`,
 		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
-			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND coalesce(deleted_at, ?3) IS ?3`,
+			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND (deleted_at IS NULL OR deleted_at = ?3)`,
 		owned: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE details IS NOT NULL AND json_extract(details, '$.owner') = ?
 			AND (created_at, ` + key + `) < (?, ?) ORDER BY created_at DESC, ` + key + ` DESC LIMIT ?`,
 		page:  `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,

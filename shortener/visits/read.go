@@ -11,8 +11,8 @@ import (
 // readTimeout is the time limit of one query whose result a person waits for. Tests may set another limit.
 const readTimeout = 2 * time.Second
 
-// query is forEach with the time limit of s. The end of ctx does not cancel the query, because a query that is cancelled costs a
-// connection to PostgreSQL.
+// query is forEach with the time limit of s. The end of ctx does not cancel the query, because pgx closes the connection of a
+// cancelled query.
 func (s Store) query(ctx context.Context, query string, args, columns []any, do func()) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limit)
 	defer cancel()

@@ -25,7 +25,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 	return &gauges{
 		status:       status,
 		pool:         desc("kgs_pool_keys", "Keys in the pool."),
-		epoch:        desc("kgs_pool_epoch", "Epoch of the pool in Redis. A new epoch begins when Redis may have lost keys of the pool."),
+		epoch:        desc("kgs_pool_epoch", "Epoch of the pool in Redis. A new epoch begins when Redis may have lost keys of the pool, or when the ledger skips ahead."),
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),

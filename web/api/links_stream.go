@@ -31,7 +31,7 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is revoked,
+// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is revoked or expires,
 // streamLinks fails. The failure breaks the connection, so that the client knows that the list is incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
