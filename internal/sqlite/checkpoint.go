@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -126,25 +127,41 @@ func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int
 	return length, moved, nil
 }
 
-// truncateTimeout limits TruncateLog.
-const truncateTimeout = 10 * time.Second
+const (
+	truncateTimeout = 10 * time.Second       // time limit of TruncateLog
+	truncateWait    = 50 * time.Millisecond  // time that one attempt of TruncateLog waits for other transactions
+	truncatePause   = 100 * time.Millisecond // shortest time between the beginnings of two attempts
+)
 
-// ErrLogInUse reports that other connections did not permit to truncate the log.
+// ErrLogInUse reports that other connections prevented the truncation of the log.
 var ErrLogInUse = errors.New("the log of the database is in use")
 
 // TruncateLog moves the log into the database file and makes the log empty, so that no former content of the database
-// remains in the log. Writers wait meanwhile. TruncateLog blocks until no other transaction reads an older state, and
-// until no other checkpoint is running. It fails with ErrLogInUse if this takes longer than 10 s.
-func (db *DB) TruncateLog(ctx context.Context) error {
+// remains in the log. It waits until no transaction reads from the log and no other checkpoint runs. It fails with
+// ErrLogInUse if ctx ends before, or after 10 s. Other processes can write meanwhile, but may wait for 50 ms.
+func (db *DB) TruncateLog(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, truncateTimeout)
 	defer cancel()
-	tick := time.NewTicker(checkpointLook)
+	conn, err := db.Write.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("truncate the log: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	// A checkpoint with TRUNCATE holds the write lock while it waits for transactions that read.
+	if err := setBusyTimeout(ctx, conn, truncateWait); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, setBusyTimeout(context.WithoutCancel(ctx), conn, busyTimeout)) }()
+	tick := time.NewTicker(truncatePause)
 	defer tick.Stop()
 	for {
 		var busy, length, moved int
-		err := db.Write.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &length, &moved)
+		err := conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &length, &moved)
 		if err == nil && busy == 0 {
 			return nil
+		}
+		if err != nil && ctx.Err() == nil && !hasCode(err, sqlite3.SQLITE_BUSY) {
+			return fmt.Errorf("truncate the log: %w", err)
 		}
 		select {
 		case <-tick.C:
@@ -152,6 +169,13 @@ func (db *DB) TruncateLog(ctx context.Context) error {
 			return errors.Join(ErrLogInUse, err)
 		}
 	}
+}
+
+func setBusyTimeout(ctx context.Context, conn *sql.Conn, d time.Duration) error {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA busy_timeout = %d`, d.Milliseconds())); err != nil {
+		return fmt.Errorf("set the busy timeout: %w", err)
+	}
+	return nil
 }
 
 // close stops the checkpointer and cancels a running checkpoint. If the last check failed, close

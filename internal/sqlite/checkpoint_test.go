@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDatabaseCloseRepeatsFailedCheckpoint closes a database whose last checkpoint failed, for example because
@@ -64,8 +65,9 @@ func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 	}
 }
 
-// After OverwriteFreedPages and TruncateLog, deleted content must remain neither in the database file nor in the log, although connections are open. A transaction that reads an
-// older state delays TruncateLog.
+// After OverwriteFreedPages and TruncateLog, deleted content must remain neither in the database file nor in the log,
+// although connections are open. A transaction that reads an older state delays TruncateLog. Meanwhile, other connections
+// can write.
 func TestTruncateLogLeavesNoDeletedContent(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -101,10 +103,31 @@ func TestTruncateLogLeavesNoDeletedContent(t *testing.T) {
 	if _, err := db.Write.ExecContext(t.Context(), "DELETE FROM t WHERE a <> 'kept'"); err != nil {
 		t.Fatal(err)
 	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := db.TruncateLog(ended); !errors.Is(err, ErrLogInUse) {
-		t.Errorf("TruncateLog: %v, want ErrLogInUse", err)
+	other, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- db.TruncateLog(short) }()
+	writes := 0
+	for len(failed) == 0 { // writes fail only after busyTimeout, which is longer than short
+		if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO t VALUES ('kept'); DELETE FROM t WHERE rowid = last_insert_rowid()"); err != nil {
+			t.Fatal(err)
+		}
+		writes++
+	}
+	if err := <-failed; !errors.Is(err, ErrLogInUse) || writes < 5 {
+		t.Errorf("TruncateLog: %v after %d writes of another connection, want ErrLogInUse and at least 5 writes", err, writes)
+	}
+	if log, err := os.Stat(path + "-wal"); err != nil || log.Size() == 0 {
+		t.Errorf("the log is empty although a transaction reads from it: %v", err)
 	}
 	if err := older.Rollback(); err != nil {
 		t.Fatal(err)
