@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -141,4 +142,13 @@ func TestEachLedgerDatabaseHasPermanentUniqueName(t *testing.T) {
 	if _, err := again.Identify(t.Context(), ledger.Config{Permute: true}); err != nil || again.Database() != one.Database() {
 		t.Errorf("the database has the name %q, and %q after a restart (error %v)", one.Database(), again.Database(), err)
 	}
+}
+
+func TestRestoredFailsWithoutLedger(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.Exec(t, `DELETE FROM kgs_ledger`)
+		if err := l.Restored(t.Context()); !errors.Is(err, ledger.ErrNotInitialized) {
+			t.Errorf("Restored = %v, want ErrNotInitialized", err)
+		}
+	})
 }

@@ -273,10 +273,10 @@ func Table() []Edit {
 			"if false {"},
 		// A change replaces a link only if the link still has the version that the change read.
 		{"version", "shortener/pgstore/manage.go",
-			" AND coalesce((details->>'version')::bigint, 1) = $3 AND coalesce(deleted_at, $6) IS NOT DISTINCT FROM $6`",
+			" AND coalesce((details->>'version')::bigint, 1) = $3 AND (deleted_at IS NULL OR deleted_at = $6)`",
 			" AND $3::bigint IS NOT NULL`"},
 		{"version", "shortener/sqlitestore/table.go",
-			"AND coalesce(json_extract(details, '$.version'), 1) = ? AND coalesce(deleted_at, ?3) IS ?3`",
+			"AND coalesce(json_extract(details, '$.version'), 1) = ? AND (deleted_at IS NULL OR deleted_at = ?3)`",
 			"AND ? IS NOT NULL`"},
 		// A look-up that finds no replica to ask measures the replicas itself.
 		{"measure-now", "shortener/pgstore/replicas.go",

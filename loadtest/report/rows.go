@@ -18,7 +18,7 @@ func (r *Report) Rows() []Table {
 	rest := Table{Columns: []string{rowColumn, "fault", "result"}}
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
-		at := slices.IndexFunc(e.Tables, func(t Table) bool { return t.Columns[0] == rowColumn })
+		at := slices.IndexFunc(e.Tables, func(t Table) bool { return len(t.Columns) > 0 && t.Columns[0] == rowColumn })
 		if at < 0 {
 			if row, ok := strings.CutPrefix(e.Name, "fault/"); ok {
 				rest.Rows = append(rest.Rows, []string{row, e.Title, e.Sentence()})
@@ -35,12 +35,12 @@ func (r *Report) Rows() []Table {
 			joined[same].Rows = append(joined[same].Rows, append(slices.Clone(row), e.Sentence()))
 		}
 	}
-	slices.SortFunc(joined, func(a, b Table) int { return cmp.Compare(len(b.Rows), len(a.Rows)) })
+	slices.SortStableFunc(joined, func(a, b Table) int { return cmp.Compare(len(b.Rows), len(a.Rows)) })
 	if len(rest.Rows) > 0 {
 		joined = append(joined, rest)
 	}
 	for _, t := range joined {
-		slices.SortFunc(t.Rows, func(a, b []string) int { return compareRows(a[0], b[0]) })
+		slices.SortStableFunc(t.Rows, func(a, b []string) int { return compareRows(a[0], b[0]) })
 	}
 	return joined
 }

@@ -191,7 +191,7 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		unused, abandoned := s.Local(), ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)
 		err := s.Close(ctx)
 		if err == nil { // the pool refuses the keys of an earlier epoch
-			ch.life.Returned(unused - (ch.metrics.Abandoned(kgs.ReasonEarlierEpoch) - abandoned))
+			ch.life.Returned(max(0, unused-(ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)-abandoned)))
 		}
 		return err
 	}))

@@ -115,14 +115,14 @@ func recordRestore(ctx context.Context, s config.Server, out io.Writer) (err err
 	if err := c.WhileAnswering(ctx, c.Restored); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, "recorded; the next start of a program skips the numbers that may have been issued after the backup")
+	_, err = fmt.Fprintln(out, "recorded in the ledger; the next start of a program skips the numbers that may have been issued after the backup")
 	return err
 }
 
 // deleteFlags are the flags of the command delete.
 type deleteFlags struct {
 	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
-	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
+	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose except the code, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
 }
 
 // flushWait is the time after which servers have stored the visits that they counted before, if their setting VISITS_FLUSH has its
