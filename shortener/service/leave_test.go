@@ -80,6 +80,7 @@ func TestSearchEndsWhenClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	store := &leftStore{Store: newStore(t), leave: leave}
 	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+	mustCreate(t, s, shortener.Request{URL: "https://go.dev/", Alias: given("mine")})
 	admin, none := service.Actor{Admin: true}, service.Filter{Tag: "none"}
 	if _, _, err := s.List(ctx, admin, none, "", 10); err != nil || store.pages != 1 {
 		t.Errorf("List: %d pages, %v; want 1 page", store.pages, err)

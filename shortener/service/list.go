@@ -126,6 +126,9 @@ func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err err
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size, bytes := min(limit, listPart), 0
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
+		if examined > 0 && clientLeft(ctx) {
+			break
+		}
 		page, next, err := s.page(ctx, a, from, size, readWait)
 		if err != nil && examined > 0 {
 			break // the next call begins here with a shorter page, which may succeed; if that call fails too, it returns the error
@@ -142,9 +145,7 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 		if len(links) == limit || next == "" || bytes > maxListBytes {
 			return links, next, nil
 		}
-		if examined += len(page); ctx.Err() != nil {
-			break // the client has left
-		}
+		examined += len(page)
 		if 4*len(selected) < len(page) { // few links match
 			size = min(4*size, MaxList)
 		} else {
@@ -153,6 +154,9 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 	}
 	return links, from, nil
 }
+
+// clientLeft reports whether the client of a request with the context ctx has left.
+func clientLeft(ctx context.Context) bool { return ctx.Err() != nil }
 
 // memory returns the approximate number of bytes of the texts of links.
 func memory(links []shortener.Link) (bytes int) {
@@ -180,7 +184,7 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 		}
 		defer end()
 		for from, size := "", listPart; ; {
-			if from != "" && ctx.Err() != nil { // the client has left
+			if from != "" && clientLeft(ctx) {
 				yield(shortener.Link{}, unavailable(ctx.Err()))
 				return
 			}
