@@ -65,7 +65,26 @@ type opened struct {
 func onDatabase(
 	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, order orderOf,
 	do func(context.Context, opened) error,
-) (err error) {
+) error {
+	return onCore(ctx, s, log, func(c *app.Core) error {
+		return c.WhileAnswering(ctx, func(ctx context.Context) (err error) {
+			if err := openLedger(c, ctx); err != nil {
+				return err
+			}
+			o := opened{core: c}
+			if o.connections, err = openConnections(ctx, c); err != nil {
+				return err
+			}
+			if o.store, o.order, err = openStore(ctx, c, o.connections, s.KeySource, order); err != nil {
+				return err
+			}
+			return do(ctx, o)
+		})
+	})
+}
+
+// onCore opens the database without the ledger and the links, and calls do.
+func onCore(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core) error) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
@@ -74,19 +93,7 @@ func onDatabase(
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	return c.WhileAnswering(ctx, func(ctx context.Context) error {
-		if err := openLedger(c, ctx); err != nil {
-			return err
-		}
-		o := opened{core: c}
-		if o.connections, err = openConnections(ctx, c); err != nil {
-			return err
-		}
-		if o.store, o.order, err = openStore(ctx, c, o.connections, s.KeySource, order); err != nil {
-			return err
-		}
-		return do(ctx, o)
-	})
+	return do(c)
 }
 
 // linked returns the links of the store in the form that an audit of keys reads.
@@ -103,16 +110,9 @@ func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked,
 }
 
 // recordRestore records that the database was restored from a backup.
-func recordRestore(ctx context.Context, s config.Server, out io.Writer) (err error) {
-	if err := s.CompleteOffline(app.KeySources()); err != nil {
-		return err
-	}
-	c, err := app.OpenOffline(ctx, s.Common, io.Discard)
+func recordRestore(ctx context.Context, s config.Server, out io.Writer) error {
+	err := onCore(ctx, s, io.Discard, func(c *app.Core) error { return c.WhileAnswering(ctx, c.Restored) })
 	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	if err := c.WhileAnswering(ctx, c.Restored); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(out, "recorded in the ledger; the next start of a program skips the numbers that may have been issued after the backup")

@@ -51,22 +51,16 @@ func tokenStore(c *app.Core, reading, writing *pgxpool.Pool) token.Store {
 const tokenTimeout = 10 * time.Second
 
 // onTokens calls the function do with the store of the tokens, for a command that may run while servers run.
-func onTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) (err error) {
-	if err := s.CompleteOffline(app.KeySources()); err != nil {
-		return err
-	}
-	c, err := app.OpenOffline(ctx, s.Common, io.Discard)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, c.Close(ctx)) }()
-	connections, err := openConnections(ctx, c)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
-	defer cancel()
-	return do(ctx, tokenStore(c, connections, connections))
+func onTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) error {
+	return onCore(ctx, s, io.Discard, func(c *app.Core) error {
+		connections, err := openConnections(ctx, c)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
+		defer cancel()
+		return do(ctx, tokenStore(c, connections, connections))
+	})
 }
 
 // tokenCommands are the commands that manage tokens.
