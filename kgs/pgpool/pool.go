@@ -249,6 +249,10 @@ func (p *Pool) raise(transactions int64) {
 // Restored records that the database was restored from a backup. Servers may have taken the keys of the pool after the backup, so
 // every Take of every process fails until a worker has emptied the pool.
 func (p *Pool) Restored(ctx context.Context) error {
+	return p.close(ctx)
+}
+
+func (p *Pool) close(ctx context.Context) error {
 	if _, err := p.db.Exec(ctx, closePool); err != nil {
 		return fmt.Errorf("close the pool: %w", err)
 	}
@@ -263,7 +267,7 @@ func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
 	if p.transactions.Load() < known {
 		return fmt.Errorf("%w: another call has just closed the pool", kgs.ErrNoEpoch)
 	}
-	if err := p.Restored(ctx); err != nil {
+	if err := p.close(ctx); err != nil {
 		return err
 	}
 	p.transactions.CompareAndSwap(known, now)
