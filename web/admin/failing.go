@@ -26,9 +26,9 @@ type failing struct {
 
 // watch calls ready once a second until ctx ends. It ignores errors while the program starts.
 func (f *failing) watch(ctx context.Context, ready func(context.Context) error) {
+	start, started := time.Now(), false
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
-	start, started := time.Now(), false
 	for {
 		select {
 		case <-ctx.Done():

@@ -58,7 +58,7 @@ func TestDashboardShowsThatCreationsFail(t *testing.T) {
 	})
 }
 
-// A program that is not ready in its first two seconds starts. A program that is not ready for longer fails.
+// A program that is not ready in its first three seconds starts. A program that is not ready for longer fails.
 func TestDashboardShowsNoFailureWhileProgramStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
