@@ -109,7 +109,7 @@ func TestServerRefusesURLsOfOwnHosts(t *testing.T) {
 		"https://go.example/", "http://GO.EXAMPLE.:8080/x", "https://xn--bcher-kva.example", "http://localhost:1/",
 	} {
 		plain.shorten(url)
-		a := named.do(http.MethodPost, "http://"+named.Addr().String()+"/shorten", "url="+url)
+		a := named.postURL(url)
 		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.body, "lead back to this service") {
 			t.Errorf("POST /shorten with %s: %+v", url, a)
 		}

@@ -62,7 +62,7 @@ func TestExplainDescribesCodesOutsideTheLedger(t *testing.T) {
 	link := func(source string, flags ...string) explain.Explanation {
 		r := start(t, settings(t, url, "", append(flags, "--kgs-permute=false", "--fallback=none", "--key-source="+source)...))
 		defer r.stop()
-		return explained(t, url, r.shorten("https://go.dev/"))
+		return explained(t, url, r.shortenPatiently("https://go.dev/"))
 	}
 	before := time.Now()
 	x := link("snowflake", "--machine-id=7")
