@@ -10,8 +10,8 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Reservation is a range that has a row in the ledger. The id of a reservation never changes,
-// and each new reservation gets a higher id.
+// Reservation is a range that has a row in the ledger. Each new reservation gets a higher
+// id. A reservation keeps its id until Cut makes all its numbers a batch, which gets a new id.
 type Reservation struct {
 	codespace.Range
 	ID    int64

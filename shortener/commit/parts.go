@@ -128,7 +128,7 @@ func (p *Parts) start(part int) *committer {
 	return next[part]
 }
 
-// Close commits the queued links, and returns the keys that are set aside to their batches. If ctx ends before all commits are
+// Close commits the queued links. It gives each key that is set aside back to the batch of the key. If ctx ends before all commits are
 // done, Close interrupts the commits and returns an error. Close may be called more than once.
 func (p *Parts) Close(ctx context.Context) error {
 	defer p.timeouts.close()

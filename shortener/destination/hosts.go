@@ -4,7 +4,7 @@ import "net/netip"
 
 // Hosts is a set of host names and IP addresses. All spellings of a host are one element. Spellings differ in
 // letter case, in a dot at the end of a name, in punycode, and in the forms of IP addresses that browsers
-// accept. A nil *Hosts is the empty set. Methods other than Add may be called concurrently.
+// accept. Len and [Rules] treat a nil *Hosts as the empty set. Methods other than Add may be called concurrently.
 type Hosts struct {
 	names map[string]struct{}
 	ips   map[netip.Addr]struct{}

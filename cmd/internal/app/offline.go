@@ -20,7 +20,7 @@ import (
 )
 
 // OpenOffline opens the database for a command that may run while servers run. It neither creates nor
-// migrates a database, because only the start of a server and the command migrate do that. The
+// migrates a database. The start of a program does that, and so do the commands migrate and reindex. The
 // caller closes the Core.
 func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, err error) {
 	if err := s.Complete(); err != nil {

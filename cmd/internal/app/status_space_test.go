@@ -123,7 +123,7 @@ func TestExpectedNumberOfFallbackAttemptsIgnoresKeysInPools(t *testing.T) {
 }
 
 // A pool may need an operator for another reason than the eviction policy.
-func TestStatusShowsEvictionPolicyOnly(t *testing.T) {
+func TestMayEvictDependsOnlyOnEvictionPolicy(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true} {
 		status := func(context.Context) (redispool.Status, error) {
