@@ -80,8 +80,8 @@ func list(out output, all []*experiment.Experiment) error {
 	return err
 }
 
-// start runs experiments on the programs in the directory of this program. Controls run on programs that
-// are built without a protection.
+// start runs experiments on the programs in the directory of this program. A control that removes a
+// protection runs on programs that are built without this protection.
 func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
 	all, err := share(all, c.Share)
 	if err != nil {

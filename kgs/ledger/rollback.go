@@ -100,13 +100,14 @@ func (l *Ledger) Restored(ctx context.Context) error {
 }
 
 // OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The
-// argument left is the number of skipped numbers. The caller must call OnSkipAhead before it
+// argument skipped is the number of skipped numbers. The caller must call OnSkipAhead before it
 // uses the ledger.
-func (l *Ledger) OnSkipAhead(f func(left int64)) { l.onSkipAhead = f }
+func (l *Ledger) OnSkipAhead(f func(skipped int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
-//   - a promoted standby that lagged behind, or a restored backup, has a different history name;
+//   - the history name, which identifies the PostgreSQL cluster and its timeline, differs from the recorded name. This is so after
+//     the promotion of a standby, after a point-in-time recovery, and after the restore of a dump into another cluster;
 //   - a database whose files were replaced by older files has the same history name, but its last
 //     id is below the high-water mark. This process, the pool, or the witness of an SQLite file
 //     supplied the mark.

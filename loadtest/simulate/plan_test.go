@@ -47,7 +47,7 @@ func TestSignalPageOfDrainedPoolComesAtPlannedKeys(t *testing.T) {
 }
 
 // The planned capacity is enough for the dead man's switch of the product, and a pool a tenth smaller is not.
-func TestPlannedCapacityBridgesOutageOfWorkerWithoutSignalPage(t *testing.T) {
+func TestPoolOfPlannedCapacityDoesNotSignalPageDuringWorkerOutage(t *testing.T) {
 	t.Parallel()
 	const rate, batch = 85, 2
 	for _, outage := range []time.Duration{5 * time.Second, 12 * time.Second, 3 * time.Minute, 10 * time.Minute} {

@@ -13,12 +13,12 @@ import (
 // not permute numbers, because the permutation has no effect on the supply of keys.
 const codeBytes = 8
 
-// supply is the client of the pool in one server.
+// supply takes keys from the simulated Redis for one server.
 type supply struct {
 	redis   *redis
 	caller  int
 	epochs  map[int64]int64 // epoch of each batch that is not settled
-	pending *kgs.Batch      // batch that Redis gave and whose reply the server has not read yet
+	pending *kgs.Batch      // batch that Redis gave and no call of Take has returned yet; nil if there is none
 }
 
 var _ kgs.Supply = (*supply)(nil)

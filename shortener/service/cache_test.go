@@ -216,7 +216,7 @@ func TestCacheSizeIsLimited(t *testing.T) {
 	}
 }
 
-func TestCacheKeepsACreatedLinkUntilItsFirstLookup(t *testing.T) {
+func TestCacheKeepsCreatedLinkUntilFirstSuccessfulLookup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		link := testLink("new")

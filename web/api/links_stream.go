@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// A stream sends the written lines when they have streamPart bytes, or when nothing was sent for streamInterval. Without
-	// this interval, a proxy could close a connection on which no data arrives.
+	// After each link, a stream sends the written lines if they have streamPart bytes, or if the last part was sent at least
+	// streamInterval ago. Without this interval, a proxy could close a connection on which no data arrives.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )

@@ -143,7 +143,7 @@ func TestFailedProgramExitsWithStatus1(t *testing.T) {
 	}
 }
 
-func TestServingWatchReturnsTimeOfLastSourceChange(t *testing.T) {
+func TestServingWatchReturnsTimeOfChangeFromBatchToFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := "batch"
 		w := &servingWatch{from: func() string { return from }}

@@ -73,8 +73,8 @@ func token(t *experiment.T, server *lab.Program) string {
 	return strings.TrimSpace(string(out))
 }
 
-// earlier returns an experiment that compares creations without a token with an earlier build of the
-// server. It returns nothing if the environment names no earlier build.
+// earlier returns an experiment that compares the rate of creations of this build and of an earlier build of the
+// server. The creations have no token. It returns nothing if the environment names no earlier build.
 func earlier() []*experiment.Experiment {
 	program := os.Getenv(earlierProgram)
 	if program == "" {

@@ -67,8 +67,8 @@ func shipped(r *run) {
 	}
 }
 
-// startTogether starts servers and migrations at the same moment on an empty database. It runs alone, because a start has
-// a time limit.
+// startTogether starts servers and migrations at the same moment on an empty database. Its rows run alone, because a start
+// has a time limit.
 func startTogether(r *run) {
 	var servers []*lab.Program
 	var migrations []*proc.Process
