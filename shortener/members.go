@@ -96,12 +96,13 @@ func checkTags(tags []string) (checked []string, err error) {
 		if tag == "" || !isText(tag, maxTag) || strings.ContainsRune(tag, '|') {
 			return nil, &InvalidError{Field: "tags", Reason: fmt.Sprintf(`must be tags of 1 to %d characters, without control characters and "|"`, maxTag)}
 		}
-		if !slices.Contains(checked, tag) {
-			checked = append(checked, strings.Clone(tag))
+		if slices.Contains(checked, tag) {
+			continue
 		}
-	}
-	if len(checked) > maxTags {
-		return nil, &InvalidError{Field: "tags", Reason: fmt.Sprintf("must be at most %d tags", maxTags)}
+		if len(checked) == maxTags {
+			return nil, &InvalidError{Field: "tags", Reason: fmt.Sprintf("must be at most %d tags", maxTags)}
+		}
+		checked = append(checked, strings.Clone(tag))
 	}
 	return checked, nil
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -70,11 +69,13 @@ func restOfPath(r *http.Request) (rest string, ok bool) {
 // encoded percent-encodes the bytes that cannot be in a path or a query of a Location header: "#", which would begin
 // the fragment, and each byte that is not a visible ASCII character. All other bytes stay as they are.
 func encoded(part string) string {
+	const hexDigits = "0123456789ABCDEF"
 	var b strings.Builder
 	kept := 0
 	for i := range len(part) {
 		if c := part[i]; c <= ' ' || c >= 0x7f || c == '#' {
-			fmt.Fprintf(&b, "%s%%%02X", part[kept:i], c)
+			b.WriteString(part[kept:i])
+			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
 			kept = i + 1
 		}
 	}

@@ -37,20 +37,20 @@ type Filter struct {
 // among returns the links that the filter selects.
 func (f *Filter) among(links []shortener.Link, now time.Time) (selected []shortener.Link) {
 	wanted, known := destination.ParseHost(f.Host)
+	text := strings.ToLower(f.Text)
 	for i := range links {
 		sameHost := f.Host == "" || known && destination.HostOf(links[i].URL) == wanted
-		if sameHost && f.selects(&links[i], now) {
+		if sameHost && f.selects(&links[i], now) && contains(&links[i], text) {
 			selected = append(selected, links[i])
 		}
 	}
 	return selected
 }
 
-// selects reports whether the filter, apart from the host, selects l.
+// selects reports whether the filter, apart from the host and the text, selects l.
 func (f *Filter) selects(l *shortener.Link, now time.Time) bool {
 	return f.selectsState(l, now) &&
-		(f.Tag == "" || l.Details != nil && slices.Contains(l.Details.Tags, f.Tag)) &&
-		(f.Text == "" || contains(l, strings.ToLower(f.Text)))
+		(f.Tag == "" || l.Details != nil && slices.Contains(l.Details.Tags, f.Tag))
 }
 
 func (f *Filter) selectsState(l *shortener.Link, now time.Time) bool {
@@ -68,6 +68,9 @@ func (f *Filter) selectsState(l *shortener.Link, now time.Time) bool {
 
 // contains reports whether the URL, the title or the code of l contains text, which is in lower case.
 func contains(l *shortener.Link, text string) bool {
+	if text == "" {
+		return true
+	}
 	for _, s := range []string{l.URL, l.Title(), l.Code} {
 		if strings.Contains(strings.ToLower(s), text) {
 			return true

@@ -1,0 +1,29 @@
+package service
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"keypool/shortener"
+)
+
+// A client chooses the text of a filter, which can be long. Its conversion to lower case must not be repeated for each link.
+func TestFilterConvertsItsTextOnce(t *testing.T) {
+	links := make([]shortener.Link, 100)
+	for i := range links {
+		links[i] = shortener.Link{Code: "abc", URL: "https://go.dev/"}
+	}
+	now := time.Now()
+	for text, want := range map[string]int{strings.Repeat("Ж", 8000): 0, "GO.dev": len(links), "": len(links)} {
+		filter := Filter{Text: text}
+		var got int
+		allocs := testing.AllocsPerRun(3, func() { got = len(filter.among(links, now)) })
+		if got != want {
+			t.Errorf("a text of %d bytes selects %d links, want %d", len(text), got, want)
+		}
+		if allocs > 20 {
+			t.Errorf("a filter with a text of %d bytes allocates memory %v times for %d links", len(text), allocs, len(links))
+		}
+	}
+}
