@@ -343,7 +343,7 @@ func Table() []Edit {
 		// The body of a request has a size limit.
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
-			"const maxBody = 1 << 40"},
+			"const maxBody = 64 << 20"},
 		// The read deadline of a bulk request applies only until the body is read. Therefore the deadline cannot interrupt
 		// the creation of the links.
 		{"bulk-context", "web/api/bulk.go",
