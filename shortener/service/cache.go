@@ -29,8 +29,10 @@ const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// createdSize is the maximum number of links that the field created of a cache contains. It is a power of two.
+	// createdSize is the maximum number of links that the field created of a cache contains. It is a power of two. createdWays is
+	// the number of slots for a link.
 	createdSize = 4096
+	createdWays = 4
 	// entryUnit is a number of bytes. A link with much text counts as several links in the size of the cache: it
 	// counts as one link more for each entryUnit bytes of its code, its URL and its details together.
 	entryUnit = 256
@@ -274,27 +276,50 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 	c.created.put(e)
 }
 
-// createdLinks is a hash table with one entry per slot. A link replaces the older link in its slot, so the table
-// contains most of the newest links. The methods of createdLinks may be called concurrently.
+// createdLinks is a hash table that contains the newest links. Each code belongs to a set of four slots. If a set is full, a new
+// link replaces the oldest link of the set. With one slot for each code, two of the twenty newest links would have the same slot in
+// one of 22 cases. The method get may be called concurrently. The callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
-	seed  maphash.Seed
-	slots [createdSize]atomic.Pointer[entry]
+	seed maphash.Seed
+	sets [createdSize / createdWays]createdSet
 }
 
-func (t *createdLinks) slot(code string) *atomic.Pointer[entry] {
-	return &t.slots[maphash.String(t.seed, code)%createdSize]
+type createdSet struct {
+	slots  [createdWays]atomic.Pointer[entry]
+	oldest uint8 // index of the slot that the next link gets
+}
+
+func (t *createdLinks) set(code string) *createdSet {
+	return &t.sets[maphash.String(t.seed, code)%uint64(len(t.sets))]
+}
+
+// find returns the entry with this code and its slot, or nil.
+func (s *createdSet) find(code string) (*entry, *atomic.Pointer[entry]) {
+	for i := range s.slots {
+		if e := s.slots[i].Load(); e != nil && e.code() == code {
+			return e, &s.slots[i]
+		}
+	}
+	return nil, nil
 }
 
 func (t *createdLinks) get(code string) (*entry, bool) {
-	e := t.slot(code).Load()
-	return e, e != nil && e.code() == code
+	e, _ := t.set(code).find(code)
+	return e, e != nil
 }
 
-func (t *createdLinks) put(e *entry) { t.slot(e.code()).Store(e) }
+func (t *createdLinks) put(e *entry) {
+	s := t.set(e.code())
+	_, slot := s.find(e.code())
+	if slot == nil {
+		slot = &s.slots[s.oldest]
+		s.oldest = (s.oldest + 1) % createdWays
+	}
+	slot.Store(e)
+}
 
 func (t *createdLinks) remove(code string) {
-	slot := t.slot(code)
-	if e := slot.Load(); e != nil && e.code() == code {
-		slot.CompareAndSwap(e, nil)
+	if _, slot := t.set(code).find(code); slot != nil {
+		slot.Store(nil)
 	}
 }

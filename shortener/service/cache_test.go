@@ -305,7 +305,8 @@ func TestCacheKeepsLaterVersionOfChangedLink(t *testing.T) {
 	})
 }
 
-func TestNewestCreatedLinkReplacesOlderLinkInSameCacheSlot(t *testing.T) {
+// While the database is down, only links in the cache redirect. Their creators follow the newest links first.
+func TestCacheKeepsNewestCreatedLinks(t *testing.T) {
 	t.Parallel()
 	c := newCache(0, nil, shortener.OnePart{}, time.Now)
 	for i := range 10 * createdSize {
@@ -314,6 +315,14 @@ func TestNewestCreatedLinkReplacesOlderLinkInSameCacheSlot(t *testing.T) {
 		if e, known := c.created.get(link.Code); !known || e.link() != link {
 			t.Fatalf("the newest link %q is not in the table", link.Code)
 		}
+		for older := max(0, i-8); older < i; older++ {
+			if _, known := c.created.get(fmt.Sprintf("code%d", older)); !known {
+				t.Fatalf("link %d is not in the table after link %d was created", older, i)
+			}
+		}
+	}
+	if _, again := c.created.get("code0"); again {
+		t.Error("the table has more links than its size")
 	}
 	if n := c.entries.EstimatedSize(); n != 0 {
 		t.Errorf("%d links that were never looked up are in entries", n)
