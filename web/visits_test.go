@@ -125,6 +125,35 @@ func TestOnlyGETRequestsAnsweredWithRedirectAreVisits(t *testing.T) {
 	}
 }
 
+// Slow clients keep answers in memory, so an answer with visits waits for a slot as a list does.
+func TestAnswersWithVisitsWaitForSlots(t *testing.T) {
+	t.Parallel()
+	s := newVisitSite(t, nil)
+	created, authorization := s.issue(t, token.Token{Name: "docs", Scopes: everyScope})
+	o := owner{s.tokenSite, authorization}
+	l := o.want(t, http.StatusCreated, http.MethodPost, "/shorten", `{"url":"https://one.example/"}`)
+	paths := []string{"/api/links/" + l.Code + "/visits", "/api/links/" + l.Code + "/visits/referrers", "/api/visits/top"}
+	var ends []func()
+	for range 4 { // the slots of one token
+		end, err := s.service.BeginAnswer(t.Context(), service.Actor{Token: created.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	for _, path := range paths {
+		s.wantProblem(t, s.once(t, http.MethodGet, path, "", "Authorization", authorization), http.StatusServiceUnavailable, "unavailable")
+	}
+	for _, end := range ends {
+		end()
+	}
+	for _, path := range paths {
+		if r := o.send(t, http.MethodGet, path, ""); r.status != http.StatusOK {
+			t.Errorf("GET %s: status %d, %s", path, r.status, r.body)
+		}
+	}
+}
+
 func TestVisitsAreCountedByFacet(t *testing.T) {
 	t.Parallel()
 	for _, trusted := range []bool{true, false} {

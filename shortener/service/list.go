@@ -87,7 +87,7 @@ const (
 	listPart = 100
 	// maxListBytes is the number of bytes after which List ends a page early. A page can exceed it by one part.
 	maxListBytes = 512 << 10
-	// maxAnswers is the maximum number of lists that are in memory while clients receive them.
+	// maxAnswers is the maximum number of lists and counts of visits that are in memory while clients receive them.
 	maxAnswers = 8
 	// maxStreams is the maximum number of calls of All at the same time.
 	maxStreams = 16
@@ -114,8 +114,8 @@ func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error
 	return s.reads.Begin(ctx, a.Token, readWait)
 }
 
-// BeginAnswer waits for a slot (see [Slots]). A package calls BeginAnswer before List, and calls end after it has sent the
-// links. Without slots, many slow clients could keep many lists in memory. If no slot becomes free within one second,
+// BeginAnswer waits for a slot (see [Slots]). A package calls BeginAnswer before List or a query for visits, and calls end after
+// it has sent the answer. Without slots, many slow clients could keep many answers in memory. If no slot becomes free within one second,
 // BeginAnswer fails with an *UnavailableError.
 func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err error) {
 	return s.answers.Begin(ctx, a.Token, readWait)

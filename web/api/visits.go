@@ -38,21 +38,6 @@ func (a *API) visitedLink(c echo.Context) (actor service.Actor, code string, err
 	return actor, link.Code, err
 }
 
-// readVisits waits for the turn of the actor, because the service limits how many queries run at the same time. Then it
-// calls the function read, which makes one query.
-func (a *API) readVisits(c echo.Context, actor service.Actor, read func(context.Context) error) error {
-	ctx := c.Request().Context()
-	end, err := a.service.BeginRead(ctx, actor)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := read(ctx); err != nil {
-		return &shortener.UnavailableError{RetryAfter: visitsRetry, Err: err}
-	}
-	return nil
-}
-
 // linkVisits answers GET and HEAD of /api/links/{code}/visits.
 func (a *API) linkVisits(c echo.Context) error {
 	actor, code, err := a.visitedLink(c)
@@ -64,15 +49,10 @@ func (a *API) linkVisits(c echo.Context) error {
 		return err
 	}
 	asOf := a.counter.AsOf() // before the query, which then includes all visits until this time
-	var series visits.Series
-	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
-		series, err = a.visits.Series(ctx, code, q.span, q.step)
-		return err
+	return a.sendVisits(c, actor, func(ctx context.Context) (table, error) {
+		series, err := a.visits.Series(ctx, code, q.span, q.step)
+		return newSeriesAnswer(code, series, q, asOf), err
 	})
-	if err != nil {
-		return err
-	}
-	return a.sendVisits(c, newSeriesAnswer(code, series, q, asOf))
 }
 
 // facet answers GET and HEAD of /api/links/{code}/visits/{facet}.
@@ -85,15 +65,10 @@ func (a *API) facet(c echo.Context, f visits.Facet) error {
 	if err != nil {
 		return err
 	}
-	var values visits.Values
-	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
-		values, err = a.visits.Facet(ctx, code, f, q.span, q.limit)
-		return err
+	return a.sendVisits(c, actor, func(ctx context.Context) (table, error) {
+		values, err := a.visits.Facet(ctx, code, f, q.span, q.limit)
+		return newFacetAnswer(values), err
 	})
-	if err != nil {
-		return err
-	}
-	return a.sendVisits(c, newFacetAnswer(values))
 }
 
 // topSpan is the length of the period in which topVisits counts visits, if the client does not choose the beginning
@@ -122,19 +97,24 @@ func (a *API) topVisits(c echo.Context) error {
 		owner = 0
 	}
 	asOf := a.counter.AsOf() // as in linkVisits
-	var links []visits.Link
-	err = a.readVisits(c, actor, func(ctx context.Context) (err error) {
-		links, err = a.visits.Top(ctx, owner, q.span, q.limit)
-		return err
+	return a.sendVisits(c, actor, func(ctx context.Context) (table, error) {
+		links, err := a.visits.Top(ctx, owner, q.span, q.limit)
+		return newTopAnswer(links, asOf), err
 	})
+}
+
+// sendVisits calls the function read, which makes one query, and sends its answer as JSON or CSV. The service limits how many
+// of these queries run at the same time, and how many answers are in memory while clients receive them.
+func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.Context) (table, error)) error {
+	sent, err := a.service.BeginAnswer(c.Request().Context(), actor)
 	if err != nil {
 		return err
 	}
-	return a.sendVisits(c, newTopAnswer(links, asOf))
-}
-
-// sendVisits sends an answer as JSON or CSV.
-func (a *API) sendVisits(c echo.Context, answer table) error {
+	defer sent()
+	answer, err := a.readVisits(c.Request().Context(), actor, read)
+	if err != nil {
+		return err
+	}
 	h := c.Response().Header()
 	h.Set(echo.HeaderVary, echo.HeaderAccept)
 	h.Set(echo.HeaderCacheControl, "no-store")
@@ -142,6 +122,19 @@ func (a *API) sendVisits(c echo.Context, answer table) error {
 		return sendCSV(c, answer.lines())
 	}
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
+}
+
+func (a *API) readVisits(ctx context.Context, actor service.Actor, read func(context.Context) (table, error)) (table, error) {
+	end, err := a.service.BeginRead(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	answer, err := read(ctx)
+	if err != nil {
+		return nil, &shortener.UnavailableError{RetryAfter: visitsRetry, Err: err}
+	}
+	return answer, nil
 }
 
 // visitsRetry is the Retry-After of a query that failed or took too long.
