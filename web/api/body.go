@@ -193,14 +193,42 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// parseJSON decodes one object. It refuses text that two parsers could understand differently:
+// maxNesting is the maximum depth of the arrays and objects of a body. The decoder is recursive. For 16 KiB of nested arrays, the
+// stack of its goroutine would grow to megabytes, which only a garbage collection returns.
+const maxNesting = 16
+
+// decode decodes one object. It refuses text that two parsers could understand differently:
 // repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired surrogates.
 // The decoder is in the experimental package that became encoding/json/v2. It is strict by default,
 // and about as fast as a hand-written parser (see BenchmarkParseJSON).
+func decode(body []byte, object any) error {
+	if nested(body) {
+		return problem.Malformed(fmt.Sprintf("The body has more than %d nested arrays or objects.", maxNesting))
+	}
+	if err := json.Unmarshal(body, object, json.RejectUnknownMembers(true)); err != nil {
+		return objectError(body, err)
+	}
+	return nil
+}
+
+// nested reports whether body is deeper than maxNesting. Few bodies have so many brackets that nested must read their tokens.
+func nested(body []byte) bool {
+	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxNesting {
+		return false
+	}
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true)) // not recursive
+	for tokens.StackDepth() <= maxNesting {
+		if _, err := tokens.ReadToken(); err != nil {
+			return false // the end, or a syntax error before the depth is reached
+		}
+	}
+	return true
+}
+
 func parseJSON(body []byte) (shortener.Request, error) {
 	var c *creation // nil if the JSON text is null
-	if err := json.Unmarshal(body, &c, json.RejectUnknownMembers(true)); err != nil {
-		return shortener.Request{}, objectError(body, err)
+	if err := decode(body, &c); err != nil {
+		return shortener.Request{}, err
 	}
 	if c == nil {
 		return shortener.Request{}, errNoObject()

@@ -37,6 +37,31 @@ func TestParseJSONReportsSyntaxErrorBeforeOtherFaults(t *testing.T) {
 	}
 }
 
+// The decoder is recursive, so it must not see deeply nested bodies.
+func TestDeeplyNestedBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for body, refused := range map[string]bool{
+		`{"url":"a","tags":["b"]}`:                                      false,
+		`{"url":"` + strings.Repeat("[{", 1000) + `"}`:                  false,
+		`{"x":` + deep(maxNesting-1) + `}`:                              false,
+		`{"x":` + deep(maxNesting) + `}`:                                true,
+		deep(8000):                                                      true,
+		strings.Repeat("[", 16000):                                      true,
+		strings.Repeat(`{"a":`, 3000):                                   true,
+		`{"url":` + strings.Repeat("[],", 100) + `"` + deep(100) + `"}`: false,
+		strings.Repeat("}{", 1000) + deep(100):                          false, // the decoder stops at the first error
+	} {
+		if nested([]byte(body)) != refused {
+			t.Errorf("the body %.40s of %d bytes: refused %t, want %t", body, len(body), !refused, refused)
+		}
+		_, err := parseJSON([]byte(body))
+		if got := err != nil && strings.Contains(problem.Of(err).Detail, "nested arrays"); got != refused {
+			t.Errorf("the error of the body %.40s is %v", body, err)
+		}
+	}
+}
+
 func TestParseJSONKeepsNumbersAsWritten(t *testing.T) {
 	t.Parallel()
 	for _, number := range []string{"60", "-1", "3.6e3", "1E2", "0.50", "99999999999999999999", "1e999"} {

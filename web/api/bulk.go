@@ -15,7 +15,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
 	"keypool/shortener"
@@ -199,8 +198,8 @@ func parseBulk(lines []rawLine) []parsedLine {
 
 func parseBulkLine(line []byte) (bulkLine, error) {
 	var l *bulkLine // nil if the JSON text is null
-	if err := json.Unmarshal(line, &l, json.RejectUnknownMembers(true)); err != nil {
-		return bulkLine{}, objectError(line, err)
+	if err := decode(line, &l); err != nil {
+		return bulkLine{}, err
 	}
 	if l == nil {
 		return bulkLine{}, errNoObject()

@@ -60,8 +60,8 @@ func readPatch(w http.ResponseWriter, r *http.Request) (shortener.Patch, error) 
 		return shortener.Patch{}, err
 	}
 	var p *patch // nil if the JSON text is null
-	if err := json.Unmarshal(body.Bytes(), &p, json.RejectUnknownMembers(true)); err != nil {
-		return shortener.Patch{}, objectError(body.Bytes(), err)
+	if err := decode(body.Bytes(), &p); err != nil {
+		return shortener.Patch{}, err
 	}
 	if p == nil {
 		return shortener.Patch{}, errNoObject()
