@@ -82,6 +82,18 @@ func TestUserAgentHasSameClassAfterCacheEntryWasReplaced(t *testing.T) {
 	}
 }
 
+func TestOnlyBeginningOfLongUserAgentIsClassified(t *testing.T) {
+	t.Parallel()
+	a := &agents{seed: maphash.MakeSeed()}
+	long := strings.Repeat("x", maxAgent)
+	if !a.of(robot + long).bot {
+		t.Error("a long user agent that begins as the one of a robot is a person")
+	}
+	if got := a.of(browser + long + robot); got != classify(browser) {
+		t.Errorf("a user agent with more than %d bytes before the name of a robot is %+v", maxAgent, got)
+	}
+}
+
 func TestReferrerHostKeepsOnlyTheHost(t *testing.T) {
 	t.Parallel()
 	for referrer, want := range map[string]string{

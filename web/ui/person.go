@@ -149,14 +149,19 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
+// maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The pages repeat the path, and
+// percent-encode it, so an answer could otherwise be ten times as long as the request. The parameter url of the page for a new link can
+// have 2,048 bytes before its percent-encoding.
+const maxReturn = 4096
+
 // local returns text if text is a path below base, with or without a query. For any other text, it returns the path
 // of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
 // site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
 // browser would remove them, and the result could be outside base. local refuses a fragment, because http.Redirect
-// would treat it as a part of the path.
+// would treat it as a part of the path, and a text of more than maxReturn bytes.
 func local(text, base string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {
+	if err != nil || len(text) > maxReturn || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {
 		return base + "/"
 	}
 	clean := path.Clean(u.Path)

@@ -20,6 +20,9 @@ const (
 	Problem    = "application/problem+json"     // RFC 9457
 )
 
+// maxRanges is the number of media ranges of an Accept header that Negotiate considers. Browsers send about ten.
+const maxRanges = 64
+
 // Negotiate selects one of offers by the Accept header of a request. It returns the offer with the
 // highest q-value. If several offers have this q-value, Negotiate returns the first of these
 // offers. If the client accepts none of the offers, Negotiate returns the first offer, because any
@@ -29,7 +32,8 @@ func Negotiate(r *http.Request, offers ...string) string {
 	if len(accept) == 0 || (len(accept) == 1 && (accept[0] == "*/*" || accept[0] == offers[0])) {
 		return offers[0]
 	}
-	ranges := strings.Split(strings.Join(accept, ","), ",")
+	ranges := strings.SplitN(strings.Join(accept, ","), ",", maxRanges+1)
+	ranges = ranges[:min(len(ranges), maxRanges)]
 	best, bestQ := offers[0], 0.0
 	for _, offer := range offers {
 		if q := quality(ranges, offer); q > bestQ {

@@ -2,6 +2,7 @@ package media
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -24,8 +25,10 @@ func TestNegotiateSelectsMediaTypeByQValue(t *testing.T) {
 		"text/html;q=2, text/plain;q=0.1":     Text,
 		"text/html;q=NaN":                     JSON,
 		"image/png":                           JSON,
-		"application/problem+json, text/html;q=0.9": JSON,
-		", ;q=, text/plain":                         Text,
+		"application/problem+json, text/html;q=0.9":              JSON,
+		", ;q=, text/plain":                                      Text,
+		strings.Repeat("image/png,", maxRanges-1) + "text/plain": Text,
+		strings.Repeat("image/png,", maxRanges) + "text/plain":   JSON,
 	} {
 		r := &http.Request{Header: http.Header{"Accept": {accept}}}
 		if got := Negotiate(r, JSON, Text, HTML); got != want {
