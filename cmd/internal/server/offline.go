@@ -13,6 +13,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
+	"keypool/kgs"
 	"keypool/kgs/audit"
 	"keypool/shortener"
 	"keypool/shortener/service"
@@ -115,7 +116,11 @@ func recordRestore(ctx context.Context, s config.Server, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, "recorded in the ledger; the next start of a program skips the numbers that may have been issued after the backup")
+	message := "recorded in the ledger; the next start of a program skips the numbers that may have been issued after the backup"
+	if s.KeySource == kgs.SourceRedisIncr || s.KeySource == kgs.SourceTicket {
+		message = "recorded in the ledger; the counters of the key source " + s.KeySource + " do not change: docs/operations.md describes how to move them"
+	}
+	_, err = fmt.Fprintln(out, message)
 	return err
 }
 

@@ -59,6 +59,11 @@ func TestRestoredPreventsCodesOfLostLinks(t *testing.T) {
 			t.Errorf("audit: exit status %d, %s", status, out)
 		}
 	}
+	url := sqliteURL(t)
+	start(t, settings(t, url, "", "--key-source=ledger")).stop()
+	if status, out := command(t, url, "--key-source=ticket", "restored"); status != 0 || !strings.Contains(out, "the counters of the key source ticket do not change") {
+		t.Errorf("restored with KEY_SOURCE=ticket: exit status %d, %s", status, out)
+	}
 	if status, out := command(t, "sqlite:"+filepath.Join(t.TempDir(), "none.db"), "restored"); status == 0 || !strings.Contains(out, "no database at") {
 		t.Errorf("restored without a database: exit status %d, %s", status, out)
 	}
