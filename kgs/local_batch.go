@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// LocalBatch is one batch that a Source hands out. It counts the codes whose outcome is unknown.
+// LocalBatch is one batch that a Source hands out. It counts the codes that are neither used nor lost.
 // When the count reaches zero, the Source settles the batch with its supply. Until then, the supply
 // keeps a record of the batch. Therefore every key that a crash loses is on record.
 //
@@ -16,7 +16,7 @@ type LocalBatch struct {
 	batch  Batch
 	source *Source
 	next   atomic.Int64 // index of the code to hand out next; may exceed the last index
-	open   atomic.Int64 // number of codes whose outcome is unknown
+	open   atomic.Int64 // number of codes that are neither used nor lost
 
 	since time.Time // time at which the batch became the current batch; guarded by source.mu
 

@@ -17,14 +17,15 @@ const (
 	// supply does not have to record an unlimited number of batches.
 	maxUnsettled = 16
 
-	// maxGrowth is the largest ratio between the sizes of two successive batches. After a stall,
+	// maxGrowth limits the growth of batches. The source requests at most maxGrowth times the size of the previous batch, or Min keys
+	// if that is more. After a stall,
 	// many requests arrive at once. Without a limit, the source would request a batch that empties
 	// the pool. With this limit, the batch size still follows a new load within a few batches.
 	maxGrowth = 4
 )
 
 // run refills the source on demand and settles finished batches, until ctx ends. If the supply does not
-// accept a settlement, run tries again after a second.
+// accept a settlement, run tries again with the next refill, at most a second later.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -121,7 +122,7 @@ func (s *Source) fetch(ctx context.Context) error {
 	return nil
 }
 
-// batchSize returns the number of keys that last for Hold at the measured rate. It uses the greater
+// batchSize returns the number of keys that last for Hold at the measured rate, within the limits maxGrowth, Min and Max. It uses the greater
 // of two rates: the smoothed rate, and the rate at which the last batch was used up. The smoothed
 // rate alone reacts late to a burst. The rate of the last batch alone is too low if that batch
 // included a quiet moment.
@@ -192,7 +193,8 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 // Close stops the source, returns unused keys to the supply and settles all batches. Call it after
 // the last creation has ended. Close blocks until the supply has answered or ctx ends. If Close
 // cannot settle a batch, the supply keeps the batch on record. The keys of the batch are abandoned
-// when the holder is declared dead. A second call of Close does nothing.
+// when the holder is declared dead. If ctx ends before the refill has ended, Close
+// fails and may be called again. Otherwise a further call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
 	select {

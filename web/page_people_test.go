@@ -131,7 +131,7 @@ func TestPageListsRecentLinks(t *testing.T) {
 }
 
 // A browser that refuses storage creates links as usual, without a list.
-func TestPageWorksWithoutStorage(t *testing.T) {
+func TestPageCreatesLinksWithoutLocalStorage(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(

@@ -37,7 +37,8 @@ func Redis(t testing.TB) *redis.Client {
 	return connect(t, RedisURL(t))
 }
 
-// RedisURL returns the URL that the client of [Redis] connects to.
+// RedisURL claims an empty logical database for the test and returns its URL. Each call claims another database, and so does each
+// call of [Redis].
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	base := redisServer.URL(t)

@@ -126,7 +126,7 @@ const auditPasses = 3
 // present epoch.
 //
 // A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count
-// even if only one pass finds them. The first kind is a code that is used as a key and has no number. The second
+// if the last pass finds them. The first kind is a code that is used as a key and has no number. The second
 // kind is a misplaced row, which is a row that a search for its code would miss. Run compares all faults of the
 // passes, although Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
 //

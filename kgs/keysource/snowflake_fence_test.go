@@ -12,11 +12,11 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder freezes the holder of a machine id until its promise has ended
+// TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor freezes the holder of a machine id until its promise has ended
 // and another process, the heir, has acquired this machine id. When the holder continues, its clock shows the times
 // for which the heir has made numbers. The end of its promise must prevent the holder from making these numbers
 // again.
-func TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder(t *testing.T) {
+func TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)

@@ -39,8 +39,8 @@ func (s *Filler) mayGiveUp(progress bool) error {
 	return s.giveUp(ctx)
 }
 
-// giveUp ends the holder of the current range in the ledger. From then on the filler uses another name. A push under the old name may
-// still arrive late, so the old name must never own the range again.
+// giveUp removes the name of this filler from the ledger, so that another worker can adopt the current range. From then on the filler
+// uses another name. A push of the filler may still arrive late. The mark of the range then prevents that a number is pushed twice.
 func (s *Filler) giveUp(ctx context.Context) error {
 	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
 		return fmt.Errorf("give up range %d: %w", s.current.ID, err)

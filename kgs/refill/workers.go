@@ -32,8 +32,8 @@ func (w Workers) Rate() (sum float64) {
 }
 
 // Share returns the capacity of one list of a pool with n lists. The capacities of all lists add up to the
-// capacity of the pool. If the number of lists was reduced, a list may have a number of n or above. The
-// capacity of such a list is 0, so that its worker pushes no keys.
+// capacity of the pool. The parameter list is the index of the list, which begins with 0. If the number of lists was
+// reduced, lists with an index of n or more may still exist. Their capacity is 0, so that their workers push no keys.
 func Share(capacity int64, list, n int) int64 {
 	if list >= n {
 		return 0

@@ -37,7 +37,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
 		{"ledger-name", "./kgs/ledger", []string{"TestSuspendedProcessDoesNotChangeNewLedger"}},
-		{"machine-fence", "./kgs/keysource", []string{"TestResumedHolderRepeatsNoSnowflakeNumberOfNextHolder", "TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack", "TestSnowflakeNumbersAreUniqueDespiteFaults"}},
+		{"machine-fence", "./kgs/keysource", []string{"TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor", "TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack", "TestSnowflakeNumbersAreUniqueDespiteFaults"}},
 		{"measure-now", "./shortener/pgstore", []string{"TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfKilledHolder"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestStartRefusesReadOnlyRedisReplica"}},

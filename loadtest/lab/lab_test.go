@@ -49,7 +49,7 @@ func TestUntilEndsWhenDoneOrAtLimit(t *testing.T) {
 
 // At the limit, Until cancels the running call of look. The error of the cancelled call does not replace the
 // error of an earlier call.
-func TestUntilKeepsEarlierErrorWhenTimeLimitCancelsCall(t *testing.T) {
+func TestErrorOfUntilWrapsEarlierErrorWhenTimeLimitCancelsCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -59,7 +59,7 @@ func (c Chart) draw() (template.HTML, error) {
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
 	p.Add(grid)
-	// Predictions are drawn last, because their lines are dashed. A dashed line that is drawn over a full line is visible, but not one below a full line.
+	// Predictions are drawn last, because their lines are dashed. A solid line that is drawn after a dashed line hides the dashed line.
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
@@ -67,8 +67,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// An axis that does not start at zero exaggerates differences. Therefore the Y axis starts at
-	// zero. If the Y axis has names, the values are on the X axis, so the X axis starts at zero.
+	// An axis without zero exaggerates differences. Therefore a linear Y axis includes zero. If the Y axis has names, the values are
+	// on the X axis, so the X axis includes zero.
 	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)
@@ -88,7 +88,7 @@ func (c Chart) draw() (template.HTML, error) {
 	return template.HTML(svg), nil //nolint:gosec // the svg is drawn here, and vgsvg escapes names
 }
 
-// series draws one series. It draws a line that has only one point as a point.
+// series draws one series. If the line has only one point, series draws a circle at this point.
 func (c Chart) series(s Series, colour ink) []plot.Plotter {
 	var xy plotter.XYs
 	for _, p := range s.XY {
@@ -155,7 +155,8 @@ func (c Chart) moments() []Mark {
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
 // dress sets the range, the ticks and the style of an axis. Before the call, the range covers only the series. dress
-// extends the range so that it also covers the marks and the names. zero says that the axis starts at zero.
+// extends the range so that it also covers the marks and the names. zero says that the axis includes zero. It has
+// no effect on a logarithmic axis or an axis with names.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range slices.Concat(marks, a.Names) {
 		if a.shows(m.At) {

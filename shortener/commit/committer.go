@@ -14,12 +14,12 @@ const (
 	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store
 	// commits this number of links in a few tenths of a second.
 	defaultQueueSize = 4096
-	// maxInserters is the maximum number of Inserts that run at the same time. A store with fewer
-	// writers has fewer inserters. With two inserters, one gathers and sends rows while the disk writes
+	// maxInserters is the maximum number of Inserts that run at the same time. If the store runs fewer
+	// Inserts at the same time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
 	// the rows of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
-	// commitTimeout is the time after which the commit of a link fails. If the store has one
-	// part and hangs, a client nevertheless gets an answer within a second.
+	// commitTimeout is the time after which the commit of a link fails. So a client gets an answer
+	// within a second even if the store hangs. If the store has several parts, the creation may try another part after this time.
 	commitTimeout = 900 * time.Millisecond
 )
 
@@ -88,8 +88,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// There are at most as many inserters as writers. An inserter that waits for a writer would delay links that could
-	// share another Insert.
+	// A further inserter would take links and then wait inside Insert, although these links could share the Insert of another
+	// inserter.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -110,7 +110,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the
 // creation was not acknowledged, and all keys in the batch of the server are abandoned: they are never
-// handed out again. An audit reads from the rows of the store which keys of the batch are used.
+// handed out again. An audit looks for the keys of the batch in the rows of the store. A key
+// that has a row counts as used.
 func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.Outcome, error) {
 	p := c.free.Get().(*pending)
 	p.link = link

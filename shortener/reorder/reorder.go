@@ -1,4 +1,4 @@
-// Package reorder records in which [shortener.Order] a database keeps its links, and moves links
+// Package reorder keeps a record of the [shortener.Order] of the links in a database, and moves links
 // into that order.
 //
 // Since version 7 of the schema, the primary key of most links is the rank of the code. Before version 7, the
@@ -23,7 +23,7 @@ import (
 	"keypool/shortener"
 )
 
-// Database is a database that contains links. Its methods may be called concurrently, except Move.
+// Database is a database that contains links. Its methods may be called concurrently, except Move and Begin.
 type Database struct {
 	db      *sql.DB
 	dialect dialect
@@ -32,7 +32,7 @@ type Database struct {
 // dialect contains the SQL statements that differ between the database engines.
 type dialect struct {
 	exists   string                                                                     // selects whether the table links_earlier exists
-	exclude  []string                                                                   // locks the tables, so that a process that was suspended cannot insert until the transaction ends
+	exclude  []string                                                                   // locks the tables until the transaction ends, because a process that was suspended may continue and insert a link
 	empty    string                                                                     // removes all rows of ranked_links
 	missing  string                                                                     // selects whether links_earlier lacks the column "details"
 	details  string                                                                     // adds the column "details" to links_earlier
@@ -88,7 +88,7 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 		return err
 	}
 	if err = read(); err == nil && fingerprint == "" {
-		// The query needs every server with links. It is not run if there is a record, because a server may be down.
+		// The query needs an answer from every database server with links. It is not run if there is a record, because one of them may be down.
 		var links bool
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
 			err = read() // read again, because another process may have recorded the order and then inserted the link
@@ -134,8 +134,8 @@ const pageRows = 10_000
 var errChanged = errors.New("the table links_earlier changed while its links were moved")
 
 // Move moves all links of links_earlier to the tables ranked_links and unranked_links, and drops
-// links_earlier. If there is no such table, Move does nothing. If the database has another
-// order on record than the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty,
+// links_earlier. If there is no such table, Move does nothing. If links_earlier has
+// rows and the order on record is not the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty,
 // the parameter order may be nil. Move calls progress after each
 // transaction with the number of moved links and the number of all links. Only one process at a time may call
 // Move or [Database.Begin].

@@ -264,7 +264,7 @@ func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 
 // Begin and Move change the order of the links, and every link stays the same. After an interrupted Move, Begin can
 // begin again, also with another order.
-func TestMethodsBeginAndMoveChangeOrderOfLinks(t *testing.T) {
+func TestReorderingKeepsEachLink(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, pageRows+10)
 		record(t, e, storetest.Plain())

@@ -9,10 +9,10 @@ import (
 	"keypool/shortener"
 )
 
-// personal occurs in each text of the links that testErase erases.
+// personal occurs in the URL, the title, one tag and the first URL of each link that personalLink returns.
 const personal = "Person-4711"
 
-// personalLink returns a link that was changed and has a value for each member.
+// personalLink returns a link that was changed. Each member has a value, except DeletedAt and IdempotencyKey.
 func personalLink(code string) shortener.Link {
 	l := Owned(code, 7)
 	l.URL, l.ExpiresAt = "https://example.com/"+personal, Moment().UTC().Add(time.Hour)
@@ -22,7 +22,7 @@ func personalLink(code string) shortener.Link {
 	return l
 }
 
-// testErase erases links of each table, of which some were deleted before. Only the members that
+// testErase erases a live link and a deleted link in each table. Only the members that
 // [shortener.Link.Erased] keeps may remain.
 func testErase(t *testing.T, s shortener.Store) {
 	erasure := Moment().UTC().Add(2 * time.Hour)
@@ -67,7 +67,8 @@ func change(t *testing.T, s shortener.Store, old, changed shortener.Link) {
 	}
 }
 
-// wantPersonal checks whether the store still has personal data of the link with this code, in any method that returns links.
+// wantPersonal checks that each method that returns links returns the link with this code, and that this link contains personal data
+// if and only if want is true.
 func wantPersonal(t *testing.T, s shortener.Store, code string, want bool) {
 	t.Helper()
 	links := map[string]shortener.Link{"Lookup": lookup(t, s, code)}

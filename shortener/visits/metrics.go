@@ -24,11 +24,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "shortener_visits_flush_failures_total",
-			Help: "Attempts to store the counts of visits that failed.",
+			Help: "Failed attempts to store the counts of visits.",
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_pending_rows",
-			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush. After a failed flush, a link and hour with further visits counts twice.",
+			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush. If a link gets further visits in the same hour after a failed flush, this link and hour has two counts.",
 		}),
 		stored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_stored_timestamp_seconds",

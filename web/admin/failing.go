@@ -49,15 +49,15 @@ func (f *failing) note(err error) {
 	now := time.Now()
 	switch since := f.since.Load(); {
 	case err == nil && since != nil:
-		f.ended.Store(&now) // before since changes, so that shown never returns an older time
+		f.ended.Store(&now) // stored before f.since, so that shown never combines a nil f.since with an earlier value of f.ended
 		f.since.Store(nil)
 	case err != nil && since == nil:
 		f.since.Store(&now)
 	}
 }
 
-// shown returns the status that the dashboard shows. Its Since is the time since which the dashboard shows its State, which may be
-// later than the time at which the pool entered this state.
+// shown returns the status that the dashboard shows. The member Since is the time at which the dashboard began to show the State. This
+// time may be later than the time at which the pool entered the state.
 func (h *Handler) shown() Status {
 	s := h.cfg.Status()
 	if since := h.failing.since.Load(); since != nil {

@@ -13,7 +13,7 @@ import (
 
 // Tickets in the server's own database use its existing connections. Tickets in another database
 // have their own connections.
-func TestTicketsShareConnectionsOfServerDatabase(t *testing.T) {
+func TestTicketsInDatabaseOfServerUseConnectionsOfLedger(t *testing.T) {
 	t.Parallel()
 	s := settings(t, testenv.PostgresURL(t))
 	life := &program.Lifecycle{}

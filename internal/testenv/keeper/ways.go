@@ -15,7 +15,7 @@ import (
 type engine struct {
 	name     string
 	variable string // the environment variable that holds the URL of an existing server
-	program  string // the name of the program, which is a key of the map needs
+	program  string // the name of the program; the map needs has this name as a key
 
 	container func(ctx context.Context) (running, error)
 	process   func(ctx context.Context) (*machine.Server, error)
@@ -50,7 +50,7 @@ var (
 	// Packages are tested in parallel, and each test has its own connection pool, so the server needs
 	// many connections.
 	fastPostgres = []string{"fsync=off", "full_page_writes=off", "max_connections=400"}
-	// Each running test uses one logical database.
+	// Each call of testenv.RedisURL claims a logical database until its test ends.
 	fastRedis = []string{"--save", "", "--appendonly", "no", "--databases", "1024"}
 )
 

@@ -187,7 +187,7 @@ func (r *run) becomes(claim, since, what string, ok func() bool) {
 // the number of these keys.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
-		"%s; killed servers had %d keys in their batches", abandonedKeys(a.Abandoned), crashed)
+		"%s; exactly the keys in the batches of killed servers must be abandoned, which are %d keys", abandonedKeys(a.Abandoned), crashed)
 }
 
 // sawLinks records the result of reading the links back.
@@ -208,7 +208,7 @@ func (r *run) sawLinks(v loadtest.Verdict) {
 // sawAccounts records the result of an audit.
 func (r *run) sawAccounts(a lab.Accounts) {
 	r.record.Abandoned = a.Abandoned
-	why := fmt.Sprintf("%d keys of the ledger have a link (a link with an alias or a random code has none); %s", a.Linked, abandonedKeys(a.Abandoned))
+	why := fmt.Sprintf("%d links have a key of the ledger (links with an alias or a random code are not counted); %s", a.Linked, abandonedKeys(a.Abandoned))
 	if problem := a.Problem(); problem != "" {
 		why += "; " + problem
 	}

@@ -21,7 +21,7 @@ func outputRows() []row {
 	claims := theLinks(
 		observed(stillServes, "The server keeps running, and it answers the requests that cause log lines."),
 		noneFails("while the server cannot write to its standard error"),
-		observed(dropsLines, "The server counts the log lines that it drops in the metric log_lines_dropped_total."),
+		observed(dropsLines, "The metric log_lines_dropped_total counts the log lines that the server drops."),
 		observed(endsInTime, "After SIGTERM, the server ends within 10 s with status 0."),
 	)
 	return []row{

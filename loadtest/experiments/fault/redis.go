@@ -9,7 +9,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// redisRows returns the fault rows in which Redis or a reply of Redis fails. The function
+// redisRows returns the fault rows in which Redis fails, loses a reply or has the wrong eviction policy. The function
 // rollbackRows returns the rows in which Redis continues with older data.
 func redisRows() []row {
 	return []row{
@@ -55,7 +55,7 @@ func redisRows() []row {
 		},
 		{
 			Name: "fault/12", Title: "wrong eviction policy in Redis",
-			Summary: "Redis has the eviction policy allkeys-lru when the programs start. Later, CONFIG SET sets this policy while the programs run.",
+			Summary: "Redis has the eviction policy allkeys-lru when the programs start. Then the programs are started with the policy noeviction. While they run, CONFIG SET sets allkeys-lru.",
 			Run:     inject(redisEvicts), Controls: without(noStart, "policy"),
 			Claims: theLinks(
 				observed(noStart, "The programs refuse to start. They end with status 2, and a log line names REDIS_URL, the current policy and the required policy."),
@@ -111,7 +111,7 @@ func redisKilled(r *run) {
 	r.redis.Kill()
 	r.strike(1)
 	lab.Wait(r, patient, "the local keys are used up", func() bool {
-		made, left := random(server), local(r, server) // made is read first: if local keys are left after that, they were there already when made was read
+		made, left := random(server), local(r, server) // made is read first: if left is above 0, the server also had local keys when made was read
 		r.saw("local keys before fallback", left == 0 || made == 0, "%.1f s after the kill, the server had %d local keys, and the fallback had made %v codes",
 			time.Since(killed).Seconds(), left, made)
 		return left == 0

@@ -83,7 +83,7 @@ func (o *owner) revoke(r *run, when string, servers ...int) {
 	if err := command.Wait(); err != nil {
 		r.Fatalf("%s, `token revoke` failed: %w: %s", when, err, output.String())
 	}
-	o.refused(r, when+", after the command", servers...)
+	o.refused(r, when+" and the command has ended", servers...)
 	r.took(refusalTime, freshness, refusedAt.Sub(o.revokedAt(r)))
 }
 

@@ -80,9 +80,9 @@ func killRepeatedly(r *run, atFullScale int) {
 	// The server has stopped, so keys that are still in batches belong to killed processes. A kill costs the
 	// keys in the two batches of the server, and the keys of creations in progress.
 	lost, limit := a.InBatches+a.Lost(), int64(kills*3*killBatch)
-	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, which is %d keys per kill; "+
+	r.figure("keys lost per kill", float64(limit), float64(lost), "%d kills cost %d keys, which is %.1f keys per kill; "+
 		"%d of these keys are in batches of killed servers; %s",
-		kills, lost, lost/int64(kills), a.InBatches, abandonedKeys(a.Abandoned))
+		kills, lost, float64(lost)/float64(kills), a.InBatches, abandonedKeys(a.Abandoned))
 }
 
 // stopUnderLoad stops a server with SIGTERM while it serves requests.
@@ -122,7 +122,7 @@ func stopUnderLoad(r *run) {
 			failed++
 		}
 	}
-	r.figure("half-sent requests answered", 0, float64(failed), "%d of %d half-sent requests were not answered with status 201", failed, halves)
+	r.figure("half-sent requests answered", 0, float64(failed), "%d of %d half-sent requests were answered with status 201", halves-failed, halves)
 	status := server.Exit(patient)
 	r.saw("exit status", status == 0, "the server ended with status %d", status)
 	if !refusing {

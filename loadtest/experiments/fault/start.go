@@ -67,8 +67,8 @@ func shipped(r *run) {
 	}
 }
 
-// startTogether starts servers and migrations at the same moment on an empty database. Its rows run alone, because a start
-// has a time limit.
+// startTogether starts servers and migrations at the same moment on an empty database. The rows that use it run without other
+// experiments beside them, because these would slow the starts, and a start has a time limit.
 func startTogether(r *run) {
 	var servers []*lab.Program
 	var migrations []*proc.Process
@@ -96,7 +96,7 @@ func startTogether(r *run) {
 		case !ready:
 			state, log = "is not ready", "; its log:\n"+s.Tail()
 		}
-		r.must("servers become ready", state == "is ready", "the run waited for at most %v for a server, and this server %s%s", patient, state, log)
+		r.must("servers become ready", state == "is ready", "after a wait of at most %v, a server %s%s", patient, state, log)
 	}
 	for i := range servers {
 		followElsewhere(r, servers[i], servers[(i+1)%len(servers)], 2)

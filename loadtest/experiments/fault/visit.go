@@ -218,6 +218,6 @@ func (r *run) sawVisits(v *visitors, due time.Time) comparison {
 	r.record.Visits.add(c.visitTotals)
 	why := fmt.Sprintf("%d requests were answered with a redirect, %d requests have an unknown outcome, and %d visits are stored", c.answered, c.unknown, c.stored)
 	r.figure(visitsOnce, 0, float64(c.twice), "%d stored visits are surplus; %s", c.twice, why)
-	r.figure(visitsKept, 0, float64(c.lost), "%d visits that must be stored are lost; %s", c.lost, why)
+	r.figure(visitsKept, 0, float64(c.lost), "%d visits are missing, apart from those that the fault may lose; %s", c.lost, why)
 	return c
 }

@@ -19,7 +19,7 @@ func workerRows() []row {
 				keysAreUnique(),
 				timed("refill resumes in time", "Within 10 s of its start, each worker reaches the step at which it kills itself. The last worker, which is not killed, pushes keys within 10 s of its start."),
 				observed(recovers, "After the last kill, the pool becomes full."),
-				observed(abandoned, "Only keys in the batches of a killed server are abandoned. No key of a killed worker is abandoned."),
+				observed(abandoned, "At the end, the run also kills a server. Only the keys in the batches of this server are abandoned. No key of a killed worker is abandoned."),
 			),
 		},
 		{

@@ -30,7 +30,7 @@ type server struct {
 	lasted time.Duration // time from the kill to the first random code or, if there is none, to the restart of Redis
 	random int           // number of random codes in the whole run
 
-	// turned reports whether the first random code is more than both margins before the restart of Redis.
+	// turned reports whether the time from the first random code to the restart of Redis is longer than both margins together.
 	turned bool
 	// due counts the creations between the two margins, which need the fallback. served counts those of them that have a random code.
 	due, served int
