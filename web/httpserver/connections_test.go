@@ -5,8 +5,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/netip"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -187,5 +190,70 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, net.ErrClosed) {
 		t.Errorf("Read = %v, want an error because the deadline has passed", err)
+	}
+}
+
+// A connection on which many requests wait must not be served for a whole time slice while others wait too.
+func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const conns, requests = 4, 3000
+	var mu sync.Mutex
+	answered := make(map[string]int) // by the address of the client
+	var last string
+	var successive, longest int // number of successive requests of one connection
+	var all sync.WaitGroup      // ends when each connection has a request
+	all.Add(conns)
+	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if answered[r.RemoteAddr]++; answered[r.RemoteAddr] == 1 {
+			all.Done()
+			mu.Unlock()
+			all.Wait()
+			mu.Lock()
+		}
+		if r.RemoteAddr != last {
+			last, successive = r.RemoteAddr, 0
+		}
+		if successive++; answered[r.RemoteAddr] < requests/2 { // all connections have requests
+			longest = max(longest, successive)
+		}
+	})
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := ConnectionLimits{Total: conns, Client: func(netip.Addr) (netip.Prefix, bool) { return netip.Prefix{}, false }}
+	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: handler}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Serve(NewConnections(limits, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)).Limit(listener))
+	}()
+	var clients sync.WaitGroup
+	for range conns {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients.Go(func() {
+			const request = "GET / HTTP/1.1\r\nHost: a\r\n"
+			_, err := io.WriteString(conn, strings.Repeat(request+"\r\n", requests-1)+request+"Connection: close\r\n\r\n")
+			if err == nil {
+				_, err = io.Copy(io.Discard, conn)
+			}
+			if err := errors.Join(err, conn.Close()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+	if longest > 50 {
+		t.Errorf("the server answered %d requests of one connection before those of the others", longest)
 	}
 }

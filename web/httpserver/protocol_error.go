@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 
 	"keypool/web/internal/reply"
@@ -16,6 +17,10 @@ import (
 const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
 // Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.
+//
+// After each answer, Write lets other goroutines run. A client may send many requests before it reads the answers (pipelining,
+// RFC 9112 section 9.3.2). Otherwise each connection of such a client would occupy a processor for a whole time slice of 10 ms,
+// and some hundred of these connections would delay every request of other clients by about a second.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if answer := protocolProblem(p); answer != nil {
 		if _, err := c.TCPConn.Write(answer); err != nil {
@@ -23,7 +28,9 @@ func (c *countedConn) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
-	return c.TCPConn.Write(p)
+	n, err := c.TCPConn.Write(p)
+	runtime.Gosched()
+	return n, err
 }
 
 // protocolProblem returns the problem that replaces p, or nil if p is not an answer of net/http itself.
