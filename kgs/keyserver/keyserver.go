@@ -80,7 +80,7 @@ func New(cfg Config) http.Handler {
 	}
 	s := &server{
 		Config: cfg, clients: newClients(cfg.Clients, cfg.Rate), metrics: newMetrics(cfg),
-		outageLog: &rate.Sometimes{Interval: time.Second},
+		outageLog: &rate.Sometimes{Interval: time.Minute},
 	}
 	mux := http.NewServeMux()
 	mux.Handle(kgsv1connect.NewKeyServiceHandler(s,

@@ -97,7 +97,7 @@ func New(cfg Config) *UI {
 	}
 	u := &UI{
 		Config: cfg, mux: http.NewServeMux(), pages: parsePages(), origins: http.NewCrossOriginProtection(),
-		warnings: rate.Sometimes{Interval: time.Second},
+		warnings: rate.Sometimes{Interval: time.Minute},
 		shell:    shell.New(assets, []string{"assets/ui.css"}, []string{shell.CopyScript, "assets/ui.js"}),
 	}
 	u.shell.Footer = cfg.Footer

@@ -7,6 +7,7 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/internal/quota"
 	"keypool/web"
 	"keypool/web/admin"
 	"keypool/web/client"
@@ -37,7 +38,7 @@ func describeLimits(s config.Serve, refused web.Limited) *admin.Limits {
 		Refused: admin.Refused{Anonymous: int64(refused.Anonymous), Token: int64(refused.Token), Miss: int64(refused.Miss)},
 	}
 	if rate := s.AnonymousRate.Limit(); rate != nil {
-		l.AnonymousRate, l.LoopbackLimited = rate.String(), true
+		l.AnonymousRate, l.LoopbackLimited = rate.String(), *rate != quota.Off
 	}
 	if s.AnonymousMaxAge > 0 {
 		seconds := time.Duration(s.AnonymousMaxAge).Seconds()

@@ -233,6 +233,10 @@ func TestStatusAndMetricsShowRequestLimits(t *testing.T) {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
+	unlimited := start(t, settings(t, sqliteURL(t), "", "--anonymous-rate=off"))
+	if l := unlimited.status().Limits; l == nil || l.AnonymousRate != "off" || l.LoopbackLimited {
+		t.Errorf("the limits in /status with ANONYMOUS_RATE=off are %+v", l)
+	}
 	open := start(t, settings(t, sqliteURL(t), ""))
 	if l := open.status().Limits; l == nil || !l.Anonymous || l.AnonymousRate != "10/s" || l.LoopbackLimited || l.AnonymousMaxAge != nil {
 		t.Errorf("the default limits in /status are %+v", l)

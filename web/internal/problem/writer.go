@@ -25,7 +25,7 @@ type Writer struct {
 
 // NewWriter returns a writer. page shows a problem to a person.
 func NewWriter(page func(echo.Context, reply.Problem) error, log *slog.Logger) *Writer {
-	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Second}}
+	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Minute}}
 }
 
 // Write implements [echo.HTTPErrorHandler]. A browser gets a page, and any other client gets JSON. If a part of the
@@ -79,7 +79,7 @@ func abort(c echo.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// Report logs an error that the operator must know. It logs errors with status 503 at most once a second, and each other error
+// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute, and each other error
 // with a status of 500 or more. p is the problem of err.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
