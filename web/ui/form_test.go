@@ -85,7 +85,7 @@ func TestSignInLeadsOnlyToPagesOfService(t *testing.T) {
 		"/admin/code/%23/..": "/admin/code", "/admin/code/a%23b": "/admin/code/a%23b", "/admin/x/../": "/admin/", "/admin/%252e%252e/x": "/admin/%252e%252e/x", "/admin/..%2f..%2fx": "/admin/", "/admin/%5c..": "/admin/",
 		`/admin/..\x`: "/admin/", "/admin//evil.example": "/admin/evil.example", "//evil.example/admin/": "/admin/", "///evil.example": "/admin/",
 		"http:/admin/x": "/admin/", "http:admin/": "/admin/", "admin/x": "/admin/", "?x": "/admin/", "/admin/x\n": "/admin/",
-		"/admin/" + strings.Repeat("x", 4000): "/admin/" + strings.Repeat("x", 4000), "/admin/" + strings.Repeat("x", 4100): "/admin/",
+		"/admin/" + strings.Repeat("x", 8000): "/admin/" + strings.Repeat("x", 8000), "/admin/" + strings.Repeat("x", 8200): "/admin/",
 	} {
 		if got := local(text, "/admin"); got != want {
 			t.Errorf("local(%q) = %q, want %q", text, got, want)

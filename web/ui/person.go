@@ -149,10 +149,10 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The pages repeat the path, and
-// percent-encode it, so an answer could otherwise be ten times as long as the request. The parameter url of the page for a new link can
-// have 2,048 bytes before its percent-encoding.
-const maxReturn = 4096
+// maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The answers repeat the path and
+// percent-encode it, so they could otherwise be ten times as long as the request. The page for a new link has a parameter url of up
+// to 2,048 bytes, which has three times as many bytes if each byte is percent-encoded.
+const maxReturn = 8 << 10
 
 // local returns text if text is a path below base, with or without a query. For any other text, it returns the path
 // of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another

@@ -217,13 +217,16 @@ func (u *UI) problem(x *exchange, err error) reply.Problem {
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
 		x.w.Header().Set("Retry-After", strconv.Itoa(retry))
 	}
-	if p.Status >= http.StatusInternalServerError {
+	switch {
+	case p.Status == http.StatusServiceUnavailable:
 		u.warn(x, "answer the request", err)
+	case p.Status >= http.StatusInternalServerError:
+		u.Logger.Error("request for a page for links failed", "pattern", x.r.Pattern, "error", err)
 	}
 	return p
 }
 
-// warn logs that a task failed. It logs at most one failure a second, because every request fails during an outage.
+// warn logs that a task failed. It logs at most one failure a minute, because every request fails during an outage.
 func (u *UI) warn(x *exchange, task string, err error) {
 	u.warnings.Do(func() {
 		u.Logger.Warn("request for a page for links failed", "task", task, "pattern", x.r.Pattern, "error", err)

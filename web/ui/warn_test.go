@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// During an outage every request fails, so the pages log at most one failure a second.
-func TestPagesLogOneFailureEachSecond(t *testing.T) {
+// During an outage every request fails, so the pages log at most one failure a minute.
+func TestPagesLogOneFailureEachMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -22,10 +22,10 @@ func TestPagesLogOneFailureEachSecond(t *testing.T) {
 			for range 100 {
 				u.warn(x, "answer the request", errors.New("the database is down"))
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Minute)
 		}
 		if n := strings.Count(log.String(), "\n"); n != 2 {
-			t.Errorf("%d lines in two seconds, want 2", n)
+			t.Errorf("%d lines in two minutes, want 2", n)
 		}
 	})
 }

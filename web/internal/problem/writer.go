@@ -12,7 +12,9 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
+	"keypool/shortener"
 	"keypool/web/internal/media"
+	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -21,11 +23,12 @@ type Writer struct {
 	page   func(echo.Context, reply.Problem) error
 	log    *slog.Logger
 	outage *rate.Sometimes // limits log lines, because every request fails during an outage
+	busy   *rate.Sometimes // limits log lines about clients that wait for slots
 }
 
 // NewWriter returns a writer. page shows a problem to a person.
 func NewWriter(page func(echo.Context, reply.Problem) error, log *slog.Logger) *Writer {
-	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Minute}}
+	return &Writer{page: page, log: log, outage: &rate.Sometimes{Interval: time.Minute}, busy: &rate.Sometimes{Interval: time.Minute}}
 }
 
 // Write implements [echo.HTTPErrorHandler]. A browser gets a page, and any other client gets JSON. If a part of the
@@ -79,12 +82,16 @@ func abort(c echo.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute, and each other error
+// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute for outages and once a minute for busy clients, and each other error
 // with a status of 500 or more. p is the problem of err.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
 	case p.Status == http.StatusServiceUnavailable:
-		w.outage.Do(func() { w.log.Warn("requests refused", "route", c.Path(), "error", err) })
+		lines := w.outage
+		if _, drawing := errors.AsType[*qr.BusyError](err); drawing || errors.Is(err, shortener.ErrBusy) {
+			lines = w.busy // one busy client must not hide an outage
+		}
+		lines.Do(func() { w.log.Warn("requests refused", "route", c.Path(), "error", err) })
 	case p.Status >= http.StatusInternalServerError:
 		w.log.Error("request failed", "route", c.Path(), "method", c.Request().Method, "error", err)
 	}
