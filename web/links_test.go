@@ -131,6 +131,7 @@ func TestInvalidChangesAreRefused(t *testing.T) {
 		{`{"title":"` + strings.Repeat("x", 201) + `"}`, 422, "invalid-field", nil},
 		{`{"title":"a\nb"}`, 422, "invalid-field", nil},
 		{`{"title":7}`, 422, "invalid-field", nil},
+		{`{"title":` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + `}`, 400, "malformed", nil},
 		{`{"tags":["a|b"]}`, 422, "invalid-field", nil},
 		{`{"tags":[""]}`, 422, "invalid-field", nil},
 		{`{"tags":["a",7]}`, 422, "invalid-field", nil},

@@ -25,7 +25,8 @@ const dailyTimeout = 2 * time.Second
 // Daily implements [ui.Visits]. The series covers at most the given number of days. A separate query returns the total. In this
 // query, the database adds up the visits of all days.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dailyTimeout) // a client that leaves does not cancel the queries
+	// The end of the request does not cancel the queries, because pgx closes the connection of a cancelled query.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dailyTimeout)
 	defer cancel()
 	asOf := v.Counter.AsOf() // read before the queries, so that the queries include all visits until this time
 	now := time.Now().UTC()

@@ -18,8 +18,9 @@ const (
 	// Inserts at the same time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
 	// the rows of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
-	// commitTimeout is the time after which the commit of a link fails. So a client gets an answer
-	// within a second even if the store hangs. If the store has several parts, the creation may try another part after this time.
+	// commitTimeout is the time after which the commit of a link fails. So if the store has one
+	// part and hangs, a client gets an answer within a second. If the store has several parts, the creation may then try another
+	// part, until moveTimeout has passed.
 	commitTimeout = 900 * time.Millisecond
 )
 

@@ -321,7 +321,7 @@ func TestCacheKeepsNewestCreatedLinks(t *testing.T) {
 			}
 		}
 	}
-	if _, again := c.created.get("code0"); again {
+	if _, known := c.created.get("code0"); known {
 		t.Error("the table has more links than its size")
 	}
 	if n := c.entries.EstimatedSize(); n != 0 {

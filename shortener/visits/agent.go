@@ -79,8 +79,7 @@ func deviceOf(text string) string {
 const (
 	// agentSlots is the maximum number of user agents in memory. It is a power of two.
 	agentSlots = 1024
-	// maxAgent is the length of the longest user agent in memory, in bytes. Of a longer user agent, only the first maxAgent
-	// bytes are classified, each time.
+	// maxAgent is the number of bytes of a user agent that are classified. The rest is ignored.
 	maxAgent = 512
 )
 
@@ -98,9 +97,7 @@ type knownAgent struct {
 
 // of returns what a user agent reveals. It allocates only if the user agent is not in memory.
 func (t *agents) of(text string) agent {
-	if len(text) > maxAgent {
-		return classify(text[:maxAgent])
-	}
+	text = text[:min(len(text), maxAgent)]
 	slot := &t.slots[maphash.String(t.seed, text)%agentSlots]
 	if known := slot.Load(); known != nil && known.text == text {
 		return known.agent

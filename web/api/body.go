@@ -197,12 +197,12 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // stack of its goroutine would grow to megabytes, which only a garbage collection returns.
 const maxNesting = 16
 
-// decode decodes one object. It refuses text that two parsers could understand differently:
+// decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could understand differently:
 // repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired surrogates.
 // The decoder is in the experimental package that became encoding/json/v2. It is strict by default,
 // and about as fast as a hand-written parser (see BenchmarkParseJSON).
 func decode(body []byte, object any) error {
-	if nested(body) {
+	if tooDeep(body) {
 		return problem.Malformed(fmt.Sprintf("The body has more than %d nested arrays or objects.", maxNesting))
 	}
 	if err := json.Unmarshal(body, object, json.RejectUnknownMembers(true)); err != nil {
@@ -211,12 +211,14 @@ func decode(body []byte, object any) error {
 	return nil
 }
 
-// nested reports whether body is deeper than maxNesting. Few bodies have so many brackets that nested must read their tokens.
-func nested(body []byte) bool {
+// tooDeep reports whether body has more than maxNesting nested arrays and objects. It reads tokens only if body has that many
+// brackets.
+func tooDeep(body []byte) bool {
 	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxNesting {
 		return false
 	}
-	tokens := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true)) // not recursive
+	// ReadToken is not recursive. A repeated name must not end the check, because objectError decodes such a body too.
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	for tokens.StackDepth() <= maxNesting {
 		if _, err := tokens.ReadToken(); err != nil {
 			return false // the end, or a syntax error before the depth is reached
@@ -225,6 +227,7 @@ func nested(body []byte) bool {
 	return true
 }
 
+// parseJSON parses the JSON object of a creation.
 func parseJSON(body []byte) (shortener.Request, error) {
 	var c *creation // nil if the JSON text is null
 	if err := decode(body, &c); err != nil {

@@ -52,12 +52,16 @@ func TestDeeplyNestedBodiesAreRefused(t *testing.T) {
 		`{"url":` + strings.Repeat("[],", 100) + `"` + deep(100) + `"}`: false,
 		strings.Repeat("}{", 1000) + deep(100):                          false, // the decoder stops at the first error
 	} {
-		if nested([]byte(body)) != refused {
+		if tooDeep([]byte(body)) != refused {
 			t.Errorf("the body %.40s of %d bytes: refused %t, want %t", body, len(body), !refused, refused)
 		}
 		_, err := parseJSON([]byte(body))
 		if got := err != nil && strings.Contains(problem.Of(err).Detail, "nested arrays"); got != refused {
 			t.Errorf("the error of the body %.40s is %v", body, err)
+		}
+		_, err = parseBulkLine([]byte(body))
+		if got := err != nil && strings.Contains(problem.Of(err).Detail, "nested arrays"); got != refused {
+			t.Errorf("the error of the bulk line %.40s is %v", body, err)
 		}
 	}
 }

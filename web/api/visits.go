@@ -106,11 +106,11 @@ func (a *API) topVisits(c echo.Context) error {
 // sendVisits calls the function read, which makes one query, and sends its answer as JSON or CSV. The service limits how many
 // of these queries run at the same time, and how many answers are in memory while clients receive them.
 func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.Context) (table, error)) error {
-	sent, err := a.service.BeginAnswer(c.Request().Context(), actor)
+	end, err := a.service.BeginAnswer(c.Request().Context(), actor)
 	if err != nil {
 		return err
 	}
-	defer sent()
+	defer end()
 	answer, err := a.readVisits(c.Request().Context(), actor, read)
 	if err != nil {
 		return err
@@ -124,6 +124,8 @@ func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
 }
 
+// readVisits waits until the service permits the actor another query, and then calls read. An error of read becomes an
+// *UnavailableError.
 func (a *API) readVisits(ctx context.Context, actor service.Actor, read func(context.Context) (table, error)) (table, error) {
 	end, err := a.service.BeginRead(ctx, actor)
 	if err != nil {
