@@ -24,7 +24,7 @@ const (
 // replicaRows returns the fault row in which replicas of PostgreSQL lag, hang and are killed.
 func replicaRows() []row {
 	return []row{{
-		Name: "fault/20", Title: "replicas of PostgreSQL lag by 10 s, hang and are killed",
+		Name: "fault/20", Title: "replicas of PostgreSQL lag by 10 s, hang and are killed", Alone: true,
 		Summary: "PostgreSQL has two replicas, and one of them applies each change 10 s late. One server looks links up in both replicas. " +
 			"The other servers look links up in one of them. Then the other replica is frozen and, after a recovery, killed. At the end the primary is killed.",
 		Run: inject(replicasFail),
