@@ -278,7 +278,8 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,
 // so a link stays in the table at least until the fourth later link of its set. The table lacks one of the twenty newest links in one
-// of 70 million cases. With one slot for each code, this would be one of 22 cases. The method get may be called concurrently. The callers of put and remove hold the mutex of the cache.
+// of 70 million cases. With one slot for each code, this would be one of 22 cases. The method get may be called
+// concurrently. The callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
 	seed maphash.Seed
 	sets [createdSize / createdWays]createdSet

@@ -197,7 +197,8 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // stack of its goroutine would grow to megabytes, which only a garbage collection returns.
 const maxNesting = 16
 
-// decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could understand differently:
+// decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could
+// understand differently:
 // repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired surrogates.
 // The decoder is in the experimental package that became encoding/json/v2. It is strict by default,
 // and about as fast as a hand-written parser (see BenchmarkParseJSON).

@@ -82,7 +82,8 @@ func abort(c echo.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute for outages and once a minute for busy clients, and each other error
+// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute for
+// outages and once a minute for busy clients, and each other error
 // with a status of 500 or more. p is the problem of err.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
