@@ -28,8 +28,8 @@
 //   - a key is a code that is ready to be assigned;
 //   - a pool holds keys until servers take them;
 //   - a batch is the keys that one server took in one call;
-//   - a holder is the process that a batch or a range belongs to. To settle a batch, its holder
-//     reports for every key whether the key is used, returned or lost;
+//   - a holder is the process, or the worker of a process, that a batch or a range belongs to. To settle
+//     a batch, its holder reports for every key whether the key is used, returned or lost;
 //   - a pool in Redis consists of one list or more;
 //   - an epoch is one generation of a list. When a list may have lost data, a new epoch of the list
 //     begins, and the keys of the old epoch are abandoned;

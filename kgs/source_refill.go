@@ -18,8 +18,7 @@ const (
 	maxUnsettled = 16
 
 	// maxGrowth limits the growth of batches. The source requests at most maxGrowth times the size of the previous batch, or Min keys
-	// if that is more. After a stall,
-	// many requests arrive at once. Without a limit, the source would request a batch that empties
+	// if that is more. After a stall, many requests arrive at once. Without a limit, the source would request a batch that empties
 	// the pool. With this limit, the batch size still follows a new load within a few batches.
 	maxGrowth = 4
 )

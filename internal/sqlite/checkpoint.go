@@ -137,8 +137,9 @@ const (
 var ErrLogInUse = errors.New("the log of the database is in use")
 
 // TruncateLog moves the log into the database file and makes the log empty, so that no former content of the database
-// remains in the log. It waits until no transaction reads from the log and no other checkpoint runs. It fails with
-// ErrLogInUse if ctx ends before, or after 10 s. Other processes can write meanwhile, but may wait for 50 ms.
+// remains in the log. It waits until no transaction reads from the log and no other checkpoint runs, at most until ctx
+// ends or for 10 s. It fails with ErrLogInUse if other connections prevented the truncation during this time. Other
+// processes can write meanwhile, but may wait for 50 ms.
 func (db *DB) TruncateLog(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, truncateTimeout)
 	defer cancel()

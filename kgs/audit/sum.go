@@ -123,8 +123,8 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 }
 
 // sumGaps counts the numbers of the present epoch that had no place and no link. Some of these numbers
-// moved to the ledger during the pass, so after has rows with them. The other numbers are missing or
-// on the move.
+// moved to the ledger during the pass, and are in the rows of the argument after. The other numbers are
+// missing or on the move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
 	rows, _ := p.cover(after)
 	lost := without(gaps, rows.separate())

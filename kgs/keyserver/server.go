@@ -130,7 +130,7 @@ const outageRetry = time.Second
 
 // clientError converts an error of the ledger into the error for a client. An error that
 // errorReplies does not contain is a failure of the database. clientError logs such a failure, and
-// tells the client to retry.
+// returns an error that says when to retry.
 func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range errorReplies() {
 		if errors.Is(err, a.err) {

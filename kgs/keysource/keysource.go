@@ -5,10 +5,11 @@
 // each code only once, or when it makes a code again. If a source makes a code again, the primary
 // key of the link store refuses the second link with the code.
 //
-// Vocabulary: a creation is a request that creates one link. It requests a code from its source. A
-// conflict means that another link has the code. The creation then requests another code. The
-// attempt is the number of conflicts that the creation has had, beginning at 0. A machine id is the
-// part of a Snowflake number that identifies the process that made the number.
+// Vocabulary: a creation is a request that creates one link. Each attempt of a creation requests a
+// code from the source. A conflict means that another link has the code. The creation then makes
+// another attempt with another code. The parameter attempt of Next is 0 in the first attempt, and
+// grows by one with each conflict. A machine id is the part of a Snowflake number that identifies the
+// process that made the number.
 package keysource
 
 import (

@@ -57,10 +57,10 @@ func (s *Snowflake) Open(ctx context.Context) error {
 }
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run waits
-// until the configured id is free. If no id is configured, Run acquires any free id. It also
-// acquires another id if the clock is more than clockLimit behind the last key. When ctx ends, Run
-// gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
-// database. It also logs when the clock was set back. It always returns nil.
+// until the configured id is free. If no id is configured, Run acquires any free id. If no id is
+// configured and the clock is more than clockLimit behind the last key, Run acquires another id. When
+// ctx ends, Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures
+// of the database. It also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()

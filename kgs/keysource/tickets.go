@@ -55,16 +55,16 @@ type TicketDatabase interface {
 // base 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes
 // of a length are used up, the codes become longer, up to MaxLength.
 //
-// A running process remembers the highest number that it took from each database. If a database
-// that was rolled back gives it a number up to this mark, the process discards the number, moves the
-// counter to the mark plus a margin (see skipMargin), and logs this. The margin covers numbers that
-// other processes took in the lost history.
+// A running process remembers the highest number that it took from each database as a mark. If a
+// database that was rolled back gives it a number up to the mark, the process discards the number,
+// moves the counter to the mark plus a margin (see skipMargin), and logs this. The margin covers
+// numbers that other processes took before the rollback.
 //
-// A process that took no lost number issues lost numbers again, until a process that took lost
-// numbers skips ahead. If no such process runs, no process skips ahead. The store then refuses the
-// codes for which links exist. Each conflict of a creation doubles the step to the next number, as
-// in [RedisIncr]. If the rollback also removed links, the codes of these links are issued again
-// without a conflict.
+// The numbers that the rollback removed from a counter are lost numbers. A process that took none of
+// them issues them again, until a process that took some of them skips ahead. If no such process
+// runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict
+// of a creation doubles the step to the next number, as in [RedisIncr]. If the rollback also removed
+// links, the codes of these links are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -97,8 +97,8 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 
 // Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500 ms. The
 // first attempts of consecutive creations alternate between the databases. A later attempt begins with the same database as the
-// latest first attempt, which may be an attempt of a concurrent creation. While one database fails, each attempt begins with the
-// failing database, for the reason in the comment of [Tickets.first].
+// latest first attempt, which may be an attempt of a concurrent creation. While the breaker of one database is open or half-open,
+// each attempt begins with this database, for the reason in the comment of [Tickets.first].
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -119,10 +119,10 @@ func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, err
 	return kgs.Key{Code: code, Source: kgs.SourceTicket}, nil
 }
 
-// first returns the parity of the database for the first call. The databases alternate. If one
-// database is failing, it gets the first call, so that the working database gets the second call
-// with the longer timeout. The first call then usually fails at once, because the breaker of the
-// failing database is open and lets only one call per second through.
+// first returns the parity of the database for the first call. The databases alternate. If the
+// breaker of one database is open or half-open, this database gets the first call, so that the working
+// database gets the second call with the longer timeout. The first call then usually fails at once,
+// because an open breaker lets only one call per second through.
 func (t *Tickets) first(attempt int) Parity {
 	turn := t.turn.Load()
 	if attempt == 0 {

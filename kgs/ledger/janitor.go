@@ -15,7 +15,8 @@ type sweeper interface {
 }
 
 // Janitor is the maintenance loop of a process. It records the heartbeats of the process,
-// abandons the batches of dead holders, and ends expired leases. Every process runs one Janitor.
+// abandons the batches of dead holders, and ends expired leases. Every process that uses the ledger
+// runs one Janitor.
 type Janitor struct {
 	Ledger  *Ledger
 	Holder  string

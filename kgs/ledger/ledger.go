@@ -9,7 +9,8 @@
 //   - a shipping range is delivered when all its codes are in the pool. A range that is
 //     delivered or settled has no row;
 //   - a cut turns the first numbers of a reserved range into a batch;
-//   - a holder is the process that a reservation belongs to. It sends heartbeats to the ledger;
+//   - a holder is the process, or the worker of a process, that a reservation belongs to. It sends
+//     heartbeats to the ledger;
 //   - a sweep finds the holders that send no new heartbeats, declares them dead and abandons their
 //     batches;
 //   - the shared pool is the pool in Redis, which servers and workers share. It consists of one list or
@@ -53,14 +54,14 @@ var ErrReplaced = errors.New("`shortener reindex --replace-secret` or the restor
 
 // Ledger is the durable record of all numbers. It is stored in the database of the links.
 //
-// Every change except Open and Replace consists of one or more transactions. Each transaction first locks the
-// only row of kgs_ledger and then checks for a rollback, as detectRollback documents. Because of the lock, the
-// changes of all processes run one after the other. Range ids become visible in the order in which they are
-// assigned.
+// Every change consists of one or more transactions. Except in Open, Replace and Restored, each transaction first
+// locks the only row of kgs_ledger and then checks for a rollback, as detectRollback documents. Because of the
+// lock, the changes of all processes run one after the other. Range ids become visible in the order in which they
+// are assigned.
 //
 // A crash before the commit of a change leaves the ledger unchanged. Each method documents the
-// effect of a later crash. Only the expiry of leases depends on the time of day. Even if the clock is
-// wrong, no number is handed out twice, because the numbers of an expired lease are abandoned.
+// effect of a later crash. Only the expiry of leases and RepeatedEpochs depend on the time of day. Even if
+// the clock is wrong, no number is handed out twice, because the numbers of an expired lease are abandoned.
 //
 // All methods are safe for concurrent use. They return when ctx ends. On SQLite, they may return later: they wait up to
 // 5 s for the lock of another process, and up to 5 s for the write of the witness; see KeepWitness. A transaction of a

@@ -52,7 +52,7 @@ func (r *highWater) mark() HighWaterMark {
 
 const (
 	// skipMargin is how many numbers above the high-water mark a skip-ahead skips. The margin is at
-	// most 1/skipPart of the code space.
+	// most 1/skipPart of all codes of the length.
 	skipMargin = 10_000_000
 	skipPart   = 100
 	// skipIDs is the number of ids that a skip-ahead skips.
@@ -80,8 +80,8 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	})
 }
 
-// Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if it would
-// not detect the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails with
+// Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if no other
+// sign shows the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails with
 // ErrNotInitialized if there is no ledger.
 func (l *Ledger) Restored(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
@@ -131,8 +131,9 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 // behind reports whether the last id is below the high-water mark.
 func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
-// skipAhead skips every number that may have been issued in the lost history. These are all
-// numbers up to the high-water mark, and a margin above it. skipAhead also abandons every range
+// skipAhead skips every number that may have been issued in the lost history, which consists of the
+// changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
+// the mark. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.

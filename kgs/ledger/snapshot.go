@@ -66,8 +66,9 @@ func (c Counters) Reserved() (n int64) {
 }
 
 // Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the
-// batch is settled. The keys of a lease count at once. The count decreases if a client returns keys, and after a
-// rollback.
+// batch is settled. The keys of a lease count at once. The keys in a pool in Redis count as taken, because the ledger does
+// not record when servers take them. Abandoned numbers count too. The count decreases if a client returns keys, and
+// after a rollback.
 func (c Counters) Taken() (n int64) {
 	for _, s := range c.Spaces {
 		n += c.TakenOf(s)
@@ -75,8 +76,7 @@ func (c Counters) Taken() (n int64) {
 	return n
 }
 
-// TakenOf is like Taken, but for one length. The keys in a pool in Redis count as taken, because the ledger does not
-// record when servers take them. Abandoned numbers count too.
+// TakenOf is like Taken, but for one length.
 func (c Counters) TakenOf(s SpaceCounter) int64 { return s.Next - c.Held[s.Length] }
 
 // Current returns the counter that gives the next code, if codes must have at least the given length. Of the lengths

@@ -59,17 +59,17 @@ type Config struct {
 // no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and
 // processes may call them concurrently, even if only some of the processes set Config.Reserve.
 //
-// A database whose files are replaced by older files has the same history, but the keys in its pool may
-// have been handed out. Each process therefore remembers the id of the next transaction. If the id has
-// decreased, Take takes no key, and Status closes the pool until a worker empties it. Several processes
-// may close the pool one after the other. A process does not detect the replacement if it started
-// later, or if the database reaches the remembered id again before the process looks.
+// A database whose files are replaced by older files has the same history (see ledger.PostgresHistory), but
+// the keys in its pool may have been handed out. Each process therefore remembers the id of the next
+// transaction. If the id has decreased, Take takes no key, and Status closes the pool until a worker empties
+// it. Several processes may close the pool one after the other. A process does not detect the replacement if
+// it started later, or if the database reaches the remembered id again before the process looks.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
 	front front
 
-	transactions atomic.Int64 // the last transaction id that Status read
+	transactions atomic.Int64 // id of the next transaction when Status last read it
 	closing      sync.Mutex   // held while Status closes the pool
 }
 

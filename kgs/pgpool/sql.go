@@ -16,7 +16,7 @@ const (
 
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
 	// statements have locked. It finds no row in a pool that was filled before the database
-	// came back from an older state. The argument $3 is the last number of transactions that this process knows.
+	// came back from an older state. The argument $3 is the id of the next transaction when Status last read it.
 	freeKeys = `free AS MATERIALIZED (
 		SELECT ctid AS place, id, key FROM available_keys
 		WHERE id >= $1 AND NOT is_reserved AND (SELECT history = ` + ledger.PostgresHistory + ` FROM key_pool) AND ` + transactions + ` >= $3
@@ -96,8 +96,8 @@ const (
 		ON CONFLICT DO NOTHING`
 
 	// poolStatus returns five values: the last id that was assigned, whether the pool belongs
-	// to the current history of the database, the number of transactions, the id of the first free
-	// row from $1 on, and the id of the last row.
+	// to the current history of the database, the id of the next transaction, the id of the first
+	// free row from $1 on, and the id of the last row.
 	poolStatus = `SELECT last_id, history = ` + ledger.PostgresHistory + `, ` + transactions + `,
 			(SELECT id FROM available_keys WHERE id >= $1 AND NOT is_reserved ORDER BY id LIMIT 1),
 			(SELECT max(id) FROM available_keys)

@@ -49,7 +49,7 @@ type Filler struct {
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
 
-	beyond ledger.HighWaterMark // the last mark of a foreign pool beyond which the ledger has skipped
+	beyond ledger.HighWaterMark // the last high-water mark beyond which skipForeign made the ledger skip
 }
 
 var _ refill.Filler = (*Filler)(nil)
@@ -109,9 +109,9 @@ func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error 
 	return s.openEpoch(ctx, previous, seen)
 }
 
-// skipForeign makes the ledger skip the numbers that a foreign pool has received. The database of the ledger may be a restored backup
-// of the database that owns the pool, and then these numbers have been issued. The pool is their only record, and an operator may
-// next give the ledger another pool.
+// skipForeign makes the ledger skip the numbers that the pool of another database has received. The database of the ledger
+// may be a restored backup of the database that owns the pool, and then these numbers have been issued. The pool is their
+// only record, and an operator may next give the ledger another pool.
 func (s *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
 	if seen.ID == s.beyond.ID && maps.Equal(seen.Next, s.beyond.Next) {
 		return nil

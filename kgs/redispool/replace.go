@@ -25,7 +25,7 @@ const (
 	maxWait     = time.Hour
 )
 
-// errSeveralPools means that other workers open epochs of this ledger for another pool.
+// errSeveralPools means that workers replace each other's epochs too often, for one of the two reasons above.
 var errSeveralPools = errors.New("the ledger has too many new epochs: its workers use several pools, or several copies of its database use one pool")
 
 // mayReplace returns nil if the worker may open a new epoch now. most is maxEpochs or maxSkips. If the worker must wait,

@@ -56,7 +56,7 @@ type WorkerConfig struct {
 // Therefore several workers together exceed the capacity by at most one chunk for each worker.
 type Worker struct {
 	cfg  WorkerConfig
-	mark int64 // the pool needs keys if it has fewer: the low-water mark, or the capacity during a refill
+	mark int64 // the pool needs keys if it has fewer keys than mark: the low-water mark, or the capacity during a refill
 
 	mu     sync.Mutex
 	pushed int64

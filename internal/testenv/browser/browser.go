@@ -153,8 +153,8 @@ func pageGone(err error) bool {
 }
 
 // Press sends keys to the element that has the focus, with the events of a keyboard. [chromedp.KeyEvent] sends
-// another type of event: if the browser handles a key when it goes down, as Enter on a link, the element that then has
-// the focus receives the same key.
+// another type of event. The browser handles some keys when they go down, such as Enter on a link. After an event of that
+// type, the element that then has the focus would receive the same key.
 func Press(keys string) chromedp.Action[chromedp.Void] {
 	return chromedp.KeyEvent(keys, func(p *input.DispatchKeyEventParams) {
 		if p.Type == kb.KeyDown {
