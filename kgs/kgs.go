@@ -81,7 +81,7 @@ type Supply interface {
 	// returns the keys of the first call. The caller becomes the holder of the batch and is
 	// responsible for these keys until Settle. ErrEmpty and ErrNoEpoch mean that the supply is
 	// reachable but gives no keys now. ErrExhausted means that no code length has numbers left. Any
-	// other error means that the supply could not be reached.
+	// other error means that the supply failed or could not be reached.
 	Take(ctx context.Context, n int) (*Batch, error)
 	// Settle reports what happened to every code of b. The codes in unused return to the supply,
 	// the codes in lost are abandoned, and all other codes are used. If the batch is already

@@ -27,8 +27,8 @@ func TestDatabaseCloseRepeatsFailedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestCheckpointerRestartsWALBeforeDiskIsFull tells the checkpointer that the disk has room for a small number of
-// pages, and writes many more pages. The checkpointer must restart the log before the log fills this room.
+// TestCheckpointerRestartsWALBeforeDiskIsFull simulates a disk that has room for a small number of pages, and writes many
+// more pages. The checkpointer must restart the log before the log fills this room.
 func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 	t.Parallel()
 	const free = 1000 // pages
@@ -117,7 +117,7 @@ func TestTruncateLogLeavesNoDeletedContent(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { failed <- db.TruncateLog(short) }()
 	writes := 0
-	for len(failed) == 0 { // writes fail only after busyTimeout, which is longer than short
+	for len(failed) == 0 { // writes fail only after busyTimeout, which is longer than the time limit of the context short
 		if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO t VALUES ('kept'); DELETE FROM t WHERE rowid = last_insert_rowid()"); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ const (
 type Explanation struct {
 	Code      string  `json:"code"`
 	Status    Status  `json:"status"`
-	Reason    string  `json:"reason"`               // one or two sentences that give the reason for the status
+	Reason    string  `json:"reason"`               // sentences that give the reason for the status
 	KeySource string  `json:"key_source,omitempty"` // source of the link, such as a key source or "alias"
 	Origin    string  `json:"origin,omitempty"`     // what the code is, such as a number or a random string
 	Link      *Link   `json:"link,omitempty"`
@@ -84,7 +84,7 @@ type Range struct {
 	Lo     int64        `json:"lo"`
 	Hi     int64        `json:"hi"` // first number after the range
 	State  ledger.State `json:"state"`
-	Holder string       `json:"holder,omitempty"` // the server, worker or client; empty if no process holds the range
+	Holder string       `json:"holder,omitempty"` // the server or worker; empty if no process holds the range, and for the range of a lease
 	Reason string       `json:"reason,omitempty"` // why the range was abandoned
 	Epoch  int64        `json:"epoch"`
 }

@@ -140,7 +140,7 @@ func (r *Range) describe() (Status, string) {
 	switch r.State {
 	case ledger.StateReserved:
 		if r.Holder == "" {
-			return Reserved, "The number was returned unused and waits for the next process that reserves a range."
+			return Reserved, "No process holds the number. It waits for the next process that reserves a range."
 		}
 		return Reserved, "The number is in the pool of a process."
 	case ledger.StateShipping:

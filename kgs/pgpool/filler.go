@@ -17,8 +17,8 @@ const (
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
-	// leastDrawn is the number of codes that a Fill must draw before it judges whether the space is
-	// crowded.
+	// leastDrawn is the smallest number of codes that show whether the space is crowded. A Fill that
+	// draws fewer codes does not call Crowded.
 	leastDrawn = 100
 )
 

@@ -117,8 +117,8 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
-// When older files replace the files of the database, the history stays the same. A process that ran before knows more
-// transactions than the database. No process then takes the keys of the older state.
+// When older files replace the files of the database, the history stays the same. A process that ran before remembers a
+// higher transaction id than the database has. Then no process may take the keys of the older state.
 func TestPostgresPoolRefusesUseAfterFilesAreReplaced(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)

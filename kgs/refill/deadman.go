@@ -10,7 +10,7 @@ import (
 	"keypool/kgs"
 )
 
-// State is the state of a pool as a [DeadMansSwitch] judges it.
+// State is the state of a pool, as a [DeadMansSwitch] determines it.
 type State string
 
 // The states of a pool.

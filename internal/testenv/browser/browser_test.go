@@ -12,7 +12,7 @@ import (
 	"keypool/internal/testenv/browser"
 )
 
-// A page that opens the next one during the wait does not fail the wait.
+// Becomes must continue to wait if a page opens another page.
 func TestBecomesWaitsForTheNextPage(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
@@ -31,7 +31,8 @@ func TestBecomesWaitsForTheNextPage(t *testing.T) {
 	browser.New(t).Do(chromedp.Navigate(server.URL+"/0"), browser.Becomes(`document.title === "last"`))
 }
 
-// A key that activates a link does not reach the field that the link moves the focus to, as with a keyboard.
+// A link moves the focus to a field. The key that activates the link must not also reach this field. A real keyboard
+// behaves in the same way.
 func TestPressActivatesOneElement(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
