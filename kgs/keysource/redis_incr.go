@@ -37,10 +37,10 @@ return skipped`
 // The code is the number in base 62, padded with zeros. So anyone who has one code can guess the
 // other codes. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// A running process remembers the highest number that it took as a mark. If a Redis that lost data
-// gives it a number up to the mark, the process discards the number, moves the counter to the mark
-// plus a margin (see skipMargin), and logs this. The margin covers numbers that other processes took
-// before the loss.
+// The mark of a running process is the highest number that it took. If a Redis that lost data gives
+// it a number up to the mark, the process discards the number, moves the counter to the mark plus a
+// margin (see skipMargin), and logs this. The margin covers numbers that other processes took before
+// the loss.
 //
 // The numbers that Redis lost are lost numbers. A process that took none of them issues them again,
 // until a process that took some of them skips ahead. If no such process runs, no process skips

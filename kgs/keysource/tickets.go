@@ -55,10 +55,10 @@ type TicketDatabase interface {
 // base 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes
 // of a length are used up, the codes become longer, up to MaxLength.
 //
-// A running process remembers the highest number that it took from each database as a mark. If a
-// database that was rolled back gives it a number up to the mark, the process discards the number,
-// moves the counter to the mark plus a margin (see skipMargin), and logs this. The margin covers
-// numbers that other processes took before the rollback.
+// A running process has a mark for each database: the highest number that it took from the database.
+// If a database that was rolled back gives it a number up to the mark, the process discards the
+// number, moves the counter to the mark plus a margin (see skipMargin), and logs this. The margin
+// covers numbers that other processes took before the rollback.
 //
 // The numbers that the rollback removed from a counter are lost numbers. A process that took none of
 // them issues them again, until a process that took some of them skips ahead. If no such process
