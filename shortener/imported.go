@@ -113,7 +113,7 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 const maxSkew = 24 * time.Hour
 
 // checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times
-// before 1970, because lists cannot sort them.
+// outside the years 1970 to 9999, because lists cannot sort them.
 func (r *ImportRules) checkMoments(l *Link) error {
 	type moment struct {
 		field string

@@ -5,7 +5,7 @@ import "errors"
 // Order is the order in which a store keeps links. Links that were created together have codes that
 // look random. In this order, the rows of these links are nevertheless neighbours on disk.
 //
-// The order of a database must not change while a store uses it, because the store finds a link by its rank.
+// The order of a database must not change while a store uses the database, because the store finds a link by its rank.
 type Order interface {
 	// Rank returns the position of code in the order. Two codes never have the same rank. If code has
 	// no rank, ok is false, and the store finds the link by the code itself. Rank does not block and

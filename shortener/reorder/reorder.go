@@ -88,7 +88,8 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 		return err
 	}
 	if err = read(); err == nil && fingerprint == "" {
-		// The query needs an answer from every database server with links. It is not run if there is a record, because one of them may be down.
+		// The query needs an answer from every database server with links, and one of these servers may be down. So Recorded
+		// runs the query only if no order is on record.
 		var links bool
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
 			err = read() // read again, because another process may have recorded the order and then inserted the link

@@ -14,8 +14,8 @@ import (
 	"keypool/shortener"
 )
 
-// Freshness is the time for which the cache uses an answer of the store without another look-up. So every process detects
-// within this time that another process deleted a link.
+// Freshness is the time for which the cache uses an answer of the store without another look-up. So while the store answers,
+// every process detects within Freshness plus the lag of a replica that another process deleted a link.
 const Freshness = 900 * time.Millisecond
 
 // DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB. It needs 16 MiB if the
@@ -29,8 +29,8 @@ const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// createdSize is the maximum number of links that the field created of a cache contains. It is a power of two. createdWays is
-	// the number of slots for a link.
+	// createdSize is the maximum number of links in cache.created. It is a power of two. createdWays is the number of slots
+	// in each set of cache.created.
 	createdSize = 4096
 	createdWays = 4
 	// entryUnit is a number of bytes. A link with much text counts as several links in the size of the cache: it
@@ -60,8 +60,8 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 // returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at
 // any time, and then every process must find the link at once.
 //
-// A link that this process created is in the field created until the first look-up moves it to the field entries. Most links
-// are not followed at once, and an insertion in entries costs more time than the rest of the creation.
+// A link that this process created or changed is in the field created until the first look-up moves it to the field entries.
+// Most new links are not followed at once, and an insertion in entries costs more time than the rest of the creation.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
@@ -277,8 +277,8 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 }
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,
-// so a link stays in the table at least until the fourth later link of its set. The table lacks one of the twenty newest links in one
-// of 70 million cases. With one slot for each code, this would be one of 22 cases. The method get may be called
+// so a link stays in the table at least until the fourth later link of its set. The probability that the table lacks one of the
+// twenty newest links is 1 in 70 million. With one slot for each code, it would be 1 in 22. The method get may be called
 // concurrently. The callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
 	seed maphash.Seed

@@ -127,7 +127,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	})
 	switch {
 	case err == nil && link.Version() == version:
-		return link, nil // do not cache the link: its look-up began before asked, so the cache would count it as too young
+		return link, nil // do not cache the link: its look-up began before asked, so the cache would use it for too long
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil

@@ -144,8 +144,8 @@ func (c *Counter) Count(v Visit) {
 	}
 }
 
-// count adds a visit to the row with this key. The parameter one counts this visit as human or as bot. It returns false if the
-// shard has no room for a new row.
+// count adds a visit to the row with this key. The parameter one counts this visit as human or as bot. If the shard has no room
+// for a new row, count returns false.
 func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	t := s.rows[key]
 	if t == nil {
@@ -160,8 +160,8 @@ func (s *shard) count(key rowKey, owner int64, one Count, limit int) bool {
 	return true
 }
 
-// countFacet adds a visit to the count of the facet with this key. The parameter one counts this visit as human or as bot. It
-// returns false if the shard has no room for a new key.
+// countFacet adds a visit to the count of the facet with this key. The parameter one counts this visit as human or as bot. If
+// the shard has no room for a new key, countFacet returns false.
 func (s *shard) countFacet(key facetKey, one Count, limit int) bool {
 	n := s.facets[key]
 	if n == nil {

@@ -16,7 +16,7 @@ const (
 	maxSilence    = 8 * time.Second
 )
 
-// errNoAnswer reports that the database accepts connections but does not answer.
+// errNoAnswer reports that the database did not complete any connection in time.
 var errNoAnswer = fmt.Errorf("the database did not answer for %v", maxSilence)
 
 // errNoWorkerAnswer reports that the coordinator of a Citus cluster answers, but one of its workers does not.

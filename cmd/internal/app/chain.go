@@ -133,8 +133,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 
 // byCreations returns a function that calls look and corrects the observation: Taken then counts only the keys
 // that creations used. The function subtracts from Taken the keys that are still in the local batch.
-// Without the subtraction, a server that has just filled its
-// batch would seem to use up the pool.
+// Without the subtraction, a server that has just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)

@@ -281,8 +281,8 @@ func (c *Core) announce(ctx context.Context) {
 }
 
 // withdraw removes the lock file of this process. If the holder could not be released, for example because the disk is full, the
-// file stays, and the next process takes over the ranges of this process. If the holder is released, a file that cannot
-// be removed, for example because its folder became read-only, loses nothing and does not make the stop fail.
+// file stays, and the next process takes over the ranges of this process. If the holder was released but the file cannot be
+// removed, for example because its folder became read-only, withdraw only logs a warning: no range depends on the file.
 func (c *Core) withdraw(presence *ledger.Presence) {
 	if c.held {
 		return // the end of the process ends the lock
@@ -300,8 +300,8 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 }
 
 // migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
-// another secret, migrate changes nothing, because the program that created the ledger must still be able to use the
-// database.
+// another secret and anySecret is false, migrate changes nothing, because the program that created the ledger must still be
+// able to use the database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return RefuseWorker(migrations.Check(ctx, db, engine))

@@ -72,9 +72,10 @@ func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) err
 	}
 }
 
-// refuseRole returns an error if Redis is a replica that accepts no writes, or if the form of REDIS_URL does not say that Redis is
-// a Sentinel or a node of a Cluster, or says so wrongly. It waits for Redis for at most a second. If Redis has not answered after that,
-// refuseRole returns nil. It does not check the role of servers that a Cluster or a Sentinel names.
+// refuseRole returns an error if Redis is a replica that accepts no writes. It also returns an error if the form of REDIS_URL is
+// wrong for the kind of the server: a single Redis, a Sentinel or a node of a Cluster. It waits for Redis for at most a second. If
+// Redis has not answered after that, refuseRole returns nil. It does not check the role of servers that a Cluster or a Sentinel
+// names.
 func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -200,7 +200,8 @@ const (
 	sourceTimeout = time.Second
 )
 
-// servingWatch records since when keys come from the batch, from the fallback or from nowhere, and the rate at which creations take keys from the local batch.
+// servingWatch records where the next key would come from, and since when: from the batch, from the fallback or from nowhere. It
+// also records the rate at which creations take keys from the local batch.
 type servingWatch struct {
 	from  func() string         // "batch", "fallback" or "none"
 	probe func(context.Context) // checks whether the key source has keys again

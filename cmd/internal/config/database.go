@@ -126,9 +126,9 @@ func (r *Replicas) UnmarshalText(text []byte) error {
 }
 
 // OtherHost returns the index of the first entry of cfg.ConnConfig.Fallbacks that has another host than the first host of the
-// URL. It returns -1 if the URL names one host. The other entries are second attempts at the first host, with or without TLS. A
-// replica must have
-// one host: pgx would connect to any of several hosts, but the lag of each replica must be known.
+// URL. It returns -1 if the URL names one host. The entries before the index are second attempts at the first host, with or
+// without TLS. A replica must have one host: pgx would connect to any of several hosts, but the lag of each replica must be
+// known.
 func OtherHost(cfg *pgxpool.Config) int {
 	return slices.IndexFunc(cfg.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != cfg.ConnConfig.Host || f.Port != cfg.ConnConfig.Port

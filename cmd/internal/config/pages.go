@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// HostNames parses its value.
 var _ encoding.TextUnmarshaler = (*HostNames)(nil)
 
 // The values of the setting UI.

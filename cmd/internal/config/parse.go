@@ -27,8 +27,8 @@ type Program struct {
 
 // Parse reads args and the environment into flags. flags points to a struct that embeds settings
 // and has a field for each command. Parse returns the command, or "" if --help or --version has
-// printed its text. The caller must then call the method Complete of the settings, which checks the
-// settings against each other.
+// printed its text. Parse does not check the settings against each other. The Complete methods of
+// the settings do this.
 func (p Program) Parse(flags any, args []string) (command string, err error) {
 	done := false
 	parser, err := kong.New(flags, kong.Name(p.Name), kong.Description(p.Description+p.examples()),
@@ -129,7 +129,7 @@ func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // decode passes the text of a setting or of a flag to assign. It adds the name of the setting or of the flag to an error of
-// assign. An empty text leaves a setting that has no default unset. A flag that is no setting has no such form.
+// assign. If the text is empty and the setting has no default, decode sets the setting to the zero value and does not call assign.
 func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text string) error) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("string", &text); err != nil {

@@ -10,7 +10,8 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// These URLs may hold secrets. An error shows only the part that Redacted returns.
+// Prefix is a text. The other types are URLs, which may contain secrets. An error shows only the part of a URL that Redacted
+// returns, or the path of a file that a RedisURL names.
 var (
 	_ encoding.TextUnmarshaler = (*BaseURL)(nil)
 	_ encoding.TextUnmarshaler = (*RedisURL)(nil)

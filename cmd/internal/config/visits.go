@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// These settings concern visits.
+// The types of the settings for visits. The setting UI_USER_HEADER is also a Header.
 var (
 	_ encoding.TextUnmarshaler = (*Interval)(nil)
 	_ encoding.TextUnmarshaler = (*Retention)(nil)

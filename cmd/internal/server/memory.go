@@ -45,8 +45,8 @@ func fitting(share, size float64, most int) int {
 }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
-// collector runs after headroom bytes of new objects. If GOMEMLIMIT is set, the collector also runs
-// when the process reaches this limit.
+// collector runs after headroom bytes of new objects, or after new objects of a quarter of the heap if
+// this is more. If GOMEMLIMIT is set, the collector also runs when the process reaches this limit.
 type headroomKeeper struct {
 	stopped atomic.Bool
 	percent int64 // the present percentage

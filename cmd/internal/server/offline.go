@@ -135,8 +135,8 @@ type deleteFlags struct {
 const flushWait = 2 * time.Second
 
 // deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server
-// may serve the links from its cache for this time. If the links are erased, it also waits for the visits of this time before
-// it erases the details of the visits.
+// may serve the links from its cache for this time. With --erase, deleteLinks also waits for flushWait, so that servers store
+// the visits of this time. Then it erases the details of the visits.
 func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		remove, wait := service.Delete, service.Freshness

@@ -27,8 +27,8 @@ import (
 // Start starts the shortener and returns when the public listener answers. The caller must have
 // called s.Complete. If Start fails, it closes everything that it opened.
 //
-// If the links are in the tables of an older version, Start first moves them, unless MIGRATE=false.
-// The move has no time limit.
+// If the table links_earlier contains links, which package reorder must move, Start first moves them,
+// unless MIGRATE=false. The move has no time limit.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	p, err := startServer(ctx, s, log)
 	if !errors.Is(err, errLinksNotMoved) || !s.Migrate.On {
@@ -119,7 +119,8 @@ func counters(links *service.Metrics, requests *web.Metrics) admin.Counters {
 	}
 }
 
-// openPolled starts two tasks that read the database about every second. One task ends the program if the order of the links has changed. The other task keeps the tokens up to date.
+// openPolled starts two tasks that read the database about every second. One task ends the program if the order of the links
+// has changed. The other task keeps the tokens up to date.
 func openPolled(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) (*token.Registry, error) {
 	polls, err := openPolls(ctx, c)
 	if err != nil {

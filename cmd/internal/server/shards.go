@@ -155,7 +155,8 @@ func setServerName(settings *tls.Config, host string) {
 	}
 }
 
-// reportNodes registers a metric: the number of nodes that have links and do not answer. Every server has this metric, so that an alert can use it.
+// reportNodes registers a metric: the number of nodes that have links and do not answer. A server without a Citus cluster also has
+// this metric, so that one alert rule suits all servers.
 func reportNodes(registry prometheus.Registerer, placement shortener.Placement) {
 	down := func() float64 { return 0 }
 	if nodes, ok := placement.(*citusstore.Store); ok {

@@ -153,7 +153,7 @@ func readOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	return knownOrder(c, recorded)
 }
 
-// checkMoved returns errLinksNotMoved if links wait in the table of an older version.
+// checkMoved returns errLinksNotMoved if the table links_earlier contains links.
 func checkMoved(ctx context.Context, db reorder.Database) error {
 	pending, err := db.Pending(ctx)
 	if err == nil && pending {
@@ -225,8 +225,8 @@ func migrate(ctx context.Context, s config.Server, f migrateFlags, out io.Writer
 	})
 }
 
-// migrateDatabase migrates the schema, and moves the links of an older version to the tables of this
-// version. If the process is killed, the next call continues.
+// migrateDatabase migrates the schema, and moves the links of the table links_earlier to the tables of
+// this schema. If the process is killed, the next call continues.
 func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) error {
 	return migrateThen(ctx, s, log, func(*app.Core) error { return nil })
 }

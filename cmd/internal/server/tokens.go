@@ -195,8 +195,8 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// revokeToken revokes a token. It then waits for token.Freshness. After that time, every server refuses the token. The wait does
-// not count towards tokenTimeout, so a slow database has all of tokenTimeout.
+// revokeToken revokes a token. It then waits for token.Freshness. After that time, every server whose polls the database answers
+// in time refuses the token. The wait does not count towards tokenTimeout, so a slow database has all of tokenTimeout.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))
 	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
