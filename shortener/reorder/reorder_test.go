@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// engine is an empty database with the schema of this version.
+// engine is an empty database with the latest schema.
 type engine struct {
 	Database
 	store  func(shortener.Order) shortener.Store

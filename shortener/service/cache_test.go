@@ -305,7 +305,8 @@ func TestCacheKeepsLaterVersionOfChangedLink(t *testing.T) {
 	})
 }
 
-// While the database is down, only links in the cache redirect. Their creators follow the newest links first.
+// While the database is down, only links in the cache redirect. The newest links must be in the cache, because their creators may
+// follow them at once.
 func TestCacheKeepsNewestCreatedLinks(t *testing.T) {
 	t.Parallel()
 	c := newCache(0, nil, shortener.OnePart{}, time.Now)

@@ -80,13 +80,13 @@ func TestCreateSettlesTheKeyOfAFailedCommit(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name  string
-		err   error // error of each INSERT
+		err   error // error of each Insert
 		cause error // cause of the UnavailableError
 		want  string
 	}{
 		{"not written", fmt.Errorf("%w: %w", shortener.ErrNotWritten, errDown), errDown, "returned code"},
 		{"disk full", fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrStoreFull), shortener.ErrStoreFull, "returned code"},
-		{"unknown outcome", errDown, commit.ErrTooSlow, "lost code"}, // the committer repeats the INSERT without success
+		{"unknown outcome", errDown, commit.ErrTooSlow, "lost code"}, // the committer repeats the Insert without success
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

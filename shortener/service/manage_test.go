@@ -55,8 +55,8 @@ func TestRepeatedDeleteDoesNotChangeTombstone(t *testing.T) {
 	}
 }
 
-// One token cannot occupy all slots for changes, so that its changes do not delay those of other tokens, and do not
-// occupy all connections to the database.
+// One token cannot occupy all slots for changes. So its changes neither delay the changes of other tokens nor occupy all
+// connections to the database.
 func TestOneTokenCannotOccupyAllChangeSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 }
 
 // checkRedis returns an error if Redis is not suitable for the pool, for example because Redis may evict keys.
-// It waits for Redis for at most a second. If Redis has not answered after that, checkRedis returns nil. The
+// It waits for Redis for at most two seconds. If Redis has not answered after that, checkRedis returns nil. The
 // dead man's switch checks the eviction policy again later.
 func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
 	status, err := c.pool.Status(ctx) // the status contains the eviction policy even if the pool is not open yet

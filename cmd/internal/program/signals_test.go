@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// signalled names an environment variable. If it is set, the test binary sends itself the signals of the variable. It ends with status 0 if it
-// survives them.
+// signalled names an environment variable. If the variable is set, the test binary sends signals to itself. The value, atOnce or
+// later, says when. If no signal ends the test binary, its exit status is 0.
 const signalled = "KEYPOOL_TEST_SIGNALS"
 
 const (

@@ -26,8 +26,8 @@ func listsIn(t *testing.T, redisURL, prefix string) []string {
 	return lists
 }
 
-// TestChangingNumberOfPoolListsLosesNoKeys starts a server with one list, then with three lists, and then with one list again. No key is lost,
-// because the servers empty the lists that are not refilled.
+// TestChangingNumberOfPoolListsLosesNoKeys starts a server with one list, then with three lists, and then with one list again. No
+// key is lost, because servers also take the keys of lists that are not refilled.
 func TestChangingNumberOfPoolListsLosesNoKeys(t *testing.T) {
 	t.Parallel()
 	database, redisURL := testenv.PostgresURL(t), testenv.RedisURL(t)

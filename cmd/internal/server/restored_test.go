@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A database is restored from a backup, and the witness is lost too. After the command restored, no server issues a code of a
-// lost link again. Without the command, servers do.
+// A database is restored from a backup, and the witness is lost too. If the command `shortener restored` ran, no server issues a
+// code of a lost link again. Otherwise, servers issue such codes again.
 func TestRestoredPreventsCodesOfLostLinks(t *testing.T) {
 	t.Parallel()
 	for _, recorded := range []bool{true, false} {

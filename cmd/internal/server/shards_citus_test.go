@@ -146,7 +146,7 @@ func wantFacets(t *testing.T, url string) {
 	}
 }
 
-// The ledger and the tokens are only on the coordinator, so a worker is no database for this program.
+// The ledger and the tokens are only on the coordinator, so DATABASE_URL must not lead to a worker.
 func TestCommandsRefuseWorkerOfCitus(t *testing.T) {
 	t.Parallel()
 	worker := testenv.StartCitus(t, 1, "fsync=off").Workers[0].URL

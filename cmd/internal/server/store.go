@@ -24,8 +24,8 @@ import (
 	"keypool/shortener/transfer"
 )
 
-// errLinksNotMoved reports that links have not been moved to the tables of this program.
-var errLinksNotMoved = errors.New("the links have not been moved to their tables, because an older version created them or a reindex was interrupted: run `shortener migrate`")
+// errLinksNotMoved reports that the table links_earlier still contains links.
+var errLinksNotMoved = errors.New("the links have not been moved to their tables, because an older release created them or a reindex was interrupted: run `shortener migrate`")
 
 // orderOf is a function that returns the order of the links. A program that creates links uses openOrder. A command that
 // creates no links uses readOrder.
