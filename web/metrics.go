@@ -71,12 +71,12 @@ func child(requests *prometheus.HistogramVec, route, method string, status int) 
 	return requests.WithLabelValues(route, method, strconv.Itoa(status)).(prometheus.Histogram) // every child of the vector is a histogram
 }
 
-// CreateLatency returns the histogram of the seconds that creations with status 201 took.
+// CreateLatency returns the histogram of the seconds that POST /shorten took in the requests with status 201.
 // It has native buckets.
 func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
 
-// RedirectLatency returns the histogram of the seconds that GET requests with status 302
-// took. It has native buckets.
+// RedirectLatency returns the histogram of the seconds that GET requests for /{code} took if their status was 302.
+// It has native buckets.
 func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
 
 // Redirects returns the number of GET requests for short URLs that found their link.
@@ -113,8 +113,8 @@ func (m *Metrics) observer(route, method string, status int) prometheus.Observer
 	return m.requests.WithLabelValues(route, methodLabel(method), strconv.Itoa(status))
 }
 
-// methodLabel returns method, or "other" for a method that HTTP does not define. Without
-// this rule, a client could create any number of label values.
+// methodLabel returns method if it is in the list below, and otherwise "other". Without this rule, a client could
+// create any number of label values.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut,

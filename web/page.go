@@ -58,8 +58,8 @@ func enteredOf(r shortener.Request) *entered {
 	return e
 }
 
-// maxEntered is the maximum length of a value that the page repeats, in bytes. No URL and no alias that a creation accepts is longer.
-// Without this limit, a request could make a page several times as large as itself.
+// maxEntered is the maximum length of a value that the page repeats, in bytes. No URL and no alias that a creation
+// accepts is longer. Without this limit, a page could be several times as large as the request.
 const maxEntered = 2048
 
 // limit removes the values that are longer than maxEntered.

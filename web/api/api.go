@@ -34,14 +34,14 @@ const (
 	routeTop       = "/api/visits/top"
 )
 
-// Config holds what the API needs. Only Counter may be nil.
+// Config holds what the API needs. Counter and Visits are nil if visits are not counted. No other field may be nil.
 type Config struct {
 	Service  *service.Service
 	Proxies  *client.Proxies
 	Tokens   client.Tokens
 	Limits   *client.Limiters
-	Counter  *visits.Counter // nil if visits are not counted
-	Visits   visits.Store    // the counts of visits; unused if visits are not counted
+	Counter  *visits.Counter
+	Visits   visits.Store // the counts of visits
 	Problems *problem.Writer
 	// Created answers a browser with a page that shows the new link.
 	Created func(c echo.Context, status int, l *Link) error

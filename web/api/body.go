@@ -144,7 +144,7 @@ func parseForm(body []byte) (shortener.Request, error) {
 	return r, err
 }
 
-// setOthers sets the fields of a request whose values are not strings.
+// setOthers sets the fields editable and redirect of a request, whose values are not strings.
 func setOthers(r *shortener.Request, editable, redirect *string) error {
 	if editable != nil {
 		may, err := strconv.ParseBool(*editable)
@@ -198,10 +198,9 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 const maxNesting = 16
 
 // decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could
-// understand differently:
-// repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired surrogates.
-// The decoder is in the experimental package that became encoding/json/v2. It is strict by default,
-// and about as fast as a hand-written parser (see BenchmarkParseJSON).
+// understand differently: repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired
+// surrogates. The decoder is in the experimental package that became encoding/json/v2. It is strict by default, and about
+// as fast as a hand-written parser (see BenchmarkParseJSON).
 func decode(body []byte, object any) error {
 	if tooDeep(body) {
 		return problem.Malformed(fmt.Sprintf("The body has more than %d nested arrays or objects.", maxNesting))
@@ -212,8 +211,8 @@ func decode(body []byte, object any) error {
 	return nil
 }
 
-// tooDeep reports whether body has more than maxNesting nested arrays and objects. It reads tokens only if body has that many
-// brackets.
+// tooDeep reports whether body has more than maxNesting nested arrays and objects. It reads tokens only if body has more
+// than maxNesting opening brackets.
 func tooDeep(body []byte) bool {
 	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxNesting {
 		return false

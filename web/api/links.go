@@ -169,7 +169,7 @@ func cutTag(list string) (version int64, rest string, ok bool) {
 	return version, rest, true
 }
 
-// listLinks answers GET of /api/links. With the Accept header, the client chooses either a page of links as JSON
+// listLinks answers GET and HEAD of /api/links. With the Accept header, the client chooses either a page of links as JSON
 // or all links as a stream.
 func (a *API) listLinks(c echo.Context) error {
 	actor, err := a.manager(c, token.ScopeEdit, token.ScopeRead)

@@ -10,5 +10,5 @@
 // Invariants:
 //
 //   - forwarding headers are used only if the peer is a trusted proxy;
-//   - the memory for the limits does not grow with the number of clients.
+//   - the memory for the limits has a maximum that does not depend on the number of clients.
 package client

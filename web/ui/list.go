@@ -82,9 +82,10 @@ func (f filter) Tagged(tag string) string {
 
 // errState is the answer to a request whose parameter state is not one of service.States.
 var errState = &pageError{http.StatusBadRequest, "There is no such list",
-	"The parameter state in the address is unknown. It must be active, expired, deleted or all. The states are active, expired, deleted and all."}
+	"The parameter state in the address has an unknown value. The states are active, expired, deleted and all."}
 
-// list answers GET requests for the list of links, whose path is u.Base + "/". A person who may only create links gets the form for a new link.
+// list answers GET requests for the list of links, whose path is u.Base + "/". A person who may only create links gets
+// the form for a new link.
 func (u *UI) list(x *exchange) error {
 	if err := x.person.maySee(); err != nil {
 		if x.person.MayCreate() {

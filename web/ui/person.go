@@ -92,9 +92,9 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	return person{token: t}, nil
 }
 
-// Session is the entrance for people who sign in with a token. The session is a cookie that contains the token, so
-// each request is checked like a request of the API. A revocation ends the session on every server. Servers share
-// sessions without a common secret.
+// Session is the entrance for people who sign in with a token. The session is a cookie that contains the bearer, so
+// each request is checked like a request of the API. The revocation of the token ends the session on every server.
+// Servers share sessions without a common secret.
 type Session struct {
 	Authenticate func(ctx context.Context, bearer string) (token.Token, error)
 	Secure       func(*http.Request) bool // reports whether the browser uses HTTPS
@@ -157,8 +157,8 @@ const maxReturn = 8 << 10
 // local returns text if text is a path below base, with or without a query. For any other text, it returns the path
 // of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
 // site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
-// browser would remove them, and the result could be outside base. local refuses a fragment, because http.Redirect
-// would treat it as a part of the path, and a text of more than maxReturn bytes.
+// browser would remove them, and the result could be outside base. local does not accept a text of more than maxReturn
+// bytes. It does not accept a fragment either, because http.Redirect would treat the fragment as a part of the path.
 func local(text, base string) string {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxReturn || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {

@@ -11,7 +11,8 @@ import (
 // Visits reads the counts of visits.
 type Visits interface {
 	// Daily returns the visits of a link on each of the last days, from the oldest day to today (UTC). It includes
-	// the days without a visit. It leaves out the first days if their counts are no longer stored. The caller has checked that the person may see the link. Daily limits its own time.
+	// the days without a visit. It leaves out the first days if their counts are no longer stored. The caller has
+	// checked that the person may see the link. Daily limits its own time.
 	Daily(ctx context.Context, code string, days int) (Series, error)
 }
 

@@ -15,7 +15,7 @@ const quantiles = (of) => [
 
 // charts describes each chart, by its name in about.parts. The first series of a chart is its main
 // series. An optional series appears if it has a value above 0. Without load, some values do not
-// exist. The chart then shows its idle text. A time also does not exist while all requests fail.
+// exist, and the chart shows its idle text. The quantiles also do not exist while all requests fail.
 const charts = {
   pool: {
     title: "Keys in the pool", known: (s) => s.pool_keys !== undefined, format: count, axis: (v) => brief.format(v),

@@ -1,8 +1,9 @@
 // Package apidoc reads an OpenAPI 3.0 description for a page that shows it to people.
 //
 // The package reads the parts of OpenAPI that the description of this service uses. It keeps the
-// order of the description, and it resolves references to parameters and responses. A reference
-// to a schema stays a name, because the page describes each schema once.
+// order of the description, but sorts the operations of a path by their methods. It resolves
+// references to parameters and responses. A reference to a schema stays a name, because the page
+// describes each schema once.
 package apidoc
 
 import (

@@ -1,5 +1,5 @@
-// Package parameters reads the parameters in the path and in the query of a URL. Each of its errors is a problem that names
-// the parameter.
+// Package parameters reads the parameters in the path and in the query of a URL. Each of its errors is a problem. The
+// problem names the parameter, unless the whole query is malformed.
 package parameters
 
 import (
@@ -17,8 +17,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// Read passes each parameter of a query to set, in the order of the names. It fails if the query is malformed or a
-// parameter is repeated.
+// Read passes each parameter of a query to set, in the order of the names. It fails if the query is malformed, if a
+// parameter is repeated or is not valid UTF-8, or if set fails.
 func Read(query string, set func(name, value string) error) error {
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -38,8 +38,8 @@ func Read(query string, set func(name, value string) error) error {
 	return nil
 }
 
-// Unknown is the error of a parameter that does not exist. The argument has is a sentence with the names of
-// the parameters that exist.
+// Unknown is the error of a parameter that does not exist. The caller passes, as the second argument, a sentence with the
+// names of the parameters that exist.
 func Unknown(name, has string) error {
 	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
 }

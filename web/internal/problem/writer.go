@@ -23,7 +23,7 @@ type Writer struct {
 	page   func(echo.Context, reply.Problem) error
 	log    *slog.Logger
 	outage *rate.Sometimes // limits log lines, because every request fails during an outage
-	busy   *rate.Sometimes // limits log lines about clients that wait for slots
+	busy   *rate.Sometimes // limits log lines about requests that waited too long for other requests
 }
 
 // NewWriter returns a writer. page shows a problem to a person.
@@ -82,9 +82,9 @@ func abort(c echo.Context) {
 	panic(http.ErrAbortHandler)
 }
 
-// Report logs an error that the operator must know. It logs errors with status 503 at most once a minute for
-// outages and once a minute for busy clients, and each other error
-// with a status of 500 or more. p is the problem of err.
+// Report logs an error that the operator must know. p is the problem of err. An error with status 503 reports either an
+// outage or too many requests at the same time. Report logs each of these two kinds at most once a minute. It logs every
+// other error with a status of 500 or more.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
 	case p.Status == http.StatusServiceUnavailable:

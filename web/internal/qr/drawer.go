@@ -28,7 +28,7 @@ type Drawer struct {
 	turns chan struct{} // has an element for each drawing in progress
 }
 
-// NewDrawer returns a drawer that uses at most half of the processors.
+// NewDrawer returns a drawer that uses at most half of the processors, but at least one processor.
 func NewDrawer() *Drawer {
 	return &Drawer{turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }

@@ -8,7 +8,7 @@
 //   - a PNG has exactly the size that the caller asks for, and each module is a square of
 //     whole pixels;
 //   - an image contains no text of the request, so it cannot contain a script;
-//   - the memory for an image does not grow with its size, except for the encoded image itself.
+//   - an image needs no memory for its pixels, except for the encoded image itself.
 package qr
 
 import (
@@ -58,8 +58,8 @@ type Code struct {
 }
 
 // Encode returns the smallest QR code with the text. It fails if the level is unknown or if the
-// text is too long. The capacity depends on the level. A text of up to 1,273 bytes fits with
-// every level.
+// text is too long. The maximum length of a text depends on the level. A text of up to 1,273 bytes
+// fits with every level.
 func Encode(text string, level Level) (*Code, error) {
 	correction, known := level.correction()
 	if !known {

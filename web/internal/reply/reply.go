@@ -106,8 +106,8 @@ func Send(w http.ResponseWriter, status int, body []byte) error {
 	return nil
 }
 
-// Health answers 200 with the status "ok". The status is "degraded" if the program works
-// without one of its parts, such as the pool.
+// Health answers 200. The body has the status "degraded" if the program works without one of its parts, such as the
+// pool, and otherwise the status "ok".
 func Health(w http.ResponseWriter, degraded bool) error {
 	status := "ok"
 	if degraded {
