@@ -65,7 +65,8 @@ func (s *tokenSite) issue(t *testing.T, wanted token.Token) (created token.Token
 	return created, "Bearer " + bearer
 }
 
-// poll makes the service read the tokens again. An unknown id waits for a poll, which also reads each change before it.
+// poll makes the service read the tokens again: the authentication of an unknown id waits for the next poll of the
+// tokens. This poll also reads each earlier change.
 func (s *tokenSite) poll(t *testing.T) {
 	t.Helper()
 	for start := time.Now(); ; {

@@ -79,7 +79,7 @@ func benchHandler(tb testing.TB, v *Visits) (http.Handler, *service.Service) {
 	return NewPublic(PublicConfig{Service: service, Visits: v}), service
 }
 
-// benchRequest returns a function that sends the same request again and again.
+// benchRequest returns a function that sends the same request at each call.
 func benchRequest(tb testing.TB, h http.Handler, r *http.Request, body string, want int) func() {
 	tb.Helper()
 	r.RemoteAddr = "127.0.0.1:40000" // the limit of creations does not apply to loopback addresses

@@ -145,7 +145,7 @@ func TestUnsupportedMethodsAnswer405(t *testing.T) {
 	assertNoLabel(t, s, "MADE-UP")
 }
 
-// Only a GET request for a short URL is a visit; a preview is not.
+// The metric counts GET requests for short URLs. It counts neither HEAD requests nor previews.
 func TestOnlyGETRequestForCodeCountsAsVisit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

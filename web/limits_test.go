@@ -18,7 +18,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 	withClockStopped(t, func(t *testing.T) {
 		s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 		a := s.shorten(t, `{"url":"https://go.dev"}`)
-		// For comparison, the same number of requests for an existing code succeed.
+		// For comparison, more requests for an existing code succeed than the number of misses that a client may have.
 		for range 2 * missBurst {
 			if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 				t.Fatalf("status %d, want 302", r.status)

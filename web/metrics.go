@@ -18,8 +18,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// latencyResolution is the ratio of the bounds of neighbouring buckets of a Prometheus
-// native histogram. With this ratio, a quantile has an error of less than 5 %.
+// latencyResolution is the maximum ratio of the bounds of neighbouring buckets of a Prometheus
+// native histogram. With this maximum, a quantile has an error of less than 5 %.
 const latencyResolution = 1.1
 
 // Metrics counts the requests of the public listener. It is safe for concurrent use.

@@ -91,7 +91,7 @@ func TestReadyzSaysThatProgramIsDegraded(t *testing.T) {
 	}
 }
 
-// Requests for /readyz arrive every second and must not fill the log.
+// Requests for /readyz arrive every few seconds and must not fill the log.
 func TestEachChangeOfReadinessIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The dashboard shows that creations fail, whatever the state of the pool is, and since when it shows its state. /status still shows the
-// state of the pool.
+// While creations fail, the dashboard shows the state failing instead of the state of the pool. It also shows the time
+// at which it began to show its present state. /status still shows the state of the pool.
 func TestDashboardShowsThatCreationsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
@@ -58,7 +58,8 @@ func TestDashboardShowsThatCreationsFail(t *testing.T) {
 	})
 }
 
-// A program that is not ready in its first three seconds starts. A program that is not ready for longer fails.
+// A program that is not ready in its first three seconds does not count as failing. If the program is still not ready
+// after this time, it counts as failing.
 func TestDashboardShowsNoFailureWhileProgramStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -91,7 +92,7 @@ func TestDashboardShowsNoFailureWhileProgramStarts(t *testing.T) {
 	})
 }
 
-// A program that has been ready fails at once, even during its start.
+// If a program that has been ready is not ready any more, it counts as failing at once, even in its first three seconds.
 func TestDashboardShowsFailureAfterFirstSuccessAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool

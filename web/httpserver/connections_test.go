@@ -193,7 +193,8 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 	}
 }
 
-// A connection on which many requests wait must not be served for a whole time slice while others wait too.
+// A connection on which many requests wait must not occupy the processor for a whole time slice while requests wait on
+// other connections too.
 func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const conns, requests = 4, 3000

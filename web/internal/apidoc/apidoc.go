@@ -1,7 +1,7 @@
 // Package apidoc reads an OpenAPI 3.0 description for a page that shows it to people.
 //
 // The package reads the parts of OpenAPI that the description of this service uses. It keeps the
-// order of the description, but sorts the operations of a path by their methods. It resolves
+// order of the description, except for the order of the methods of a path. It resolves
 // references to parameters and responses. A reference to a schema stays a name, because the page
 // describes each schema once.
 package apidoc

@@ -18,7 +18,7 @@ import (
 // nginx uses the same status. Without this status, such requests would count as 5xx.
 const StatusClientGone = 499
 
-// table maps errors to problems. The first row that matches wins, so a specific row
+// table maps errors to problems. The first row that matches applies, so a specific row
 // precedes a general row.
 var table = []struct { //nolint:gochecknoglobals // never changed; Go has no constant tables
 	matches func(error) bool
