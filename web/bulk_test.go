@@ -43,7 +43,8 @@ func bulkBody(lines int, more string) string {
 	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
 }
 
-// A bulk request with lines that must wait for each other ends after five minutes. The client notices that answers are missing.
+// A bulk request with lines that must wait for each other ends after five minutes. The client notices that answers are
+// missing.
 func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond

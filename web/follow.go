@@ -47,8 +47,8 @@ func (p *public) missed(c echo.Context, err error) error {
 	return err
 }
 
-// follow redirects to the URL of the link. The Location header contains the URL as stored, byte for byte, and the parts of the
-// request that the link forwards.
+// follow redirects to the URL of the link. The Location header contains the URL as stored, byte for byte, and the parts
+// of the request that the link forwards.
 func (p *public) follow(c echo.Context, code string) error {
 	link, err := p.resolve(c, code)
 	return p.redirect(c, link, err)
@@ -93,8 +93,8 @@ func (p *public) preview(c echo.Context, code string) error {
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, a)
 }
 
-// preview is the JSON representation of a link for everyone. It shows whether the link is editable, that is, whether the link may
-// lead elsewhere later. Only the owner sees when a member other than the URL was changed.
+// preview is the JSON representation of a link for everyone. It shows whether the link is editable, that is, whether
+// the link may lead elsewhere later. Only the owner sees when a member other than the URL was changed.
 type preview struct {
 	api.Link
 	ChangedAt time.Time `json:"changed_at,omitzero"` // time of the last change of the URL

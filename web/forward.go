@@ -20,9 +20,9 @@ func (p *public) codePath(c echo.Context) error {
 	return p.missed(c, p.redirect(c, link, err))
 }
 
-// forward returns the URL to which the request is redirected: the URL of the link with the query and the path that the link
-// forwards. It appends the bytes as the client sent them, because the other server may distinguish between a character and its
-// percent-encoding. It encodes only the bytes that cannot be in a Location header; see encoded.
+// forward returns the URL to which the request is redirected: the URL of the link with the query and the path that the
+// link forwards. It appends the bytes as the client sent them, because the other server may distinguish between a
+// character and its percent-encoding. It encodes only the bytes that cannot be in a Location header; see encoded.
 func forward(l *shortener.Link, r *http.Request) string {
 	f := l.Forward()
 	if f == shortener.ForwardNone {
@@ -51,9 +51,9 @@ func forward(l *shortener.Link, r *http.Request) string {
 	return url
 }
 
-// restOfPath returns what follows the code in the path of a request, as the client sent it. The rest begins with a slash.
-// restOfPath reads RequestURI, because URL.EscapedPath decodes and encodes the whole path if the path contains a byte that is not
-// allowed in a URL.
+// restOfPath returns what follows the code in the path of a request, as the client sent it. The rest begins with a
+// slash. restOfPath reads RequestURI, because URL.EscapedPath decodes and encodes the whole path if the path contains a
+// byte that is not allowed in a URL.
 func restOfPath(r *http.Request) (rest string, ok bool) {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") { // the client sent an absolute URL, as clients of a proxy do

@@ -94,8 +94,8 @@ func TestLinkStreamDisconnectsTooSlowClient(t *testing.T) {
 	})
 }
 
-// protocols maps a protocol to the error that a client gets if the server breaks the answer off. In HTTP/1.0, an answer without a
-// length ends with its connection, so only a reset shows that it is incomplete.
+// protocols maps a protocol to the error that a client gets if the server breaks the answer off. In HTTP/1.0, an answer
+// without a length ends with its connection, so only a reset shows that it is incomplete.
 var protocols = map[string]error{"HTTP/1.1": io.ErrUnexpectedEOF, "HTTP/1.0": syscall.ECONNRESET}
 
 // wantBroken reads an answer, which must have status 200 and break off.

@@ -121,8 +121,8 @@ func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	}
 }
 
-// With HTTPS, the name of the cookie has a prefix, so that a subdomain cannot set the cookie. A cookie without the prefix is not a
-// session.
+// With HTTPS, the name of the cookie has a prefix, so that a subdomain cannot set the cookie. A cookie without the
+// prefix is not a session.
 func TestUISessionCookieOverHTTPSHasHostPrefix(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", func(c *PublicConfig) { c.BaseURL = "https://go.example" })

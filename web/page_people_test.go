@@ -167,8 +167,8 @@ func TestPageAddsMissingSchemeAndAsksForConfirmation(t *testing.T) {
 	}
 }
 
-// untilSuggestions repeats the steps, which request a taken alias, until the page has suggestions. The service answers without
-// suggestions if it does not find them in time.
+// untilSuggestions repeats the steps, which request a taken alias, until the page has suggestions. The service answers
+// without suggestions if it does not find them in time.
 func untilSuggestions(t *testing.T, b *browser.Tab, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	for range 20 {

@@ -26,9 +26,10 @@ func refer(c echo.Context, page string) error {
 	return c.NoContent(http.StatusFound)
 }
 
-// reportLink returns the URL at which a person reports the link of a preview. The argument report is the URL of the operator for
-// reports. If this URL is an http or https URL, reportLink appends the code of the link to the query, as code=CODE. If it is a
-// mailto URL, reportLink appends the short URL as the body of the mail (RFC 6068). The result is "" if report is empty.
+// reportLink returns the URL at which a person reports the link of a preview. The argument report is the URL of the
+// operator for reports. If this URL is an http or https URL, reportLink appends the code of the link to the query, as
+// code=CODE. If it is a mailto URL, reportLink appends the short URL as the body of the mail (RFC 6068). The result is
+// "" if report is empty.
 func reportLink(report string, a *preview) string {
 	if report == "" {
 		return ""

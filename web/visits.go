@@ -34,8 +34,8 @@ func (p *public) count(c echo.Context, l *shortener.Link) {
 	})
 }
 
-// firstValue returns the first value of a header. The name must have the canonical form. Unlike Header.Get, firstValue does not convert
-// the name, because this would cost time in each redirect.
+// firstValue returns the first value of a header. The name must have the canonical form. Unlike Header.Get, firstValue
+// does not convert the name, because this would cost time in each redirect.
 func firstValue(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]

@@ -13,8 +13,9 @@ const stateFailing = "failing"
 const (
 	// readyInterval is the time between two checks of the readiness.
 	readyInterval = time.Second
-	// startTime is the time that a program may take to become ready. In this time, a program that has not been ready yet does not count
-	// as failing: the worker of an empty pool needs more than a second until the pool has an epoch and can be read.
+	// startTime is the time that a program may take to become ready. In this time, a program that has not been ready
+	// yet does not count as failing: the worker of an empty pool needs more than a second until the pool has an epoch
+	// and can be read.
 	startTime = 3 * time.Second
 )
 
@@ -56,8 +57,8 @@ func (f *failing) note(err error) {
 	}
 }
 
-// shown returns the status that the dashboard shows. The member Since is the time at which the dashboard began to show the State. This
-// time may be later than the time at which the pool entered the state.
+// shown returns the status that the dashboard shows. The member Since is the time at which the dashboard began to show
+// the State. This time may be later than the time at which the pool entered the state.
 func (h *Handler) shown() Status {
 	s := h.cfg.Status()
 	if since := h.failing.since.Load(); since != nil {

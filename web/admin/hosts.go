@@ -10,8 +10,8 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// OnlyHosts returns a handler that passes a request to h if its Host header names an IP address, localhost or one of names. It
-// answers other requests with 421. The names must be in lower case.
+// OnlyHosts returns a handler that passes a request to h if its Host header names an IP address, localhost or one of
+// names. It answers other requests with 421. The names must be in lower case.
 //
 // The admin listener has no login. Without this check, a page of another site could read the answers of this listener through
 // the browser of an operator. The DNS name of that site would first resolve to the address of the site, and then to the

@@ -193,8 +193,8 @@ func (n *numberOrString) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return nil
 }
 
-// maxNesting is the maximum depth of the arrays and objects of a body. The decoder is recursive. For 16 KiB of nested arrays, the
-// stack of its goroutine would grow to megabytes, which only a garbage collection returns.
+// maxNesting is the maximum depth of the arrays and objects of a body. The decoder is recursive. For 16 KiB of nested
+// arrays, the stack of its goroutine would grow to megabytes, which only a garbage collection returns.
 const maxNesting = 16
 
 // decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could

@@ -233,8 +233,9 @@ func independent(lines []parsedLine) int {
 	return len(lines)
 }
 
-// sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client leaves or
-// the time is up, sendBulk handles no further lines and fails. If the token is revoked or expires, the lines that remain get status 401.
+// sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client
+// leaves or the time is up, sendBulk handles no further lines and fails. If the token is revoked or expires, the lines
+// that remain get status 401.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
 	defer cancel()

@@ -31,8 +31,9 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is revoked or expires,
-// streamLinks fails. The failure breaks the connection, so that the client knows that the list is incomplete.
+// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is
+// revoked or expires, streamLinks fails. The failure breaks the connection, so that the client knows that the list is
+// incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
 		return problem.Malformed("A stream contains all links. Send the parameters limit and cursor only with Accept: " + media.JSON + ".")

@@ -32,7 +32,8 @@ func newParts(c echo.Context, mediaType string) *parts {
 	return &parts{w: c.Response(), connection: http.NewResponseController(c.Response().Writer)}
 }
 
-// send sends the next part, which may be empty. It fails with reply.ErrNotSent if the client does not receive the part in time.
+// send sends the next part, which may be empty. It fails with reply.ErrNotSent if the client does not receive the part
+// in time.
 func (p *parts) send() error {
 	err := p.allow()
 	if err == nil && p.Len() > 0 {

@@ -172,8 +172,8 @@ func (l *Limiters) AnnounceToken(c echo.Context, tok token.Token) {
 	}
 }
 
-// SpendLine counts one line of a bulk request. It sets no headers, because the headers of a bulk request describe the limit before
-// its first line; see AnnounceToken.
+// SpendLine counts one line of a bulk request. It sets no headers, because the headers of a bulk request describe the
+// limit before its first line; see AnnounceToken.
 func (l *Limiters) SpendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil

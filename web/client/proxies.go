@@ -112,7 +112,8 @@ func (p *Proxies) Trusts(remote string) bool {
 
 func (p *Proxies) isProxy(addr netip.Addr) bool { return Contains(p.trusted, addr) }
 
-// Contains reports whether any of the prefixes contains an address. An IPv4 address may be mapped to IPv6, and a zone is ignored.
+// Contains reports whether any of the prefixes contains an address. An IPv4 address may be mapped to IPv6, and a zone
+// is ignored.
 func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })

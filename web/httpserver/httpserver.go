@@ -12,8 +12,8 @@ import (
 // takes 30 seconds.
 const adminWriteTimeout = 5 * time.Minute
 
-// New returns a server for h. Each phase of a connection has a time limit, and headers have a size limit. Therefore no client can
-// occupy the server for long. An errorLog passes the messages of the server to the logger log.
+// New returns a server for h. Each phase of a connection has a time limit, and headers have a size limit. Therefore no
+// client can occupy the server for long. An errorLog passes the messages of the server to the logger log.
 func New(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,

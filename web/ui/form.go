@@ -22,8 +22,8 @@ func editable() []string {
 	return []string{"url", "title", "tags", "expires_at", "redirect", "forward"}
 }
 
-// readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers send for a
-// line break, by LF.
+// readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
+// send for a line break, by LF.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
 	for _, name := range names {
@@ -71,8 +71,8 @@ func (v values) redirect() int {
 	return n
 }
 
-// patch returns the change of the fields whose typed value differs from the seen value. A field that only another request changed
-// keeps its stored value.
+// patch returns the change of the fields whose typed value differs from the seen value. A field that only another
+// request changed keeps its stored value.
 func (v values) patch(seen values) shortener.Patch {
 	var p shortener.Patch
 	for name, value := range v {
@@ -183,7 +183,8 @@ func (f *form) complete(self destination.Origin) {
 	}
 }
 
-// Differs reports whether the person and another request changed the field to different values. The stored value may be empty.
+// Differs reports whether the person and another request changed the field to different values. The stored value may be
+// empty.
 func (f *form) Differs(field string) bool {
 	_, differs := f.Others[field]
 	return differs
@@ -200,8 +201,8 @@ func (f *form) Other(field string) string {
 	return "Stored now: " + strings.ReplaceAll(f.Others[field], "\n", ", ")
 }
 
-// Unusual reports whether the form must open its section about the redirect, because a field in it differs from the default or has
-// an error.
+// Unusual reports whether the form must open its section about the redirect, because a field in it differs from the
+// default or has an error.
 func (f *form) Unusual() bool {
 	return f.Values["redirect"] != "302" || f.Values["forward"] != string(shortener.ForwardNone) ||
 		f.Wrong("redirect") != "" || f.Wrong("forward") != "" || f.Differs("redirect") || f.Differs("forward")

@@ -21,8 +21,8 @@ func (noTokens) Authenticate(context.Context, string) (token.Token, error) {
 	return token.Token{}, token.ErrUnknown
 }
 
-// A field that the person did not change gets the stored value. A field that the person and another request changed keeps the typed
-// value and shows the stored value beside it.
+// A field that the person did not change gets the stored value. A field that the person and another request changed
+// keeps the typed value and shows the stored value beside it.
 func TestUnchangedFieldGetsStoredValueAndChangedFieldKeepsTypedValue(t *testing.T) {
 	t.Parallel()
 	seen := values{"url": "u", "title": "t", "tags": "a", "redirect": "302", "forward": "none"}

@@ -41,8 +41,8 @@ func (u *UI) sendLink(x *exchange, status int, l *shortener.Link, f *form) {
 	})
 }
 
-// change changes a link if the link still has the version that the person saw. If another request has changed the link, the form
-// shows the typed values and the stored values.
+// change changes a link if the link still has the version that the person saw. If another request has changed the link,
+// the form shows the typed values and the stored values.
 func (u *UI) change(x *exchange) error {
 	if !x.person.MayEdit() {
 		return lacks(x.person, token.ScopeEdit)

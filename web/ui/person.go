@@ -149,9 +149,9 @@ func unavailable(err error) error {
 	return &shortener.UnavailableError{RetryAfter: token.Freshness, Err: err}
 }
 
-// maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The answers repeat the path and
-// percent-encode it, so they could otherwise be ten times as long as the request. The page for a new link has a parameter url of up
-// to 2,048 bytes, which has three times as many bytes if each byte is percent-encoded.
+// maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The answers repeat
+// the path and percent-encode it, so they could otherwise be ten times as long as the request. The page for a new link
+// has a parameter url of up to 2,048 bytes, which has three times as many bytes if each byte is percent-encoded.
 const maxReturn = 8 << 10
 
 // local returns text if text is a path below base, with or without a query. For any other text, it returns the path

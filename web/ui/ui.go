@@ -5,13 +5,13 @@
 //   - A person sends a request: the operator on the admin listener, or the user of a token on the public listener.
 //   - An entrance authenticates a request: it finds the person who sent it.
 //   - The base is the path of the pages: /links on the admin listener, and /admin on the public listener.
-//   - The stored values of a link are those in the database. The seen values are those that the server put into the form. The typed
-//     values are those that the person sends.
+//   - The stored values of a link are those in the database. The seen values are those that the server put into the
+//     form. The typed values are those that the person sends.
 //
 // Invariants:
 //
-//   - a person sees and changes only the links that they are permitted to see and change, because each handler passes the person's
-//     [service.Actor] to the service;
+//   - a person sees and changes only the links that they are permitted to see and change, because each handler passes
+//     the person's [service.Actor] to the service;
 //   - a request that could change something is accepted only if the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
 //   - a refused form keeps the typed values.
@@ -181,7 +181,8 @@ func (u *UI) protect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	// CrossOriginProtection accepts a request that has neither an Origin nor a Sec-Fetch-Site header. Browsers send Origin with each POST.
+	// CrossOriginProtection accepts a request that has neither an Origin nor a Sec-Fetch-Site header. Browsers send
+	// Origin with each POST.
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return errForeign
 	}

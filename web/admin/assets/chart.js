@@ -34,7 +34,8 @@ function linear(top) {
   return { ticks, at: (v) => Math.min(1, v / end) };
 }
 
-// logarithmic returns an axis over the marks that enclose low and high. Values beyond the marks are drawn at the first or the last mark.
+// logarithmic returns an axis over the marks that enclose low and high. Values beyond the marks are drawn at the first
+// or the last mark.
 function logarithmic(marks, low, high) {
   const first = Math.max(0, marks.findLastIndex((m) => m <= low));
   let last = marks.findIndex((m) => m >= high);

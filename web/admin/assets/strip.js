@@ -1,7 +1,7 @@
 // This file shows states over time as strips and as a list of changes.
 
-// looks maps each state to a word for how good or bad the state is. The word determines the colour. Other states, such as epochs, are neither
-// good nor bad.
+// looks maps each state to a word for how good or bad the state is. The word determines the colour. Other states, such
+// as epochs, are neither good nor bad.
 const looks = {
   ok: "good", batch: "good", closed: "good", filling: "busy",
   restart: "warn", fallback: "warn", "half-open": "warn",

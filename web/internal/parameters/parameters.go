@@ -44,7 +44,8 @@ func Unknown(name, has string) error {
 	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
 }
 
-// Int parses a parameter that is a whole number from least to most, in decimal digits without a sign and without leading zeros.
+// Int parses a parameter that is a whole number from least to most, in decimal digits without a sign and without
+// leading zeros.
 func Int(name, value string, least, most int) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < least || n > most || strconv.Itoa(n) != value {

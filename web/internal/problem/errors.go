@@ -54,8 +54,8 @@ type unsupportedError struct {
 
 func (e *unsupportedError) Unwrap() error { return e.error }
 
-// Unsupported is the error of a body whose media type, content coding or charset is not supported. accepted are the media types
-// that the body may have.
+// Unsupported is the error of a body whose media type, content coding or charset is not supported. accepted are the
+// media types that the body may have.
 func Unsupported(accepted []string, detail string) error {
 	return &unsupportedError{&detailedError{errUnsupported, detail}, accepted}
 }

@@ -67,9 +67,9 @@ func (w *Writer) Write(err error, c echo.Context) {
 	}
 }
 
-// abort breaks the connection of a request. It panics, as net/http requires. An HTTP/1.0 answer without a length ends where the
-// connection ends. Therefore abort resets an HTTP/1.0 connection, so that the client sees an error. Older releases of nginx use
-// HTTP/1.0 by default.
+// abort breaks the connection of a request. It panics, as net/http requires. An HTTP/1.0 answer without a length ends
+// where the connection ends. Therefore abort resets an HTTP/1.0 connection, so that the client sees an error. Older
+// releases of nginx use HTTP/1.0 by default.
 func abort(c echo.Context) {
 	if !c.Request().ProtoAtLeast(1, 1) {
 		if conn, _, err := c.Response().Hijack(); err == nil {

@@ -31,8 +31,8 @@ type Problem struct {
 	RetryAfter  int      `json:"retry_after,omitempty"` // seconds until the client may send the request again
 }
 
-// Labelled returns the detail for people. The detail of an invalid field begins with the name of a JSON member. Labelled replaces
-// this name by the label, unless the label is empty.
+// Labelled returns the detail for people. The detail of an invalid field begins with the name of a JSON member.
+// Labelled replaces this name by the label, unless the label is empty.
 func (p *Problem) Labelled(label string) string {
 	if reason, ok := strings.CutPrefix(p.Detail, p.Field+" "); ok && label != "" {
 		return label + " " + reason
