@@ -123,9 +123,9 @@ type Sample struct {
 	// Medians and 99th percentiles of the durations, in seconds, of the requests that ended in the last
 	// latencyWindow. Each value differs from the exact quantile by at most 5 %. A value is absent if no
 	// such request ended in the window.
-	CreateP50   *float64 `json:"create_p50,omitempty"` // creations with status 201
+	CreateP50   *float64 `json:"create_p50,omitempty"` // POST /shorten with status 201
 	CreateP99   *float64 `json:"create_p99,omitempty"`
-	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // redirects
+	RedirectP50 *float64 `json:"redirect_p50,omitempty"` // GET requests for short URLs with status 302
 	RedirectP99 *float64 `json:"redirect_p99,omitempty"`
 }
 
@@ -183,7 +183,7 @@ type Counters struct {
 	Refilled  func() float64            // keys that the program's worker pushed to the pool
 	Taken     func() map[string]float64 // keys that creations took, by the source of the key
 
-	// Histograms of the durations of successful requests, with native buckets.
+	// Histograms of the durations of the requests that Sample describes, with native buckets.
 	Create, Redirect prometheus.Histogram
 }
 
