@@ -52,7 +52,7 @@ func NewClient(service string, timeout time.Duration) *Client {
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Create sends one request for a link to target and returns its outcome.
+// Create sends one creation, whose link leads to target, and returns its outcome.
 func (c *Client) Create(ctx context.Context, target string) Outcome {
 	body, err := json.Marshal(map[string]string{"url": target})
 	if err != nil {

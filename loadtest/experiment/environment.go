@@ -27,12 +27,13 @@ const (
 
 // disturbance is what can make a claim that depends on time fail although the programs under test are right.
 type disturbance struct {
-	foreign float64       // share of the processor time, from 0 to 1, that foreign programs took; this process did not start foreign programs
+	foreign float64       // share of the processor time, from 0 to 1, that foreign programs took: programs that this process did not start
 	write   time.Duration // the longest time of a small durable write
 }
 
-// observe begins to observe the processors and the disk of temporary files. The function end ends this and returns the
-// disturbance since the call of observe. If a value cannot be read, it is 0, so that the error excuses no claim.
+// observe begins to observe the processors, and the disk that has the temporary files. The function end ends the
+// observation and returns the disturbance since the call of observe. A value that cannot be read is 0, so that the read
+// error excuses no claim.
 func observe() (end func() disturbance) {
 	since, began := readProcessors()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,8 +71,8 @@ func longestWrite(ctx context.Context) (longest time.Duration) {
 	}
 }
 
-// If the disturbance was too large, excuse changes the outcome of failed claims that depend on time to inconclusive. It does not
-// change a failure that is certain ([Verdict.Certain]).
+// excuse makes failed claims that depend on time inconclusive if the disturbance was too large. It does not change a
+// failure that is certain ([Verdict.Certain]).
 func excuse(claims []report.Claim, certain []bool, d disturbance) {
 	var why string
 	switch {

@@ -199,8 +199,8 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 // Select returns the experiments that are in the suite and that the names select. The suite "" contains all
 // experiments. A name is the name of an experiment, such as fault/10, or the name of a group, such as fault. The
 // name of a group selects all its experiments. If there is no such group, the name also selects the experiments
-// with this name after the slash. Without names, Select returns the whole suite. A name that selects no
-// experiment is an error.
+// with this name after the slash. Without names, Select returns the whole suite. A name that matches no
+// experiment of all is an error. A name that matches only experiments outside the suite is no error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
 	groups := make(map[string]bool)

@@ -44,8 +44,8 @@ type Live struct {
 	Runway            *time.Duration
 }
 
-// T is one run of an experiment. Package lab uses a T like a testing.TB: Cleanup ends what was
-// started, and Fatalf ends the run. Only the goroutine of the run may call Fatalf, Must and Refute.
+// T is one run of an experiment. Package lab uses a T like a testing.TB: it registers cleanups that end
+// what it started, and Fatalf ends the run. Only the goroutine of the run may call Fatalf, Must and Refute.
 // All other methods may be called concurrently.
 type T struct {
 	Options

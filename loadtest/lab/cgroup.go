@@ -22,8 +22,8 @@ type Cgroup struct {
 // cgroupRoot is where control groups are mounted.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// MemoryCgroup creates a control group whose programs may use limit bytes of memory and no swap. The process must be root. The
-// group is removed when the run ends.
+// MemoryCgroup creates a control group whose programs may use limit bytes of memory and no swap. This process must run
+// as root. The group is removed when the run ends.
 func MemoryCgroup(r T, limit int) *Cgroup {
 	g := &Cgroup{r: r}
 	parent, limits := cgroupRoot, []string{"memory.max", "memory.swap.max"}

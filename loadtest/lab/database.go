@@ -9,8 +9,8 @@ import (
 	"keypool/internal/testenv/machine"
 )
 
-// Database is a PostgreSQL or Redis server of one run. The lab starts it from the programs that are installed on
-// this machine, and stops it when the run ends.
+// Database is a PostgreSQL, PgBouncer, Redis or Redis Sentinel server of one run. The lab starts it from the programs
+// that are installed on this machine, and stops it when the run ends.
 type Database struct {
 	Addr string // host:port; Restart keeps it
 	URL  string // the URL for clients, with credentials
@@ -125,10 +125,11 @@ func database(r T, s *machine.Server, err error) *Database {
 // Kill ends the server and its children with SIGKILL.
 func (d *Database) Kill() { must(d.r, d.server.Kill(), "kill a database") }
 
-// Stop shuts the server down without losing data.
+// Stop shuts the server down. The server keeps the data that its settings make durable, so a Redis that writes nothing
+// to disk loses its data.
 func (d *Database) Stop() { must(d.r, d.server.Stop(), "stop a database") }
 
-// Restart stops the server if it is running, and starts it again with the same data.
+// Restart stops the server if it is running, and starts it again with the data that it has on disk.
 func (d *Database) Restart() { must(d.r, d.server.Restart(d.r.Context()), "restart a database") }
 
 // Freeze stops the server with SIGSTOP. Connections stay open, and requests get no answer.

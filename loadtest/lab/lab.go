@@ -64,10 +64,10 @@ func Happens(r T, limit time.Duration, ok func() bool) bool {
 	return err == nil
 }
 
-// Until calls the function look immediately, and then at intervals. The parameter every is the length of an interval. Until stops
-// when a call of look returns done, when limit has passed or when ctx has ended. If a call returned done, Until returns the error
-// of this call. Otherwise the error of Until wraps two errors: the end of the context, and the last error of look, which says
-// what is missing.
+// Until calls the function look immediately, and then at intervals. The parameter every is the length of an interval.
+// Until stops when a call of look returns done, when limit has passed or when ctx has ended. If a call returned done,
+// Until returns the error of this call. Otherwise the error of Until wraps two errors: the end of the context, and the
+// last error of look, which says what is missing.
 func Until(ctx context.Context, every, limit time.Duration, look func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -186,8 +186,7 @@ func reset(conn net.Conn) {
 
 // A client sends the full text of a script or statement only once. Later requests contain only the
 // name of the script or statement. The functions that ScriptWith and StatementWith return record these
-// names. Each of these functions may be used by only one proxy, because the lock of the proxy protects
-// the names.
+// names. Only one proxy may use a returned function, because the lock of the proxy protects its names.
 
 // ScriptWith returns a function that matches requests to run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {

@@ -105,7 +105,7 @@ func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 
 // Check reads every link of the loads back through a program and returns a verdict. The figures of the verdict
 // count the creations of all loads. A lost or wrong link does not end the run, because a claim judges the
-// verdict. If the check itself fails, Check ends the run. TryCheck also works after an interruption of the run.
+// verdict. If the check itself fails, Check ends the run. Check also works after an interruption of the run.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")

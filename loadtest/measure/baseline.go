@@ -53,8 +53,8 @@ func observed(f loadtest.Figures) Observed {
 
 // BareServer starts a process with two bare handlers and returns its URL. POST /shorten parses the JSON
 // of a creation, stores nothing and answers with the JSON of a link. GET of any code redirects to
-// [Target]. The process is this program with the arguments `baseline --listen ADDR`, for which the program must call
-// [ServeBare]. If env contains DATABASE_URL, the process also runs the statements of [LoneInsert].
+// [Target]. The process runs this program with the arguments `baseline --listen ADDR`. With these arguments, the
+// program must call [ServeBare]. If env contains DATABASE_URL, the process also runs the statements of [LoneInsert].
 func BareServer(r lab.T, env ...string) (url string) {
 	path, err := os.Executable()
 	if err != nil {

@@ -47,8 +47,10 @@ func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experime
 }
 
 // Links returns the claims about acknowledged links. The function links returns the verdict of the check that
-// read the links back, or nil if there was no check. The claims hold if all acknowledged links were read back
-// without a fault. If a link was not read back, the claims are not judged, because this link may be lost.
+// read the links back, or nil if there was no check. A claim fails if the check found a fault of its kind. The
+// claim about lost links also fails if a link could not be read. A claim that does not fail holds only if all
+// acknowledged links were read back. Otherwise it is not judged, because a link that was not read back may have
+// the fault.
 func Links[R any](links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	on := func(name, unit, text string, bad func(*loadtest.Verdict) (int64, string)) experiment.Claim[R] {
 		return experiment.Claim[R]{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: func(r *R) experiment.Verdict {
