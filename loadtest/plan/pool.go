@@ -29,8 +29,8 @@ func (in Input) pool() Pool {
 	}
 }
 
-// signalBelow returns the number of keys below which the dead man's switch gives a signal if no key arrives. Two rules
-// cause the signal, and the first to apply gives it. One rule applies below a level, which is a share of the capacity.
+// signalBelow returns the number of keys below which the dead man's switch gives a signal if no key arrives. The signal
+// comes as soon as one of two rules applies. One rule applies below a level, which is a share of the capacity.
 // The other applies when the runway is below a limit, but not before the pool has been below its low-water mark for
 // stillAfter.
 func (in Input) signalBelow(level, limit float64) float64 {
@@ -47,7 +47,7 @@ func (in Input) nightCapacity() int64 {
 	return max(capacityMin, ceil(least))
 }
 
-// Local is the keys in the memory of a server. A server has a current batch and a spare batch.
+// Local describes the keys in the memory of a server. A server has a current batch and a spare batch.
 type Local struct {
 	Batch   int64   `json:"batch_keys"`
 	Keys    int64   `json:"server_keys_at_most"`      // both batches; a crash of the server loses at most these
@@ -82,11 +82,12 @@ func (in Input) outage(local Local) Outage {
 	return o
 }
 
-// outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal page during an
-// outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only that many
-// keys when the outage begins. At the end, the pool must have the keys of the level, and the keys of the limit of the
-// runway. The switch may have looked at the pool up to lookInterval before the outage, and stillAfter begins at that
-// look. In a shorter outage, the limit of the runway does not apply.
+// outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal page
+// during an outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only
+// that many keys when the outage begins. At the end of the outage, the pool must have at least the keys of the level.
+// It must also have at least the keys of the limit of the runway, unless the outage ends before this limit applies.
+// The limit applies stillAfter after the last look of the switch before the outage, and this look is up to lookInterval
+// before the outage.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

@@ -59,7 +59,8 @@ func (c Chart) draw() (template.HTML, error) {
 	grid.Vertical = draw.LineStyle{Color: inkGrid, Width: 1}
 	grid.Horizontal = grid.Vertical
 	p.Add(grid)
-	// Predictions are drawn last, because their lines are dashed. A solid line that is drawn after a dashed line hides the dashed line.
+	// Predictions are drawn last, because their lines are dashed. A solid line that is drawn after a dashed line hides
+	// the dashed line.
 	for _, predicted := range []bool{false, true} {
 		for i, s := range c.Series {
 			if s.Predicted == predicted {
@@ -67,8 +68,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// An axis without zero exaggerates differences. Therefore a linear Y axis includes zero. If the Y axis has names, the values are
-	// on the X axis, so the X axis includes zero.
+	// An axis without zero exaggerates differences. Therefore a linear Y axis includes zero. If the Y axis has names,
+	// the values are on the X axis, so the X axis includes zero.
 	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)

@@ -9,8 +9,8 @@ import (
 	"keypool/loadtest/plan"
 )
 
-// drained runs a pool without a worker and returns the first signal page of the dead man's switch, if there is one. The pool has
-// the capacity and the keys that it is given, and a server takes batches of the given size at a constant rate.
+// drained runs a pool without a worker and returns the first signal page of the dead man's switch, if there is one. The
+// pool has the given capacity and the given number of keys. A server takes batches of the given size at a constant rate.
 func drained(t *testing.T, capacity, keys int64, batch int, rate float64, lasts time.Duration) (page Signal, paged bool) {
 	t.Helper()
 	out, err := Run(t.Context(), Config{

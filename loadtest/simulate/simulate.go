@@ -3,8 +3,8 @@
 //
 // The following parts are the code of the product, without changes: the local batch of each server ([kgs.Source]) with
 // its fallback and its circuit breaker ([kgs.Breaker]), the worker ([refill.Worker]), the supervisor that replaces the
-// worker, and the dead man's switch ([refill.DeadMansSwitch]). The following parts are models: Redis with the pool, the ledger, the
-// network, the processes and the clients. [Simulation.Models] names the source of each figure in the models.
+// worker, and the dead man's switch ([refill.DeadMansSwitch]). The following parts are models: Redis with the pool, the
+// ledger, the network, the processes and the clients. [Simulation.Models] names the source of each figure in the models.
 //
 // Invariant: two runs with the same [Input] have the same result.
 package simulate
