@@ -74,7 +74,7 @@ func (r *record) put(name string, measured, baseline measure.Series) {
 	}
 }
 
-// repeat calls round count times and records the values that it returns.
+// repeat makes count calls of round and records the values that the calls return.
 func (r *record) repeat(count int, round func() map[string]float64) {
 	all := make(map[string]measure.Series)
 	for range count {

@@ -147,8 +147,9 @@ func (o *outage) recovered() string {
 	return ", and served every creation again " + tenths(o.back) + " after the restarted component answered"
 }
 
-// recovery returns the seconds from the first answer of the restarted component until the key source serves every creation again. If
-// the key source does not recover, recovery returns at least the duration of the load after the restart.
+// recovery returns the seconds from the first answer of the restarted component until the key source serves every
+// creation again. If the key source does not recover, recovery returns at least the duration of the load after the
+// restart.
 func (o *outage) recovery() float64 {
 	if !o.returned {
 		return max(o.back, loadAfter).Seconds()

@@ -53,8 +53,8 @@ type actor struct {
 	victims  []string
 }
 
-// window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only some time
-// after its restart, because it first flushes its data directory to disk and then reads its log.
+// window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only
+// some time after its restart, because it first flushes its data directory to disk and then reads its log.
 type window struct{ lost, back, answers time.Time }
 
 // windows holds the windows of one load, by the component that is killed.

@@ -50,8 +50,8 @@ func rivals(programs string) []sources.Source {
 
 func isRival(s *sources.Source) bool { return s.Programs != "" }
 
-// overlayRivals writes an overlay for `go build -overlay` into dir, and returns its path. The overlay adds the rivals: one file,
-// and two entries in the table of key sources.
+// overlayRivals writes an overlay for `go build -overlay` into dir, and returns its path. The overlay adds the rivals:
+// one file, and two entries in the table of key sources.
 func overlayRivals(root, dir string) (path string, err error) {
 	chain, err := os.ReadFile(filepath.Join(root, chainFile))
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	// citusRate is the number of creations per second. Row 35 creates citusKillRate per second at scale 1.
 	citusRate     = 200
 	citusKillRate = 1000
-	// citusOutage is how long a worker is down, at every scale. The creations that are in progress when the worker fails have an unknown
-	// outcome, so their share depends on this time.
+	// citusOutage is how long a worker is down, at every scale. The creations that are in progress when the worker
+	// fails have an unknown outcome, so their share depends on this time.
 	citusOutage = time.Minute
 	// citusHealthy is how long row 35 creates links before the fault, at scale 1. It is as long as the outage, so that rare
 	// delays, such as a checkpoint, have the same chance in both measurements.
@@ -106,8 +106,9 @@ func (r *run) create(load *lab.Load, n int64) {
 	}
 }
 
-// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed. One load ends before the
-// next one begins, so the server never gets more than rate creations per second. The figures of availability end before the repair.
+// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed. One load
+// ends before the next one begins, so the server never gets more than rate creations per second. The figures of
+// availability end before the repair.
 func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()
@@ -155,7 +156,8 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	r.end(server, other)
 }
 
-// workerLatency holds the p99.9 of creations before a worker fails, and while it is down, without the first second.
+// workerLatency holds the p99.9 of creations before a worker fails, and the p99.9 while the worker is down. The first
+// second of the outage does not count.
 type workerLatency struct {
 	Before, Without time.Duration
 	Small           bool // the scale is below 1, so few creations are slower than the p99.9
@@ -174,7 +176,7 @@ func latencyWithoutWorker() claim {
 				return experiment.Verdict{}
 			}
 			before, without := float64(w.Before.Microseconds())/1000, float64(w.Without.Microseconds())/1000
-			if w.Before > busyLatency && without <= 2*before { // nearly every latency would be at most twice as long
+			if w.Before > busyLatency && without <= 2*before { // the bound is so high that the claim would nearly always hold
 				return experiment.NotJudged("the machine was too busy: the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)
 			}
 			return experiment.AtMost(2*before, without, "the p99.9 was %.1f ms before the fault and %.1f ms while the worker was down", before, without)

@@ -45,8 +45,9 @@ func dryRows() []row {
 	}
 }
 
-// The capacity of the pool in keys, and the rate in keys per second. At this rate the pool is empty in less than a
-// minute, but it takes 5 s from 20 % to 10 %. In this time the dead man's switch checks the pool at least once.
+// The capacity of the pool in keys, and the rate in keys per second. At this rate, the pool is empty in less than a
+// minute, and the number of keys falls from 20 % to 10 % of the capacity in 5 s. In these 5 s, the dead man's switch
+// checks the pool at least once.
 const (
 	dryCapacity = 5000
 	dryRate     = 100

@@ -150,7 +150,8 @@ func (e *editing) retitle(ctx context.Context, h *history) {
 	}
 }
 
-// find reads a link through the API, which answers from the database. It reports whether there was an answer.
+// find reads a link through the API, which answers from the database. It reports whether there was an answer other than
+// 503.
 func (e *editing) find(ctx context.Context, h *history) bool {
 	began := time.Now()
 	answer, err := e.send(ctx, e.any(), http.MethodGet, "/api/links/"+h.code, "")
@@ -169,7 +170,7 @@ func (e *editing) find(ctx context.Context, h *history) bool {
 	return true
 }
 
-// follow follows a link through a server. It reports whether there was an answer.
+// follow follows a link through a server. It reports whether there was an answer other than 503.
 func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 	calm, began := e.calm.Load(), time.Now()
 	status, location, err := e.clients[server].Follow(ctx, h.code)

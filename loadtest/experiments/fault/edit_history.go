@@ -10,7 +10,7 @@ import (
 type state struct {
 	url   string
 	sent  time.Time
-	acked time.Time // zero if the request has no answer, or the answer 503
+	acked time.Time // zero if the request was not acknowledged
 }
 
 // history is a link with all states that a client requested, in the order of the requests.

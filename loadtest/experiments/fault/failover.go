@@ -111,8 +111,8 @@ func copyFiles(r *run, postgres *lab.Database) (restore func()) {
 	}
 }
 
-// sqliteRestored replaces the SQLite file with an older copy. No process remembers the high-water mark, and there is no Redis, so only
-// the witness shows the rollback.
+// sqliteRestored replaces the SQLite file with an older copy. No process remembers the high-water mark, and there is no
+// Redis, so only the witness shows the rollback.
 func sqliteRestored(r *run) {
 	r.embedded("KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
 	server := r.startFull()

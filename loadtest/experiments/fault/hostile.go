@@ -39,7 +39,7 @@ func hostileRows() []row {
 				{Settings: []string{"ANONYMOUS_RATE=off"}, Refutes: fewCreations},
 			},
 			Claims: []claim{
-				counted(oracle, "answers", "The server tells a client that an alias exists at most as often as the miss limiter allows."),
+				counted(oracle, "answers", "The number of answers that show a client that an alias exists is at most the number that the miss limiter allows."),
 				observed(noSquatting, "A creation of a link that would expire within less than a second gets status 422, and its alias stays free."),
 				counted(fewCreations, "links", "A client without a token creates at most as many links as ANONYMOUS_RATE allows."),
 				counted("others are not limited", "refusals", "The server refuses no creation of other clients."),
@@ -72,8 +72,8 @@ func distinct(n int) string {
 	return host.String()
 }
 
-// costOf returns the processor time of the server for one creation of a link to url. It sends n creations, or fewer if they take more
-// than five seconds of processor time. Each creation must be answered with the given status.
+// costOf returns the processor time of the server for one creation of a link to url. It sends n creations, or fewer if
+// they take more than five seconds of processor time. Each creation must be answered with the given status.
 func costOf(r *run, server *lab.Program, n, status int, url string) time.Duration {
 	body, err := json.Marshal(map[string]string{"url": url})
 	r.Must(err)

@@ -116,7 +116,8 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests sends bodies of 1 GB, with and without a length. It returns the number of bodies of which the server read hugeSent bytes.
+// hugeRequests sends bodies of 1 GB, with and without a length. It returns the number of bodies of which the server read
+// hugeSent bytes.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
 	var clients sync.WaitGroup

@@ -24,7 +24,8 @@ type owner struct {
 	bearer  string
 }
 
-// ownerOf creates a token with the scopes create and edit, and returns a client of it for the servers.
+// ownerOf creates a token with the scopes create and edit, and returns an owner that sends requests of this token to the
+// servers.
 func (r *run) ownerOf(name string, servers ...*lab.Program) *owner {
 	bearer := r.mustToken("create", "--name", name, "--scope", "create,edit", "--rate", "off")
 	o := &owner{bearer: strings.TrimSpace(bearer)}

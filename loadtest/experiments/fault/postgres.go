@@ -11,8 +11,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// databaseRows returns fault rows about the database of the links and the ledger: the database crashes, its reply is lost, its clock
-// jumps, or a program has a wrong FF1 key.
+// databaseRows returns fault rows about the database of the links and the ledger: the database crashes, its reply is
+// lost, its clock jumps, or a program has a wrong FF1 key.
 func databaseRows() []row {
 	return []row{
 		{

@@ -20,8 +20,8 @@ const (
 	sharedPools = 5000 // capacity of each pool, in keys
 )
 
-// sharedRows returns the fault rows in which Redis is shared or altered by mistake: another ledger uses the same Redis, one ledger
-// has pools in two Redis databases, or values in Redis are changed.
+// sharedRows returns the fault rows in which Redis is shared or altered by mistake: another ledger uses the same Redis,
+// one ledger has pools in two Redis databases, or values in Redis are changed.
 func sharedRows() []row {
 	paged := []claim{
 		observed(pages, "At least one of the servers that the fault affects signals `page`."),
@@ -33,7 +33,7 @@ func sharedRows() []row {
 			Summary: "Under load, a server starts with a copy of the database and the same REDIS_URL. Then FLUSHDB empties Redis repeatedly (eleven times at scale 1).",
 			Run:     inject(databaseCopied), Controls: without(oneSkip, "pool-owner", "epoch-backoff"),
 			Claims: theLinks(append(paged,
-				counted(oneSkip, "skip-aheads", "The ledger of each database skips ahead at most once. A skip-ahead costs all numbers that a rollback may have hidden."),
+				counted(oneSkip, "skip-aheads", "The ledger of each database skips ahead at most once. A skip-ahead costs all numbers whose reservation a rollback may have removed."),
 				observed(recovers, "After each FLUSHDB, the pool of the first database is full again."),
 			)...),
 		},

@@ -71,7 +71,8 @@ func (v *visitors) stop() {
 }
 
 // follow follows one link. A request that fails counts as unknown, even if its last attempt did not reach the
-// server. The HTTP transport may have sent the request before on another connection, and the server may have counted that attempt.
+// server. The HTTP transport may have sent the request before on another connection, and the server may have
+// counted that attempt.
 func (v *visitors) follow(ctx context.Context) loadtest.State {
 	link := &v.links[v.next.Add(1)%int64(len(v.links))]
 	status, _, err := v.on.Client.Follow(ctx, link.code)

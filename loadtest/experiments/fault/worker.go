@@ -46,7 +46,8 @@ func workerRows() []row {
 	}
 }
 
-// workerKilled starts one worker after the other. Each worker kills itself at one step of the refill. The pool has room for all keys that the workers push, so each worker has a range to push.
+// workerKilled starts one worker after the other. Each worker kills itself at one step of the refill. The pool has room
+// for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
 	const capacity = 400_000 // with this capacity, a range has 20,000 keys and needs two pushes
 	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))

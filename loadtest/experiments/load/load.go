@@ -43,8 +43,8 @@ type plan struct {
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
 	if t.Scale < 1 {
-		// A control may have this scale. A control loses many links. To read a lost link back is a miss, and the service
-		// limits misses. Therefore the load is short.
+		// All controls have such a scale, and a control can lose many links. A request for a lost link is a miss, and
+		// the service limits misses. Therefore the load is short.
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual
@@ -134,8 +134,8 @@ func accounts() []claim {
 func judgeP99(r *record) experiment.Verdict { return r.steady.Verdict() }
 
 // show adds the settings, chart, table and notes of a run to its report. The claims of the report
-// name the usual rate, but this run may use another rate. Therefore show replaces their texts by the texts of the parameter
-// claims.
+// name the usual rate, but this run may use another rate. Therefore show replaces their texts by the
+// texts of the parameter claims.
 func (r *record) show(e *report.Experiment, what string, claims []claim) {
 	e.Settings = r.settings
 	_, deployed := r.settings["target"]

@@ -32,7 +32,8 @@ type server struct {
 
 	// turned reports whether the time from the first random code to the restart of Redis is longer than both margins together.
 	turned bool
-	// due counts the creations between the two margins, which need the fallback. served counts those of them that have a random code.
+	// due counts the creations between the two margins, which need the fallback. served counts those of them that have a
+	// random code.
 	due, served int
 	// fresh and stale count the keys from batches that the server used after the outage. A stale key was reserved before
 	// Redis started again. A fresh key was reserved later.

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// storeConns is the number of connections that a server has for its links. A server has three more
-	// connections for its ledger. All servers share one PostgreSQL.
+	// storeConns is the number of connections that a server has for its links. A server opens at most four
+	// more: three for its ledger, and one for its tokens and the order of the links. All servers share one
+	// PostgreSQL.
 	storeConns = 2
 	maxConns   = "max_connections=200"
 	poolKeys   = 50_000 // capacity of the pool, which lasts for some tens of seconds

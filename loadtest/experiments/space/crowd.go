@@ -66,7 +66,8 @@ func (c *crowd) fill(n int64) {
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 
-// offered returns the codes in the table of the same name: every code that the store tried to insert since the table was emptied.
+// offered returns the codes in the table of the same name: every code that the store tried to insert since the table was
+// emptied.
 func (c *crowd) offered() []string {
 	var codes string
 	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code, ' '), '') FROM offered`).Scan(&codes))

@@ -132,9 +132,9 @@ func (d decline) empty() time.Time {
 }
 
 // predict fits a decline to levels. Servers take whole batches, so the level falls in steps and does not change
-// between two steps. Therefore predict uses only the first level after each step. The slope is the median of the slopes between all
-// pairs of steps (the Theil-Sen estimator), because a few late steps hardly change this median. If the levels
-// do not fall in at least three steps, the slope is unknown.
+// between two steps. Therefore predict uses only the first level after each step. The slope is the median of the
+// slopes between all pairs of steps (the Theil-Sen estimator), because a few late steps hardly change this
+// median. If the levels do not fall in at least three steps, the slope is unknown.
 func predict(seen []level) decline {
 	var steps []level
 	for i := range seen {

@@ -1,9 +1,10 @@
 // Package sources lists every key source and starts servers that use a key source. The experiments
 // that test or compare all key sources use this package.
 //
-// Invariant: to add a key source to the experiments, change only two places: the table in this
-// package, and the list of source files in package compare. An experiment that shows only some key
-// sources selects these key sources by their properties.
+// To add a key source to the experiments, add an entry to the table in this package, and the files of the
+// key source to the list in package compare. A key source whose state is not in the ledger, such as a
+// counter in another database, needs two more changes: package space must set this state (giveOut), and
+// package compare must count the numbers that a crash skips (skippedBy).
 //
 // Vocabulary: a [Supply] of a server names the database of the links, and the databases and services
 // that the key source needs. The class of a key source is the kind of its codes. The form of codes is
@@ -87,7 +88,7 @@ type Supply struct {
 	Redis   string
 	Tickets [2]string
 	Keys    string       // database of the key service
-	Service *lab.Program // the key service; nil before Connect
+	Service *lab.Program // the key service; nil before Connect, and if the key source needs none
 }
 
 // Connect starts the key service if the key source needs one. It returns the settings of a server:
