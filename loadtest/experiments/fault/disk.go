@@ -62,7 +62,7 @@ func diskFullPostgres(r *run) {
 func diskFull(r *run, disk string, server *lab.Program) {
 	load := r.traffic(server)
 	// Creations still succeed for a while after the disk is full. They fail when SQLite has filled its log of a few
-	// megabytes, or PostgreSQL has filled half a page.
+	// megabytes, or when PostgreSQL has used the free space in the last page of the table.
 	limit := 4*time.Second + r.Lasting(20*time.Second)
 	for range r.Times(5) {
 		load.Start(100)
@@ -89,7 +89,7 @@ func diskFull(r *run, disk string, server *lab.Program) {
 	r.end(server)
 }
 
-// smallDisk mounts a file system of 16 MB in the directory dir and returns its path. The process must be
+// smallDisk mounts a file system of 16 MB in the directory dir and returns its path. This process must be
 // root, at least in its user namespace.
 func smallDisk(r *run, dir string) string {
 	disk := filepath.Join(dir, "small")

@@ -13,7 +13,7 @@ const recoveryTime = "recovery time"
 func poolerRows() []row {
 	return []row{{
 		Name: "fault/pgbouncer", Title: "PgBouncer restarts in transaction mode",
-		Summary: "Two servers reach PostgreSQL through a PgBouncer in transaction mode, which gives consecutive transactions different connections. " +
+		Summary: "Two servers reach PostgreSQL through a PgBouncer in transaction mode, which can give consecutive transactions different connections. " +
 			"Under load, PgBouncer is killed with SIGKILL or stopped with SIGTERM, in turn, and restarted a second later.",
 		Run: inject(poolerRestarts),
 		Claims: theLinks(

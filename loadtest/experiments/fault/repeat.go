@@ -21,7 +21,7 @@ import (
 const (
 	refLines    = 25 // lines of a bulk request
 	repeaters   = 16 // requests at the same time, each to both servers
-	lostPart    = 7  // a proxy loses one reply in lostPart replies
+	lostPart    = 7  // a proxy loses one of lostPart replies
 	repeatLimit = 45 * time.Second
 )
 
@@ -36,7 +36,7 @@ func repeatRows() []row {
 	}
 	const how = "Clients send each creation to two servers at once and repeat it until both servers answer. Half of the creations are requests with an Idempotency-Key, " +
 		"and the other half are lines with a ref in bulk requests. " +
-		"A proxy in front of each server loses or cuts one of seven replies. "
+		"A proxy in front of each server loses one of seven replies, completely or in part. "
 	return []row{
 		{
 			Name: "fault/repeat", Title: "repeated creations while servers are killed, SQLite",
