@@ -35,6 +35,7 @@ func TestExperimentVerdictDependsOnClaimsAndControls(t *testing.T) {
 		"a bar missed":               {experiment(held, claim(Bar, Failed)), Pass, Pass, "1 of 1 claim holds; 0 of 1 bar holds, 1 missed"},
 		"ended with an error":        {broken, Errored, Errored, "1 of 1 claim holds"},
 		"a control caught":           {Experiment{Controls: []Control{{Caught: true}}}, Pass, Pass, "1 of 1 control was caught"},
+		"only a control judged":      {Experiment{Claims: []Claim{claim(Correctness, NotJudged)}, Controls: []Control{{Caught: true}}}, Errored, Errored, "0 of 1 claim holds, 1 not judged; 1 of 1 control was caught"},
 		"a control not caught":       {Experiment{Claims: []Claim{held}, Controls: []Control{{}}}, Fail, Fail, "1 of 1 claim holds; 0 of 1 control was caught"},
 	} {
 		if got := tt.of.Verdict(false); got != tt.loose {

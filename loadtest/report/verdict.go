@@ -68,9 +68,10 @@ func (e *Experiment) Verdict(strict bool) Verdict {
 	return Pass
 }
 
+// isJudged reports whether a claim was judged. Controls count only in an experiment without claims.
 func (e *Experiment) isJudged() bool {
 	judged := func(c Claim) bool { return c.Outcome != NotJudged }
-	return slices.ContainsFunc(e.Claims, judged) || len(e.Controls) > 0
+	return slices.ContainsFunc(e.Claims, judged) || len(e.Claims) == 0 && len(e.Controls) > 0
 }
 
 // Verdict returns FAIL if an experiment fails. Otherwise it returns ERROR if the run was

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"keypool/loadtest"
@@ -250,7 +251,7 @@ func loseCoordinator(r *run) {
 		sent := time.Now()
 		o := server.Client.Create(r.Context(), "https://example.com/")
 		slowest = max(slowest, time.Since(sent))
-		right := o.State == loadtest.Acknowledged || o.State == loadtest.Refused && o.RetryAfter != ""
+		right := o.State == loadtest.Acknowledged || o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
 		r.saw(coordinator, right, "%s", created(o))
 	}
 	r.took(slowRefusal, time.Second+hiccup, slowest)

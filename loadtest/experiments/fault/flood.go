@@ -129,7 +129,7 @@ func (r *run) round(scanned, followed *lab.Program, codes []string, length time.
 	both.Wait()
 	found.seconds += length.Seconds()
 	f := visits.Figures()
-	r.figure(scanFails, 0, float64(f.Refused), "%d of %d redirects failed", f.Refused, f.Sent)
+	r.figure(scanFails, 0, float64(f.Failed()), "%d of %d redirects failed, of which %d were not sent in time", f.Failed(), f.Sent+f.Unsent, f.Unsent)
 	return f.Latency.P99
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,8 +117,8 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests sends bodies of 1 GB, with and without a length. It returns the number of bodies of which the server read
-// hugeSent bytes.
+// hugeRequests sends bodies of 1 GB, with and without a length. It returns the number of bodies that the server did not
+// refuse.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
 	var clients sync.WaitGroup
@@ -132,7 +133,8 @@ func hugeRequests(address string) (accepted int64) {
 	return read.Load()
 }
 
-// upload sends a body of 1 GB until the server refuses it. It reports whether the server read hugeSent bytes.
+// upload sends a body of 1 GB until the server refuses it. It reports whether the server read hugeSent bytes, or neither read
+// nor closed the connection for 2*slowLimit.
 func upload(address string, withLength bool) (accepted bool) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
@@ -152,7 +154,7 @@ func upload(address string, withLength bool) (accepted bool) {
 		}
 		_, err = io.WriteString(conn, body)
 	}
-	return false
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // malformedRequests sends malformed requests and records the answers.
