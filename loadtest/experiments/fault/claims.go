@@ -15,7 +15,7 @@ type Record struct {
 	Strikes   int              // number of injections of the fault
 	Created   loadtest.Figures // figures of the creations whose links were read back
 	Served    loadtest.Figures // figures of the creations that the availability claim is about
-	Slowest   time.Duration    // latency of the slowest creation
+	Slowest   time.Duration    // latency of the slowest creation; 0 if the row does not record it
 	Abandoned map[string]int64 // number of keys by reason, from the last audit
 	Worker    workerLatency    // latencies in the fault row in which a worker of Citus is killed
 	Visits    visitTotals      // redirects and stored visits of all links that were compared

@@ -96,13 +96,16 @@ func show(record *Record, e *report.Experiment) {
 	for _, claim := range []string{once, kept, right} {
 		cells = append(cells, fmt.Sprint(record.seen[claim].against))
 	}
+	slowest := "not recorded"
+	if record.Slowest > 0 {
+		slowest = fmt.Sprintf("%d ms", record.Slowest.Milliseconds())
+	}
 	e.Tables = append(e.Tables, report.Table{
 		Title: "What happened",
 		Columns: []string{
 			"row", "fault", "injections", "acknowledged", "links with the same code or stored twice", "lost links", "wrong links", "abandoned keys",
 			"creations that succeeded", "slowest creation",
 		},
-		Rows: [][]string{append(cells, reasons(record.Abandoned),
-			fmt.Sprintf("%.2f %%", availability(record.Created)), fmt.Sprintf("%d ms", record.Slowest.Milliseconds()))},
+		Rows: [][]string{append(cells, reasons(record.Abandoned), fmt.Sprintf("%.2f %%", availability(record.Created)), slowest)},
 	})
 }
