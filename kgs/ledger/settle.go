@@ -41,16 +41,42 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 	})
 }
 
+// ErrShipping means that numbers cannot be abandoned yet, because a shipping range begins within them.
+var ErrShipping = errors.New("a range that is on its way to the pool begins within the numbers")
+
 // Abandon abandons ranges that were in a pool or in a batch of the pool. Such ranges have no row
 // in the ledger. The caller may repeat Abandon, because numbers that are already abandoned count
 // only once.
+//
+// If a shipping range begins within one of the ranges, Abandon changes nothing and fails with ErrShipping. The row of a
+// shipping range stays until the range is delivered, although servers may already have taken its first keys. The table
+// cannot have a second row that begins at the same number. Abandon succeeds after the shipping range is delivered.
 func (l *Ledger) Abandon(ctx context.Context, ranges []codespace.Range, reason string) error {
 	if len(ranges) == 0 {
 		return nil
 	}
 	return l.update(ctx, "abandon", func(ctx context.Context, t *tx) error {
+		if err := t.checkShipping(ctx, ranges); err != nil {
+			return err
+		}
 		return t.abandonAll(ctx, ranges, reason)
 	})
+}
+
+// checkShipping returns ErrShipping if a shipping range begins within one of the ranges.
+func (t *tx) checkShipping(ctx context.Context, ranges []codespace.Range) error {
+	shipping, err := collect(ctx, t.Tx, scanRange, `SELECT length, lo, hi FROM kgs_ranges WHERE state = 'shipping'`)
+	if err != nil {
+		return err
+	}
+	for _, numbers := range ranges {
+		for _, s := range shipping {
+			if s.Length == numbers.Length && s.Lo >= numbers.Lo && s.Lo < numbers.Hi {
+				return ErrShipping
+			}
+		}
+	}
+	return nil
 }
 
 func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason string) error {

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -154,6 +155,40 @@ func TestAbandonMergesAdjacentRangesAndIsIdempotent(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.WantRows(t, kgstest.AbandonedRow(5, 41, kgs.ReasonCrash), kgstest.AbandonedRow(41, 50, kgs.ReasonEpoch), kgstest.AbandonedRow(50, 60, kgs.ReasonCrash))
+	})
+}
+
+// A server that died had the first keys of a range that its worker still pushes. The keys of later numbers can be abandoned
+// before the delivery of the range.
+func TestAbandonFailsWhileShippingRangeBeginsWithinNumbers(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool"); err != nil {
+			t.Fatal(err)
+		}
+		delivered := l.MustReserve(t, "worker", ledger.StateShipping, 10)
+		if _, err := l.Deliver(t.Context(), delivered); err != nil {
+			t.Fatal(err)
+		}
+		shipping := l.MustReserve(t, "worker", ledger.StateShipping, 100)
+		abandon := func(lo, hi int64) error {
+			return l.Abandon(t.Context(), []codespace.Range{{Length: 3, Lo: lo, Hi: hi}}, kgs.ReasonCrash)
+		}
+		for _, lo := range []int64{10, 5} {
+			if err := abandon(lo, 20); !errors.Is(err, ledger.ErrShipping) {
+				t.Errorf("Abandon of [%d, 20) = %v, want ErrShipping", lo, err)
+			}
+		}
+		l.WantRows(t, kgstest.Row(10, 110, ledger.StateShipping, "worker"))
+		if err := abandon(20, 30); err != nil {
+			t.Errorf("Abandon of later numbers: %v", err)
+		}
+		if _, err := l.Deliver(t.Context(), shipping); err != nil {
+			t.Fatal(err)
+		}
+		if err := abandon(5, 20); err != nil {
+			t.Errorf("Abandon after the delivery: %v", err)
+		}
+		l.WantRows(t, kgstest.AbandonedRow(5, 30, kgs.ReasonCrash))
 	})
 }
 

@@ -51,7 +51,7 @@ type Ledger interface {
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
 	// package kgs. The caller may repeat Abandon, because a range that is already abandoned does not
-	// count again.
+	// count again. Abandon fails with [ledger.ErrShipping] if it can abandon the ranges only later.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 

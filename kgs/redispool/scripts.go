@@ -187,11 +187,14 @@ end
 return 1
 `
 
-// scriptNextWriteOff returns the field and the codes of one write-off.
-const scriptNextWriteOff = scriptGuard + `
-local field = redis.call('HKEYS', writeOffs)[1]
-if not field then return {} end
-return {field, redis.call('HGET', writeOffs, field)}
+// scriptListWriteOffs returns the fields of all write-offs.
+const scriptListWriteOffs = scriptGuard + `
+return redis.call('HKEYS', writeOffs)
+`
+
+// scriptReadWriteOff returns the codes of a write-off, or nil if the write-off was deleted. Argument: the field.
+const scriptReadWriteOff = scriptGuard + `
+return redis.call('HGET', writeOffs, ARGV[1])
 `
 
 // scriptDropWriteOff deletes a write-off. Argument: the field. The script returns 1 if this call
@@ -320,7 +323,7 @@ return reply
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. Redis
 // persists and replicates all changes of a script together.
 type scripts struct {
-	take, settle, record, release, holders, withdraw, nextWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
+	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
 }
 
 // newScripts returns the scripts of a process that uses the given database. The name of the database is part of the text, because every
@@ -330,20 +333,21 @@ func newScripts(database string) scripts {
 		return redis.NewScript("local me = '" + database + "'\n" + text)
 	}
 	return scripts{
-		take:         script(scriptTake),
-		settle:       script(scriptSettle),
-		record:       script(scriptRecord),
-		release:      script(scriptRelease),
-		holders:      script(scriptHolders),
-		withdraw:     script(scriptWithdraw),
-		nextWriteOff: script(scriptNextWriteOff),
-		dropWriteOff: script(scriptDropWriteOff),
-		push:         script(scriptPush),
-		forget:       script(scriptForget),
-		open:         script(scriptOpen),
-		claim:        script(scriptClaim),
-		damage:       script(scriptDamage),
-		status:       script(scriptStatus),
-		read:         script(scriptRead),
+		take:          script(scriptTake),
+		settle:        script(scriptSettle),
+		record:        script(scriptRecord),
+		release:       script(scriptRelease),
+		holders:       script(scriptHolders),
+		withdraw:      script(scriptWithdraw),
+		listWriteOffs: script(scriptListWriteOffs),
+		readWriteOff:  script(scriptReadWriteOff),
+		dropWriteOff:  script(scriptDropWriteOff),
+		push:          script(scriptPush),
+		forget:        script(scriptForget),
+		open:          script(scriptOpen),
+		claim:         script(scriptClaim),
+		damage:        script(scriptDamage),
+		status:        script(scriptStatus),
+		read:          script(scriptRead),
 	}
 }

@@ -8,7 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/kgs"
+	"keypool/kgs/ledger"
 )
 
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns how many keys of dead
@@ -43,29 +46,55 @@ func (p *Pool) batchesOnRecord(ctx context.Context) (epoch int64, fields []strin
 }
 
 // writeOff abandons the codes of all write-offs. First it moves the batches of dead holders to the write-offs. fields
-// lists <holder>/<batch id> for every batch on record.
+// lists <holder>/<batch id> for every batch on record. writeOff tries each write-off once, so a write-off that fails in
+// every Sweep does not block the others.
 func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, err error) {
 	if err := p.withdraw(ctx, fields); err != nil {
 		return 0, fmt.Errorf("write off the batches of dead holders: %w", err)
 	}
-	for {
-		entry, err := p.run(ctx, p.scripts.nextWriteOff).StringSlice()
-		if err != nil || len(entry) == 0 {
-			return abandoned, err
+	entries, err := p.run(ctx, p.scripts.listWriteOffs).StringSlice()
+	if err != nil {
+		return 0, fmt.Errorf("list the write-offs: %w", err)
+	}
+	var errs []error
+	for _, field := range entries {
+		n, err := p.writeOffOne(ctx, field)
+		abandoned += n
+		// After ErrShipping, a later Sweep succeeds: a worker pushes or adopts the range that is on its way to the pool,
+		// and delivers it. Until then, the audit counts the codes of the write-off as keys of a batch.
+		if err != nil && !errors.Is(err, ledger.ErrShipping) {
+			errs = append(errs, fmt.Errorf("write off batch %s: %w", field, err))
 		}
-		field, codes := entry[0], strings.Split(entry[1], " ")
-		reason, _, _ := strings.Cut(field, "/")
-		if err := p.abandon(ctx, codes, reason); err != nil {
-			return abandoned, fmt.Errorf("write off batch %s: %w", field, err)
-		}
-		dropped, err := p.run(ctx, p.scripts.dropWriteOff, field).Int64()
-		if err != nil {
-			return abandoned, fmt.Errorf("delete the write-off of batch %s: %w", field, err)
-		}
-		if reason == kgs.ReasonCrash {
-			abandoned += dropped * int64(len(codes)) // dropped is 0 if another process has deleted the write-off
+		if ctx.Err() != nil {
+			break
 		}
 	}
+	return abandoned, errors.Join(errs...)
+}
+
+// writeOffOne abandons the codes of one write-off and deletes the write-off. It returns how many keys of a dead holder it
+// abandoned.
+func (p *Pool) writeOffOne(ctx context.Context, field string) (abandoned int64, err error) {
+	text, err := p.run(ctx, p.scripts.readWriteOff, field).Text()
+	if errors.Is(err, redis.Nil) { // another process has deleted the write-off
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the write-off: %w", err)
+	}
+	codes := strings.Split(text, " ")
+	reason, _, _ := strings.Cut(field, "/")
+	if err := p.abandon(ctx, codes, reason); err != nil {
+		return 0, err
+	}
+	dropped, err := p.run(ctx, p.scripts.dropWriteOff, field).Int64()
+	if err != nil {
+		return 0, fmt.Errorf("delete the write-off: %w", err)
+	}
+	if reason == kgs.ReasonCrash {
+		abandoned = dropped * int64(len(codes)) // dropped is 0 if another process has deleted the write-off
+	}
+	return abandoned, nil
 }
 
 // withdraw moves the batches of the dead holders in fields to the write-offs. If the holder of a batch in fields is not in the
