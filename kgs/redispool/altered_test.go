@@ -59,17 +59,22 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
-// TestRedisPoolSweepIgnoresInvalidCodes puts a string that is not a code into the batch of a dead holder.
+// TestRedisPoolSweepIgnoresInvalidCodes puts a string that is not a code, or a code twice, into the batch of a dead holder.
 func TestRedisPoolSweepIgnoresInvalidCodes(t *testing.T) {
 	t.Parallel()
-	p, book := newOpenPool(t)
-	if err := p.client.HSet(t.Context(), p.keys[2], "dead/1", "000001 a\r\nb 000002").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Sweep(t.Context()); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
-		t.Fatal(err)
-	}
-	if got := codespace.Count(book.ranges[kgs.ReasonCrash]); got != 2 {
-		t.Errorf("the sweep abandoned %d codes, want 2", got)
+	for _, batch := range []string{"000001 a\r\nb 000002", "000002 000001 000002"} {
+		p, book := newOpenPool(t)
+		if err := p.client.HSet(t.Context(), p.keys[2], "dead/1", batch).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Sweep(t.Context()); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Errorf("Sweep with the batch %q: %v", batch, err)
+		}
+		if got := codespace.Count(book.ranges[kgs.ReasonCrash]); got != 2 {
+			t.Errorf("the sweep abandoned %d codes of the batch %q, want 2", got, batch)
+		}
+		if status, err := p.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
+			t.Errorf("Status after the batch %q = %+v, %v, want ErrNoEpoch and an alarm", batch, status, err)
+		}
 	}
 }

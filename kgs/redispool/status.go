@@ -165,13 +165,33 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 	if first < 0 {
 		return codes, nil
 	}
-	why := fmt.Sprintf("%.40q is not a code", codes[first])
+	if err := p.damage(ctx, fmt.Sprintf("%.40q is not a code", codes[first])); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(codes), invalid), nil
+}
+
+// withoutRepeated returns codes without repetitions. Like a string that is not a code, a repetition shows that another
+// client of Redis has altered the pool. Take does not call withoutRepeated: it would have to sort the codes of each batch,
+// and a server that uses a code twice only causes a conflict.
+func (p *Pool) withoutRepeated(ctx context.Context, codes []string) ([]string, error) {
+	sorted := slices.Sorted(slices.Values(codes))
+	for i := 1; i < len(sorted); i++ {
+		if sorted[i] == sorted[i-1] {
+			return slices.Compact(sorted), p.damage(ctx, sorted[i]+" occurs twice")
+		}
+	}
+	return codes, nil
+}
+
+// damage raises the alarm and marks the pool as damaged, so that a worker begins a new epoch.
+func (p *Pool) damage(ctx context.Context, why string) error {
 	p.cfg.Alarm.raise("the pool in Redis was altered: " + why)
 	err := p.run(ctx, p.scripts.damage, why).Err()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // after ErrNoEpoch, a worker opens a new epoch anyway
-		return nil, fmt.Errorf("mark the pool as damaged: %w", err)
+		return fmt.Errorf("mark the pool as damaged: %w", err)
 	}
-	return slices.DeleteFunc(slices.Clone(codes), invalid), nil
+	return nil
 }
 
 // Claim confirms that the database of this process owns the pool. Workers call Claim every few seconds. If no worker calls Claim for

@@ -118,9 +118,12 @@ func (p *Pool) withdraw(ctx context.Context, fields []string) error {
 	return p.run(ctx, p.scripts.withdraw, args...).Err()
 }
 
-// abandon reports codes to the ledger. It leaves out strings that cannot be codes.
+// abandon reports codes to the ledger. It leaves out strings that cannot be codes, and repetitions.
 func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error {
 	codes, err := p.withoutInvalid(ctx, codes)
+	if err == nil {
+		codes, err = p.withoutRepeated(ctx, codes)
+	}
 	if err != nil {
 		return err
 	}
