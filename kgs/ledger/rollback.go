@@ -59,9 +59,18 @@ const (
 	skipIDs = 1_000_000
 )
 
+// MaxSeenID is the greatest id that Remember accepts. No ledger assigns so many ids. Without the limit, a wrong id in another
+// record could use up the ids.
+const MaxSeenID = 1 << 50
+
 // Remember raises the high-water mark to the argument seen, which the caller read from another record, such as the record of the
-// shared pool. If the ledger is below the mark, it skips ahead at the next change.
-func (l *Ledger) Remember(seen HighWaterMark) { l.highWater.raise(seen) }
+// shared pool. If the ledger is below the mark, it skips ahead at the next change. Remember ignores an id above MaxSeenID.
+func (l *Ledger) Remember(seen HighWaterMark) {
+	if seen.ID > MaxSeenID {
+		seen.ID = 0
+	}
+	l.highWater.raise(seen)
+}
 
 // SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the ledger is below this mark, it skips ahead
 // before SkipBeyond returns.

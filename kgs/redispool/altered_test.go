@@ -16,11 +16,13 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string][]any{
 		"the epoch is too large":                     {"HSET", 0, "epoch", "9000000000000000000"},
+		"the epoch is 2^52":                          {"HSET", 0, "epoch", "4503599627370496"},
 		"the epoch is not a number":                  {"HSET", 0, "epoch", "many"},
 		"a counter is negative":                      {"HSET", 0, "pushed", "-1"},
 		"a number exceeds the code space":            {"HSET", 0, "next:6", "9000000000000000000"},
 		"a number belongs to an invalid code length": {"HSET", 0, "next:60", "1"},
 		"the range id is too large":                  {"HSET", 0, "range", "9000000000000000000"},
+		"the range id is 2^52":                       {"HSET", 0, "range", "4503599627370496"},
 		"a code contains a line break":               {"LPUSH", 1, "abc\r\nd"},
 		"a code has 33 characters":                   {"LPUSH", 1, strings.Repeat("a", 33)},
 		"a code contains a letter outside base 62":   {"LPUSH", 1, "naïve"},

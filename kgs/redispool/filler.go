@@ -135,13 +135,21 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // between. Therefore behind reads the epoch of the ledger again. If the epoch of the pool is still
 // newer, the database of the ledger was restored from an older state. Such a ledger would reserve
 // numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead: it moves its
-// counters past every number that the rollback may have hidden.
+// counters past every number that the rollback may have hidden. If no ledger can have begun the epoch of
+// the pool, behind treats the pool as damaged.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // if err is nil, another worker began the epoch after Prepare had read the ledger
 	}
 	s.ledger.Remember(pool.HighWater) // the ledger then repeats no number, even if mayReplace delays the epoch
+	if pool.Epoch > maxTakenOver {
+		err := s.cfg.Pool.damage(ctx, fmt.Sprintf("the pool is in epoch %d, and the ledger is in epoch %d", pool.Epoch, epoch.Number))
+		if err != nil {
+			return false, err
+		}
+		return true, s.openEpoch(ctx, epoch.Number, pool)
+	}
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}

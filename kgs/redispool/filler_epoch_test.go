@@ -2,6 +2,7 @@ package redispool
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -282,4 +283,35 @@ func TestConcurrentFillersOpenOneEpoch(t *testing.T) {
 	}
 	d.wantSize(first, 0)
 	d.wantEpoch(first, 2)
+}
+
+// TestLedgerContinuesFromGreatNumberInRedis writes a great number to Redis, which is not damage yet. The numbers that the
+// ledger then assigns must not be damage either. Otherwise every new epoch of the pool would be damaged.
+func TestLedgerContinuesFromGreatNumberInRedis(t *testing.T) {
+	t.Parallel()
+	for _, field := range []string{"epoch", "range"} {
+		for _, number := range []int64{maxCount / 2, maxCount/2 + 1, maxCount} {
+			t.Run(fmt.Sprint(field, " ", number), func(t *testing.T) {
+				t.Parallel()
+				d := newFixture(t)
+				s := d.open("a")
+				d.fill(s, 100, 100)
+				if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], field, number).Err(); err != nil {
+					t.Fatal(err)
+				}
+				for range 3 { // the first rounds begin a new epoch
+					err := s.Prepare(t.Context())
+					if err == nil {
+						_, err = s.Fill(t.Context(), 10)
+					}
+					if err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+						t.Fatal(err)
+					}
+				}
+				if status, err := s.cfg.Pool.Status(t.Context()); err != nil || status.Keys < 10 {
+					t.Errorf("Status = %+v, %v, want a pool with keys", status, err)
+				}
+			})
+		}
+	}
 }

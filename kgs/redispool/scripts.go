@@ -255,9 +255,9 @@ local function within(value, most)
 	local n = tonumber(value)
 	return n and n >= 0 and n <= most
 end
-if opened == run and not isForeign and not damaged and within(epoch, 2^52) and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+if opened == run and not isForeign and not damaged and within(epoch, 2^51) and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
 local range = redis.call('HGET', state, 'range')
-local reached = {'range', within(range, 2^52) and range or 0}
+local reached = {'range', within(range, 2^50) and range or 0}
 for _, field in ipairs(redis.call('HKEYS', state)) do
 	local length, next = tonumber(string.match(field, '^next:(%d+)$')), redis.call('HGET', state, field)
 	if length and length >= 3 and length <= 10 and within(next, 62 ^ length) then

@@ -100,8 +100,13 @@ func (s *statusReply) set(name, value string) {
 	}
 }
 
-// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount exactly.
-const maxCount = 1 << 52
+const (
+	// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount exactly.
+	maxCount = 1 << 51
+	// maxTakenOver is the greatest epoch and the greatest range id of a pool that a ledger takes over. The ledger continues
+	// from such a number, so the limit keeps the later numbers of the ledger below maxCount.
+	maxTakenOver = ledger.MaxSeenID
+)
 
 // number returns the number in a field. If the value is not a number from 0 to most, number returns 0 and sets s.damage.
 func (s *statusReply) number(name, value string, most int64) int64 {
