@@ -45,7 +45,7 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 }
 
 func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
-	tx, err := l.write.BeginTx(ctx, nil)
+	tx, err := l.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // as in updateTx
 	if err != nil {
 		return err
 	}

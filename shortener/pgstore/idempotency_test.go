@@ -40,6 +40,25 @@ func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 	}
 }
 
+// The isolation level does not depend on the default of the database. At the level repeatable read, concurrent inserts with
+// the same idempotency key fail.
+func TestInsertInTransactionReadsCommittedRows(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.RepeatableRead(t), storetest.Plain())
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	var level string
+	_, err = s.transact(t.Context(), conn, func(tx pgx.Tx) ([]shortener.Outcome, error) {
+		return nil, tx.QueryRow(t.Context(), `SHOW transaction_isolation`).Scan(&level)
+	})
+	if level != "read committed" || err != nil {
+		t.Errorf("the isolation level is %q, error %v; want read committed", level, err)
+	}
+}
+
 // takeKey begins a transaction that inserts the idempotency key of link. The result pid is the
 // process id of the connection at the server.
 func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32) {

@@ -43,7 +43,8 @@ func (s *Store) InsertWith(
 
 // transact calls the function insert in a transaction and commits the transaction.
 func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pgx.Tx) ([]shortener.Outcome, error)) ([]shortener.Outcome, error) {
-	tx, err := conn.Begin(ctx)
+	// The isolation level allows concurrent inserts of the same keys, even if the database has another default.
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 	if err != nil {
 		return nil, fmt.Errorf("begin to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}

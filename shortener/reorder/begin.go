@@ -41,7 +41,9 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	if pending {
 		statements = []string{d.dialect.empty, removeMovedUnranked}
 	}
-	tx, err := d.db.BeginTx(ctx, nil)
+	// After the wait in lock, the statements must find what other programs committed during the wait. The database may have another
+	// default isolation level. SQLite ignores this option.
+	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}

@@ -236,6 +236,21 @@ func TestMethodBeginFailsWhileProgramUsesLinks(t *testing.T) {
 	})
 }
 
+// The isolation level does not depend on the default of the database. At the level repeatable read, lock would not find a program
+// that started while lock waited.
+func TestMethodBeginReadsCommittedRows(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
+	t.Cleanup(func() { db.Close() })
+	var level string
+	err := Postgres(db).Begin(t.Context(), storetest.Plain().Fingerprint(), func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SHOW transaction_isolation`).Scan(&level)
+	})
+	if level != "read committed" || err != nil {
+		t.Errorf("the isolation level is %q, error %v; want read committed", level, err)
+	}
+}
+
 // Disown changes the Source of links in links_earlier and in the new tables.
 func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {

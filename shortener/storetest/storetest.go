@@ -64,6 +64,19 @@ func Postgres(t testing.TB) *pgxpool.Pool {
 	return pool
 }
 
+// RepeatableRead is like [Postgres], but the default isolation level of the connections is repeatable read.
+func RepeatableRead(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	config := Postgres(t).Config()
+	config.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 // MigratePostgres creates all tables in the search path of pool.
 func MigratePostgres(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()

@@ -90,7 +90,8 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 // change calls the function do in a transaction, and increments the version in the same transaction. The
 // increment is the last statement, because it locks a row that all changes share.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
+	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite ignores it.
+	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}

@@ -151,6 +151,20 @@ func TestTwoValidTokensCannotHaveSameName(t *testing.T) {
 	})
 }
 
+// The isolation level does not depend on the default of the database. At the level repeatable read, concurrent changes fail.
+func TestChangeOfTokensReadsCommittedRows(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
+	t.Cleanup(func() { db.Close() })
+	var level string
+	err := Postgres(db, db).change(t.Context(), func(tx *sql.Tx) error {
+		return tx.QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level)
+	})
+	if level != "read committed" || err != nil {
+		t.Errorf("the isolation level is %q, error %v; want read committed", level, err)
+	}
+}
+
 func TestCreateRefusesInvalidName(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		if _, _, err := s.Create(t.Context(), ordinary("a\nb")); !errors.Is(err, errName) {

@@ -77,7 +77,8 @@ func (s Store) Apply(ctx context.Context, p Part) error {
 
 // transact calls the function do in a transaction.
 func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
+	// The isolation level allows concurrent changes of the same rows, even if the database has another default. SQLite ignores it.
+	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package visits
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"keypool/internal/promvalue"
+	"keypool/shortener/storetest"
 )
 
 func TestApplyAddsRepeatedFlushPartOnce(t *testing.T) {
@@ -33,6 +37,20 @@ func TestApplyAddsRepeatedFlushPartOnce(t *testing.T) {
 		}
 		wantEqual(t, "devices", values, Values{Items: []Value{{"phone", Count{Human: 4}}}})
 	})
+}
+
+// The isolation level does not depend on the default of the database. At the level repeatable read, concurrent changes fail.
+func TestChangeOfVisitsReadsCommittedRows(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
+	t.Cleanup(func() { db.Close() })
+	var level string
+	err := Postgres(db).transact(t.Context(), func(tx *sql.Tx) error {
+		return tx.QueryRowContext(t.Context(), `SHOW transaction_isolation`).Scan(&level)
+	})
+	if level != "read committed" || err != nil {
+		t.Errorf("the isolation level is %q, error %v; want read committed", level, err)
+	}
 }
 
 func TestApplyRefusesFlushPartIfPreviousPartIsMissing(t *testing.T) {
