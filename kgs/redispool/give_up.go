@@ -53,11 +53,11 @@ func (s *Filler) giveUp(ctx context.Context) error {
 }
 
 // nextName returns the holder name that follows name. For example, "a.2" follows "a", and "a.3"
-// follows "a.2".
+// follows "a.2". Only a number after the last dot counts, because a host name may contain dots.
 func nextName(name string) string {
-	if base, number, found := strings.Cut(name, "."); found {
-		if n, err := strconv.Atoi(number); err == nil {
-			return fmt.Sprintf("%s.%d", base, n+1)
+	if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+		if n, err := strconv.Atoi(name[dot+1:]); err == nil {
+			return fmt.Sprintf("%s.%d", name[:dot], n+1)
 		}
 	}
 	return name + ".2"

@@ -45,7 +45,7 @@ func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 
 func TestNextNameIncrementsNumberInHolderName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"host-1-AB": "host-1-AB.2", "host-1-AB.2": "host-1-AB.3", "a.b": "a.b.2"} {
+	for name, want := range map[string]string{"host-1-AB": "host-1-AB.2", "host-1-AB.2": "host-1-AB.3", "a.b": "a.b.2", "a.b.2": "a.b.3"} {
 		if got := nextName(name); got != want {
 			t.Errorf("nextName(%q) = %q, want %q", name, got, want)
 		}
