@@ -34,7 +34,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "kgs_last_push_timestamp_seconds", Help: "Unix time at which this process last pushed keys to the pool; 0 if it never did.",
 		}),
 		abandons: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_keys_abandoned_total", Help: "Keys that this process abandoned, by reason. The reasons crash, lost_reply and client also count keys that links have.",
+			Name: "kgs_keys_abandoned_total", Help: "Keys that this process abandoned, by reason. The reasons crash, lost_reply, rollback and client also count keys that links have.",
 		}, []string{"reason"}),
 		refills: auto.NewHistogram(prometheus.HistogramOpts{
 			Name: "kgs_refill_seconds", Help: "Seconds that this process needed to take one local batch from the supply.",

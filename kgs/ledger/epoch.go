@@ -103,7 +103,7 @@ func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number 
 		if !opened {
 			return nil
 		}
-		if t.epoch < after && t.skipped == 0 { // detectRollback may have skipped ahead already
+		if t.epoch < after && t.rolledBack == 0 { // detectRollback may have skipped ahead already
 			if err := t.skipAhead(ctx); err != nil {
 				return err
 			}

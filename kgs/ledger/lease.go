@@ -147,12 +147,13 @@ func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespac
 	if n == 0 {
 		return ranges, nil
 	}
-	skipped := t.skipped
+	rolledBack := t.rolledBack
 	numbers, err := t.advance(ctx, length, n)
-	if t.skipped > skipped { // the database was rolled back, so another process may have issued the adopted numbers before
+	if t.rolledBack > rolledBack { // the database was rolled back, so another process may have issued the adopted numbers before
 		if err := t.abandonAll(ctx, ranges, kgs.ReasonRollback); err != nil {
 			return nil, err
 		}
+		t.rolledBack += codespace.Count(ranges)
 		ranges = nil
 	}
 	if errors.Is(err, kgs.ErrExhausted) && len(ranges) > 0 {

@@ -264,6 +264,8 @@ func TestSweepIgnoresLeases(t *testing.T) {
 // been handed out again in the lost history.
 func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		var abandoned int64
+		l.OnSkipAhead(func(n int64) { abandoned += n })
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)
 		l.MustEndLease(t, "a", returned.ID, []codespace.Range{{Length: 3, Lo: 10, Hi: 20}}, nil)
 		l.Remember(ledger.HighWaterMark{Next: map[int]int64{3: 5000}})
@@ -276,6 +278,9 @@ func TestSkipAheadEndsLeases(t *testing.T) {
 			t.Errorf("EndLease after the skip-ahead: %v, want ErrLeaseExpired", err)
 		}
 		l.WantRows(t, kgstest.AbandonedRow(0, to, kgs.ReasonRollback), kgstest.Row(to, to+20, ledger.StateBatch, ""))
+		if abandoned != to {
+			t.Errorf("OnSkipAhead got %d numbers, want %d", abandoned, to)
+		}
 	})
 }
 

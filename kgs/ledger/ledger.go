@@ -74,12 +74,12 @@ type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
 	close       func() error
-	heartbeats  heartbeats          // the heartbeats that the last Sweep read, for each holder
-	highWater   highWater           // high-water mark of this process
-	name        atomic.Value        // the string that Name returns
-	database    atomic.Value        // the string that Database returns
-	onSkipAhead func(skipped int64) // called after each skip-ahead; may be nil
-	witness     *witness            // nil unless KeepWitness was called
+	heartbeats  heartbeats            // the heartbeats that the last Sweep read, for each holder
+	highWater   highWater             // high-water mark of this process
+	name        atomic.Value          // the string that Name returns
+	database    atomic.Value          // the string that Database returns
+	onSkipAhead func(abandoned int64) // called after each skip-ahead; may be nil
+	witness     *witness              // nil unless KeepWitness was called
 }
 
 // Name returns the permanent, random name of this ledger. It is empty before Open or Identify, and after Replace until the next

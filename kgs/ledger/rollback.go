@@ -77,7 +77,7 @@ func (l *Ledger) Remember(seen HighWaterMark) {
 func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	l.Remember(seen)
 	return l.update(ctx, "skip beyond a mark", func(ctx context.Context, t *tx) error {
-		if t.skipped > 0 { // detectRollback has skipped ahead already
+		if t.rolledBack > 0 { // detectRollback has skipped ahead already
 			return nil
 		}
 		spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
@@ -109,9 +109,10 @@ func (l *Ledger) Restored(ctx context.Context) error {
 }
 
 // OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The
-// argument skipped is the number of skipped numbers. The caller must call OnSkipAhead before it
-// uses the ledger.
-func (l *Ledger) OnSkipAhead(f func(skipped int64)) { l.onSkipAhead = f }
+// argument abandoned is the number of numbers that the skip-ahead abandoned: the skipped numbers, and the
+// numbers of the ranges, batches and leases that the ledger had on record. The caller must call OnSkipAhead
+// before it uses the ledger.
+func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
@@ -152,11 +153,12 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 // replication prevents such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
-	err := t.exec(ctx, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
-		WHERE state <> 'abandoned'`, kgs.ReasonRollback)
+	recorded, err := collect(ctx, t.Tx, scanRange, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1
+		WHERE state <> 'abandoned' RETURNING length, lo, hi`, kgs.ReasonRollback)
 	if err != nil {
 		return err
 	}
+	t.rolledBack += codespace.Count(recorded)
 	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func (t *tx) skipTo(ctx context.Context, numbers codespace.Range) error {
 	if numbers.Len() == 0 {
 		return nil
 	}
-	t.skipped += numbers.Len()
+	t.rolledBack += numbers.Len()
 	if err := t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length); err != nil {
 		return err
 	}

@@ -13,13 +13,13 @@ import (
 // tx is one change of the ledger. It holds the lock of the ledger's row.
 type tx struct {
 	*sql.Tx
-	dialect   *dialect
-	list      int   // the list that the change concerns
-	epoch     int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
-	latest    int64 // the highest epoch of all lists
-	last      int64 // last range id that was assigned
-	highWater *highWater
-	skipped   int64 // numbers that this change has skipped
+	dialect    *dialect
+	list       int   // the list that the change concerns
+	epoch      int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
+	latest     int64 // the highest epoch of all lists
+	last       int64 // last range id that was assigned
+	highWater  *highWater
+	rolledBack int64 // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {
@@ -97,8 +97,8 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	}
 	l.highWater.raise(HighWaterMark{ID: t.last})
 	l.keepWitness(ctx, t.last, t.last != last)
-	if t.skipped > 0 && l.onSkipAhead != nil {
-		l.onSkipAhead(t.skipped)
+	if t.rolledBack > 0 && l.onSkipAhead != nil {
+		l.onSkipAhead(t.rolledBack)
 	}
 	return nil
 }

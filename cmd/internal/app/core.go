@@ -95,10 +95,10 @@ func (c *Core) open(ctx context.Context) (*Core, error) {
 	if err := c.openDatabase(ctx); err != nil {
 		return nil, err
 	}
-	c.ledger.OnSkipAhead(func(skipped int64) {
+	c.ledger.OnSkipAhead(func(abandoned int64) {
 		c.Log.Error("the ledger skips ahead: its database was rolled back and may lack acknowledged links, or another database uses the same pool",
-			slog.Int64("numbers_skipped", skipped))
-		c.metrics.CountSkipAhead(skipped)
+			slog.Int64("numbers_abandoned", abandoned))
+		c.metrics.CountSkipAhead(abandoned)
 	})
 	c.life.OnStop("ledger", func(ctx context.Context) error { return program.WaitFor(ctx, c.ledger.Close) })
 	return c, nil
