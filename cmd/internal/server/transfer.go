@@ -41,7 +41,10 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 	defer fail(nil)
 	defer context.AfterFunc(ctx, func() { _ = file.Close() })() // ends a read that waits for a pipe
 	hold := func(c *app.Core, ctx context.Context) error {
-		return errors.Join(c.OpenLedger(ctx), c.Hold(ctx, fail))
+		if err := c.OpenLedger(ctx); err != nil {
+			return err
+		}
+		return c.Hold(ctx, fail)
 	}
 	return onDatabase(ctx, s, log, hold, openOrder, func(ctx context.Context, o opened) error {
 		tokens, err := tokenStore(o.core, o.connections, o.connections).List(ctx)

@@ -160,6 +160,24 @@ func TestImportRefusesBadInput(t *testing.T) {
 	}
 }
 
+// An import with the wrong settings must not change the ledger, which may belong to another program.
+func TestImportRegistersNoHolderInLedgerWithOtherSecret(t *testing.T) {
+	t.Parallel()
+	url, file := migrated(t, sqliteURL(t)), writeLinks(t, "keyword,url\nok,https://go.dev/\n")
+	if status, out := command(t, url, "import", "--from=yourls", file); status != 0 {
+		t.Fatalf("import: exit status %d, %s", status, out)
+	}
+	const refusal = "the test refuses holders"
+	execute(t, url, `CREATE TRIGGER no_holder BEFORE INSERT ON kgs_holders BEGIN SELECT RAISE(ABORT, '`+refusal+`'); END`)
+	status, out := command(t, url, "--kgs-permute=false", "import", "--from=yourls", file)
+	if status == 0 || !strings.Contains(out, "KGS_PERMUTE") || strings.Contains(out, refusal) {
+		t.Errorf("import with another code space: exit status %d, %s", status, out)
+	}
+	if status, out := command(t, url, "import", "--from=yourls", file); !strings.Contains(out, refusal) {
+		t.Errorf("import into the ledger: exit status %d, %s, want the refusal of the test", status, out)
+	}
+}
+
 // programVariable is an environment variable that makes the test binary run the program shortener.
 const programVariable = "KEYPOOL_TEST_SHORTENER"
 
