@@ -315,6 +315,10 @@ func Table() []Edit {
 		{"token-memory", "shortener/token/registry.go",
 			"e := r.tokens.Load().byID[id]\n\tif e == nil {\n",
 			"e := r.tokens.Load().byID[id]\n\tif true {\n"},
+		// After a failover that loses a change of a token, the next change sets another version than the lost change.
+		{"token-version", "shortener/token/store.go",
+			"setVersion(ctx, tx, randomVersion())",
+			"setVersion(ctx, tx, 0*randomVersion()+1)"},
 		// While the database does not answer, a server has enough memory for the counts of visits of many links.
 		{"visit-memory", "shortener/visits/counter.go",
 			"max(1, c.MaxRows/shardCount)",

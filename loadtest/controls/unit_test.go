@@ -47,6 +47,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"slow-part", "./shortener/commit", []string{"TestCreationsMoveToAnotherStorePartIfLinkWasNotWritten", "TestCreationsAvoidSlowPartOfTheStore"}},
 		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
 		{"ticket-lock", "./kgs/keysource", []string{"TestTicketSkipAheadWaitsForRunningTakes"}},
+		{"token-version", "./shortener/token", []string{"TestTwoChangesOfSameTokensSetDifferentVersions", "TestServerReadsTokensAgainAfterLostChangeAndAnotherChange"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {

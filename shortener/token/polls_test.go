@@ -58,6 +58,33 @@ func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Durati
 	})
 }
 
+// A failover loses a change that a server has in memory. If another change follows before the next poll, the poll must read
+// the tokens again. The test polls itself.
+func TestServerReadsTokensAgainAfterLostChangeAndAnotherChange(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		revoked, bearer := create(t, s, ordinary("ci"))
+		before := versionOf(t, s)
+		lost, _ := create(t, s, ordinary("lost"))
+		r, err := NewRegistry(t.Context(), s, Notes{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failOver(t, s, lost.ID, before)
+		if err := s.Revoke(t.Context(), revoked.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Authenticate(t.Context(), bearer); !errors.Is(err, ErrRevoked) {
+			t.Errorf("Authenticate: %v, want ErrRevoked", err)
+		}
+		if name := r.Name(lost.ID); name != "" {
+			t.Errorf("the server still has the lost token %q", name)
+		}
+	})
+}
+
 // NewRegistry has no time limit apart from the time limit of its context, because the start of a server has a
 // separate time limit.
 func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {

@@ -2,10 +2,13 @@ package token
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -87,8 +90,8 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	return nil
 }
 
-// change calls the function do in a transaction, and increments the version in the same transaction. The
-// increment is the last statement, because it locks a row that all changes share.
+// change calls the function do in a transaction, and replaces the version in the same transaction. This
+// replacement is the last statement, because it locks a row that all changes share.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite ignores it.
 	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -99,13 +102,28 @@ func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 	if err := do(tx); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE token_changes SET version = version + 1 WHERE id = 1`); err != nil {
+	if err := setVersion(ctx, tx, randomVersion()); err != nil {
 		return err
 	}
 	return tx.Commit()
 }
 
-// version returns the number of changes of the tokens.
+// setVersion replaces the version by v, or by v + 1 if the version is v already.
+func setVersion(ctx context.Context, tx *sql.Tx, v int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE token_changes SET version = CASE version WHEN $1 THEN $1 + 1 ELSE $1 END WHERE id = 1`, v)
+	return err
+}
+
+// randomVersion returns a number that is not negative and less than the maximum of a column. A number of changes would
+// not suffice as a version. If a failover loses the last change, another change would set a version that a server may
+// have in memory already. This server would not read the tokens again.
+func randomVersion() int64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return int64(binary.NativeEndian.Uint64(b[:]) % math.MaxInt64)
+}
+
+// version returns the version of the tokens.
 func (s Store) version(ctx context.Context) (version int64, err error) {
 	err = s.read.QueryRowContext(ctx, `SELECT version FROM token_changes WHERE id = 1`).Scan(&version)
 	return version, err

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,26 +187,83 @@ func TestDatabaseRefusesInvalidTokenRows(t *testing.T) {
 	})
 }
 
-// A call of Create or Revoke that fails does not increment the version.
-func TestTokenVersionCountsCreationsAndRevocations(t *testing.T) {
+func versionOf(t *testing.T, s Store) int64 {
+	t.Helper()
+	version, err := s.version(t.Context())
+	if err != nil || version < 0 {
+		t.Fatalf("version %d, error %v; want a version that is not negative", version, err)
+	}
+	return version
+}
+
+// A call of Create or Revoke that fails does not change the version.
+func TestTokenVersionChangesWithCreationsAndRevocations(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
-		want := func(want int64) {
-			t.Helper()
-			if got, err := s.version(t.Context()); got != want || err != nil {
-				t.Errorf("version %d, error %v; want %d", got, err, want)
-			}
-		}
-		want(0)
+		empty := versionOf(t, s)
 		created, _ := create(t, s, ordinary("ci"))
-		want(1)
+		after := versionOf(t, s)
+		if after == empty {
+			t.Errorf("the version is %d before and after a creation", after)
+		}
 		if _, _, err := s.Create(t.Context(), ordinary("ci")); err == nil {
 			t.Error("Create accepts a name that is taken")
 		}
-		want(1)
+		if got := versionOf(t, s); got != after {
+			t.Errorf("a creation that failed changed the version from %d to %d", after, got)
+		}
 		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
 			t.Fatal(err)
 		}
-		want(2)
+		if got := versionOf(t, s); got == after || got == empty {
+			t.Errorf("the version is %d after a revocation, %d before it and %d at the start", got, after, empty)
+		}
+	})
+}
+
+// failOver returns the tokens to an older state, as a failover to a standby does that lacks the creation of the token with
+// this id. The version before this creation is the parameter version.
+func failOver(t *testing.T, s Store, id, version int64) {
+	t.Helper()
+	for statement, value := range map[string]int64{
+		`DELETE FROM tokens WHERE id = $1`:                   id,
+		`UPDATE token_changes SET version = $1 WHERE id = 1`: version,
+	} {
+		if _, err := s.write.ExecContext(t.Context(), statement, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// After a failover that loses a change, another change must not set the version of the lost change.
+func TestTwoChangesOfSameTokensSetDifferentVersions(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		start := versionOf(t, s)
+		lost, _ := create(t, s, ordinary("lost"))
+		known := versionOf(t, s)
+		failOver(t, s, lost.ID, start)
+		create(t, s, ordinary("other"))
+		if got := versionOf(t, s); got == known {
+			t.Errorf("both changes set the version %d", got)
+		}
+	})
+}
+
+// A change sets another version even if the random number equals the present version.
+func TestVersionOfTokensNeverStaysSame(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		for _, drawn := range []int64{0, 0, math.MaxInt64 - 1, math.MaxInt64 - 1} {
+			before := versionOf(t, s)
+			tx, err := s.write.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(setVersion(t.Context(), tx, drawn), tx.Commit()); err != nil {
+				t.Fatal(err)
+			}
+			if got := versionOf(t, s); got == before {
+				t.Errorf("the random number %d does not change the version %d", drawn, before)
+			}
+		}
 	})
 }
 

@@ -6,8 +6,8 @@
 //     kp_ID_SECRET.
 //   - A scope is a permission of a token.
 //   - A [Store] keeps the tokens in the database. A [Registry] keeps a copy in memory.
-//   - The version of the tokens is the number of their changes. A poll reads the version from the database. If the
-//     version has changed, the poll also reads all tokens.
+//   - The version of the tokens is a number that each change of a token replaces by a random number. A poll reads the
+//     version from the database. If the version has changed, the poll also reads all tokens.
 //   - A use is an authentication that succeeded.
 //
 // Invariants:
