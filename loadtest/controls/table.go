@@ -302,6 +302,10 @@ func Table() []Edit {
 		{"later-change", "shortener/service/cache.go",
 			"if e.olderThan(present) {",
 			"if false && e.olderThan(present) {"},
+		// If a replica that lags returns an earlier state of a link than the cache has, the cache keeps the later state.
+		{"later-state", "shortener/service/cache.go",
+			"if c.maxLag > 0 {",
+			"if false && c.maxLag > 0 {"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",

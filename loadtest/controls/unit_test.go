@@ -34,6 +34,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"held-batches", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesOfEarlierEpoch"}},
 		{"late-record", "./kgs/redispool", []string{"TestLateRecordOfSettledBatchIsDeleted"}},
 		{"later-change", "./shortener/service", []string{"TestCacheKeepsLaterVersionOfChangedLink"}},
+		{"later-state", "./shortener/service", []string{"TestCacheKeepsLaterStateWhileReplicaLags"}},
 		{"list-epoch", "./kgs/ledger", []string{"TestEachPoolListHasSeparateEpochs"}},
 		{"lower-epoch", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber"}},
 		{"ledger-name", "./kgs/ledger", []string{"TestSuspendedProcessDoesNotChangeNewLedger"}},

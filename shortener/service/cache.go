@@ -69,7 +69,8 @@ type cache struct {
 	entries   *otter.Cache[string, *entry]
 	created   createdLinks
 	placement shortener.Placement
-	failures  sync.Map // a *failure for each part of the store, by the number of the part
+	maxLag    time.Duration // maximum lag of the replicas that lookup asks; 0 without replicas
+	failures  sync.Map      // a *failure for each part of the store, by the number of the part
 
 	mu    sync.Mutex
 	calls map[string]*call // running look-ups, by code; put and add remove a look-up whose result is too old for the cache
@@ -225,7 +226,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 
 // finish stores the result of a look-up in the cache and wakes the callers that wait for the result. If add or put
 // stored the code during the look-up, finish does not store the result. This result may be older than the stored
-// link, and must not replace it.
+// link, and must not replace it. The method latest treats the result of a replica that lags.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -236,12 +237,36 @@ func (c *cache) finish(code string, shared *call) {
 			c.entries.Invalidate(code) // the store lost the link in a failover
 			c.created.remove(code)
 		default:
+			if c.maxLag > 0 {
+				shared.entry = c.latest(shared.entry)
+			}
 			c.entries.Set(shared.entry.code(), shared.entry)
 			c.created.remove(code)
 		}
 	}
 	c.mu.Unlock()
 	close(shared.done)
+}
+
+// latest returns the entry that the cache uses after a look-up that returned found. This entry is usually found itself. But the
+// look-up may have asked a replica that lacks a change which the cache has already. A client that saw the change must not see
+// the earlier state. So latest returns the later state, as if the look-up had returned this state.
+//
+// A failover may lose the later state. So latest ignores a state that the cache got more than the maximum lag ago, because
+// every replica that look-ups ask has this state, unless the store has lost it. The cache got the state of a look-up at most
+// lookupTimeout after the time asked.
+func (c *cache) latest(found *entry) *entry {
+	present, known := c.present(found.code())
+	if !known || !present.follows(found) {
+		return found
+	}
+	kept := found.asked - present.asked + time.Duration(present.kept)*time.Millisecond
+	if kept >= c.maxLag+lookupTimeout {
+		return found
+	}
+	later := newEntry(present.link(), found.asked)
+	later.kept = int32(kept.Milliseconds())
+	return later
 }
 
 // add adds a link that this process has just created, and discards older answers for its code. The time asked is

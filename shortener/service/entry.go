@@ -16,7 +16,8 @@ import (
 // of its look-up (a time.Time) would have 160 bytes and nine pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
-	codeBytes int    // length of the code
+	codeBytes int32  // length of the code
+	kept      int32  // time in milliseconds that the method latest added to asked; usually 0
 	source    unique.Handle[string]
 	created   int64         // Unix time in microseconds, like expires and deleted
 	expires   int64         // the value for the zero time means never
@@ -48,7 +49,7 @@ func newEntry(link shortener.Link, asked time.Duration) *entry {
 // set sets all members apart from the details.
 func (e *entry) set(l *shortener.Link, asked time.Duration) {
 	*e = entry{
-		text: l.Code + l.URL, codeBytes: len(l.Code), source: unique.Make(l.Source),
+		text: l.Code + l.URL, codeBytes: int32(len(l.Code)), source: unique.Make(l.Source),
 		created: l.CreatedAt.UnixMicro(), expires: l.ExpiresAt.UnixMicro(), deleted: l.DeletedAt.UnixMicro(),
 		asked: asked,
 	}
@@ -81,6 +82,13 @@ func (e *entry) weight() uint32 {
 // begin before a look-up and end after the look-up. In this case, the look-up reads the state before the change.
 func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
+}
+
+// follows reports whether e is a later state of the same link than other. A deletion by an older release did not change the
+// version.
+func (e *entry) follows(other *entry) bool {
+	return e.created == other.created &&
+		(e.version() > other.version() || e.version() == other.version() && e.deleted > other.deleted)
 }
 
 func (e *entry) version() int64 {

@@ -53,6 +53,7 @@ type Config struct {
 	Keys      shortener.Keys
 	Placement shortener.Placement // shows in which part of Store each link lives; if nil, Store has one part
 	Lookup    Lookup              // looks links up for redirects; if nil, the method Lookup of Store
+	MaxLag    time.Duration       // maximum lag of the replicas that Lookup asks; 0 without replicas
 	Metrics   *Metrics            // if nil, the metrics are not exported
 	CacheSize int                 // maximum number of links in the cache, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
 	QueueSize int                 // maximum number of creations that wait for a commit in each part of Store, 4,096 if 0
@@ -79,11 +80,13 @@ func New(cfg Config) *Service {
 	if cfg.Placement == nil {
 		cfg.Placement = shortener.OnePart{}
 	}
+	links := newCache(cfg.CacheSize, cfg.Lookup, cfg.Placement, cfg.Now)
+	links.maxLag = cfg.MaxLag
 	return &Service{
 		store:   cfg.Store,
 		metrics: cfg.Metrics,
 		now:     cfg.Now,
-		cache:   newCache(cfg.CacheSize, cfg.Lookup, cfg.Placement, cfg.Now),
+		cache:   links,
 		commits: commit.New(commit.Config{
 			Store: cfg.Store, Placement: cfg.Placement, Keys: cfg.Keys, Metrics: cfg.Metrics.commits, QueueSize: cfg.QueueSize,
 		}),

@@ -1,0 +1,126 @@
+package service
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"keypool/shortener"
+)
+
+// assertState checks which state of a link the cache returns, and how many look-ups the store got in total.
+func assertState(t *testing.T, r *rows, c *cache, want shortener.Link, lookups int) {
+	t.Helper()
+	link, err := c.get(t.Context(), want.Code)
+	gone := !want.DeletedAt.IsZero()
+	if gone != errors.Is(err, shortener.ErrGone) || !gone && (err != nil || link.URL != want.URL || link.Redirect() != want.Redirect()) {
+		t.Errorf("get = %v, %v; want %v", link, err, want)
+	}
+	assertLookups(t, r, lookups)
+}
+
+// laterStates returns functions that turn a link into a later state of this link.
+func laterStates() map[string]func(*shortener.Link) {
+	return map[string]func(*shortener.Link){
+		"changed": func(l *shortener.Link) {
+			l.URL, l.Details = l.URL+"/new", &shortener.Details{Owner: 1, Version: 2, Redirect: 301}
+		},
+		"deleted":                     func(l *shortener.Link) { *l = l.Tombstone(time.Now()) },
+		"deleted by an older release": func(l *shortener.Link) { l.DeletedAt = Stamp(time.Now()) },
+	}
+}
+
+// The look-ups ask a replica that has a change, and then a replica that lags. The cache keeps the later state while the
+// lag of the replica may explain the earlier state. After that time, the store must have lost the later state.
+func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
+	t.Parallel()
+	for name, change := range laterStates() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				early := testLink("docs")
+				late := early
+				change(&late)
+				r, c := newRows(late)
+				c.maxLag = time.Second
+				assertState(t, r, c, late, 1)
+				r.set(func() { r.links["docs"] = early })
+				for lookups := 2; lookups <= 3; lookups++ {
+					time.Sleep(Freshness)
+					assertState(t, r, c, late, lookups)
+					assertState(t, r, c, late, lookups) // no look-up until Freshness has passed
+				}
+				time.Sleep(Freshness)
+				assertState(t, r, c, early, 4)
+
+				r.set(func() { r.links["docs"] = late })
+				time.Sleep(Freshness)
+				assertState(t, r, c, late, 5)
+				time.Sleep(Freshness)
+				assertState(t, r, c, late, 6) // found again, so the next look-ups may ask a replica that lags
+				r.set(func() { r.links["docs"] = early })
+				for lookups := 7; lookups <= 8; lookups++ {
+					time.Sleep(Freshness)
+					assertState(t, r, c, late, lookups)
+				}
+				time.Sleep(Freshness)
+				assertState(t, r, c, early, 9)
+			})
+		})
+	}
+}
+
+// A change by this process counts like a state that a look-up returned.
+func TestCacheKeepsOwnChangeWhileReplicaLags(t *testing.T) {
+	t.Parallel()
+	for name, change := range laterStates() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				early := testLink("docs")
+				late := early
+				change(&late)
+				r, c := newRows(early)
+				c.maxLag = time.Second
+				assertState(t, r, c, early, 1)
+				c.put(late, time.Now())
+				assertState(t, r, c, late, 1)
+				time.Sleep(Freshness)
+				assertState(t, r, c, late, 2)
+			})
+		})
+	}
+}
+
+// Without replicas, the store itself returns the earlier state, because it lost the later state. With replicas, another link
+// with the same code, or a state that is not earlier, replaces the link at once.
+func TestCacheReplacesStateThatNoLagExplains(t *testing.T) {
+	t.Parallel()
+	other := func(l *shortener.Link) { l.URL, l.CreatedAt = l.URL+"/other", l.CreatedAt.Add(-time.Hour) }
+	same := func(l *shortener.Link) { l.URL, l.Details = l.URL+"/same", &shortener.Details{Version: 2} }
+	for name, tt := range map[string]struct {
+		maxLag time.Duration
+		change func(*shortener.Link)
+	}{
+		"no replicas":                     {0, func(*shortener.Link) {}},
+		"another link":                    {time.Minute, other},
+		"another state with this version": {time.Minute, same},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				next := testLink("docs")
+				present := next
+				laterStates()["changed"](&present)
+				tt.change(&next)
+				r, c := newRows(present)
+				c.maxLag = tt.maxLag
+				assertState(t, r, c, present, 1)
+				r.set(func() { r.links["docs"] = next })
+				time.Sleep(Freshness)
+				assertState(t, r, c, next, 2)
+			})
+		})
+	}
+}
