@@ -3,7 +3,9 @@ package shortener
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // IdempotencyKeyLifetime is the time for which a store remembers the idempotency key of a creation.
@@ -48,5 +50,22 @@ func (r *Request) IdempotencyKey(key string) *IdempotencyKey {
 	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode a request: " + err.Error())
 	}
+	// JSON replaces each byte that is not valid UTF-8 by U+FFFD, so it does not distinguish all texts of a form.
+	for _, text := range r.texts() {
+		if !utf8.ValidString(text) {
+			b = strconv.AppendQuote(b, text)
+		}
+	}
 	return &IdempotencyKey{Owner: r.Owner, Key: key, Payload: sha256.Sum256(b)}
+}
+
+// texts returns the texts that the client sent.
+func (r *Request) texts() []string {
+	texts := append([]string{r.URL}, r.Tags...)
+	for _, text := range []*string{r.Alias, r.ExpiresAt, r.ExpiresIn, r.Title, r.Forward} {
+		if text != nil {
+			texts = append(texts, *text)
+		}
+	}
+	return texts
 }

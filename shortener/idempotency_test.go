@@ -61,3 +61,37 @@ func TestRequestDigestDependsOnlyOnMembersThatClientSends(t *testing.T) {
 		digests = append(digests, got)
 	}
 }
+
+// A form may contain bytes that are not valid UTF-8. Two requests that differ only in these bytes must have different
+// digests.
+func TestRequestDigestDependsOnBytesThatAreNotUTF8(t *testing.T) {
+	t.Parallel()
+	texts := 0
+	for field := range reflect.TypeFor[Request]().Fields() {
+		digests := make(map[string]string)
+		for _, text := range []string{"\xe9", "\xe8", "\xe9\xe8", "\ufffd", "\\xe9", `"\xe9"`} {
+			var value any
+			switch field.Type {
+			case reflect.TypeFor[string]():
+				value = text
+			case reflect.TypeFor[*string]():
+				value = &text
+			case reflect.TypeFor[[]string]():
+				value = []string{"tag", text}
+			default:
+				continue
+			}
+			var r Request
+			reflect.ValueOf(&r).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
+			got := digest(r)
+			if other, known := digests[got]; known {
+				t.Errorf("%s: requests with %q and %q have the same digest", field.Name, other, text)
+			}
+			digests[got] = text
+			texts++
+		}
+	}
+	if texts == 0 {
+		t.Error("a request has no members with a text")
+	}
+}
