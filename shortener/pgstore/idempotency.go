@@ -172,8 +172,12 @@ func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link
 		return err
 	}
 	for _, i := range positions {
+		row := stored[links[i].Code]
+		if row.err != nil {
+			return row.err
+		}
 		outcomes[i] = shortener.Repeated
-		if shortener.Equal(stored[links[i].Code], links[i]) {
+		if shortener.Equal(row.link, links[i]) {
 			outcomes[i] = shortener.Present
 		}
 	}

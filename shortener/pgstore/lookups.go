@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -20,11 +21,17 @@ const maxStatements = 2
 // chooses the next leader among the look-ups that arrived meanwhile.
 type lookups struct {
 	// find returns the rows of the given codes, by code. A code without a row is absent.
-	find func(ctx context.Context, codes []string) (map[string]shortener.Link, error)
+	find func(ctx context.Context, codes []string) (map[string]result, error)
 
 	mu      sync.Mutex
 	waiting []*lookup // look-ups that are in no group yet
 	running int       // number of leaders
+}
+
+// result is the row of a code, or the error of a row that cannot be decoded.
+type result struct {
+	link shortener.Link
+	err  error
 }
 
 // lookup is one look-up that waits.
@@ -102,9 +109,11 @@ func (g *lookups) lead(ctx context.Context, l *lookup, group []*lookup) (shorten
 		if member == l {
 			continue
 		}
-		member.turn <- turn{link: found[member.code], err: err}
+		row := found[member.code]
+		member.turn <- turn{link: row.link, err: cmp.Or(err, row.err)}
 	}
-	return found[l.code], err
+	row := found[l.code]
+	return row.link, cmp.Or(err, row.err)
 }
 
 // requeue makes the look-ups of a group wait again. It omits l and the look-ups whose callers have

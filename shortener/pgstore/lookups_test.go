@@ -17,7 +17,7 @@ import (
 func slow() (g *lookups, largest func() int) {
 	var mu sync.Mutex
 	most := 0
-	g = &lookups{find: func(ctx context.Context, codes []string) (map[string]shortener.Link, error) {
+	g = &lookups{find: func(ctx context.Context, codes []string) (map[string]result, error) {
 		mu.Lock()
 		most = max(most, len(codes))
 		mu.Unlock()
@@ -28,9 +28,9 @@ func slow() (g *lookups, largest func() int) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		found := make(map[string]shortener.Link)
+		found := make(map[string]result)
 		for _, code := range codes {
-			found[code] = shortener.Link{Code: code}
+			found[code] = result{link: shortener.Link{Code: code}}
 		}
 		return found, nil
 	}}

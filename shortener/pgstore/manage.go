@@ -75,7 +75,10 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	if err != nil {
 		return nil, err
 	}
-	err = forEachLink(rows, &key, func(link shortener.Link) { links = append(links, link) })
+	err = forEachLink(rows, &key, func(link shortener.Link, err error) error {
+		links = append(links, link)
+		return err
+	})
 	return links, err
 }
 

@@ -166,7 +166,10 @@ func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.L
 		if !ok {
 			return nil, fmt.Errorf("%w: code %q", errRowVanished, code)
 		}
-		if err := checkCode(code, row); err != nil {
+		if row.err != nil {
+			return nil, fmt.Errorf("look up the links in conflict: %w", row.err)
+		}
+		if err := checkCode(code, row.link); err != nil {
 			return nil, err
 		}
 	}
@@ -213,11 +216,11 @@ func without(links []shortener.Link, inserted []string) (existing []string) {
 
 // outcomesOf returns the outcomes of links. The map stored contains, by code, the rows that existed before
 // the INSERT.
-func outcomesOf(links []shortener.Link, stored map[string]shortener.Link) []shortener.Outcome {
+func outcomesOf(links []shortener.Link, stored map[string]result) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
 	for i, l := range links {
-		row := stored[l.Code]
+		row := stored[l.Code].link
 		switch {
 		case row.Code != "":
 			outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, row)
@@ -237,10 +240,11 @@ type connection interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// rows returns the rows of codes, by code. A code without a row is absent. If the links are stored in another
+// rows returns the rows of codes, by code. A code without a row is absent. If a row cannot be decoded, only the result of
+// its code has an error, because other look-ups may share the statement. If the links are stored in another
 // order, the row that is found for a code may have another code. The caller detects such a row with
 // checkCode.
-func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]shortener.Link, error) {
+func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[string]result, error) {
 	byRank, byCode := make(map[int64]string, len(codes)), make(map[string]string)
 	for _, code := range codes {
 		if rank, ok := s.order.Rank(code); ok {
@@ -249,7 +253,7 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 			byCode[code] = code
 		}
 	}
-	found := make(map[string]shortener.Link, len(codes))
+	found := make(map[string]result, len(codes))
 	var batch pgx.Batch
 	if s.clustered { // statements about single rows cost a node less than one statement about several rows
 		for rank := range byRank {
@@ -271,21 +275,21 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 
 // collect returns a function that adds each row to found. The first column of a row is its key. The map
 // wanted maps this key to the code under which the function adds the row.
-func collect[K comparable](found map[string]shortener.Link, wanted map[K]string) func(pgx.Rows) error {
+func collect[K comparable](found map[string]result, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K
-		return forEachLink(rows, &key, func(link shortener.Link) { found[wanted[key]] = link })
+		return forEachLink(rows, &key, func(link shortener.Link, err error) error {
+			found[wanted[key]] = result{link, err}
+			return nil
+		})
 	}
 }
 
-// forEachLink calls the function do for each row. The first column of a row is its key, and the others are linkColumns.
-func forEachLink(rows pgx.Rows, key any, do func(shortener.Link)) error {
+// forEachLink calls the function do for each row, with the error from decoding the row, until do returns an error. The first
+// column of a row is its key, and the others are linkColumns.
+func forEachLink(rows pgx.Rows, key any, do func(shortener.Link, error) error) error {
 	var row linkRow
-	_, err := pgx.ForEachRow(rows, append([]any{key}, row.columns()...), func() error {
-		link, err := row.link()
-		do(link)
-		return err
-	})
+	_, err := pgx.ForEachRow(rows, append([]any{key}, row.columns()...), func() error { return do(row.link()) })
 	return err
 }
 
@@ -332,7 +336,7 @@ func (s *Store) Lookup(ctx context.Context, code string) (shortener.Link, error)
 	return link, nil
 }
 
-func (s *Store) find(ctx context.Context, codes []string) (map[string]shortener.Link, error) {
+func (s *Store) find(ctx context.Context, codes []string) (map[string]result, error) {
 	return s.rows(ctx, s.pool, codes)
 }
 

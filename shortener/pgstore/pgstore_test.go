@@ -46,11 +46,43 @@ func TestOnlyLookupThatFindsWrongRowFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := s.find(t.Context(), []string{good.Code, bad.Code, "none00"})
-	if err != nil || found[good.Code].URL != good.URL || len(found) != 2 {
+	if err != nil || found[good.Code].link.URL != good.URL || len(found) != 2 {
 		t.Errorf("find: %v, %v; want the row of %s and the wrong row", found, err, good.Code)
 	}
 	if link, err := s.Lookup(t.Context(), bad.Code); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup of the wrong row: %v, %v; want ErrOtherOrder", link, err)
+	}
+}
+
+// If the details of a row cannot be decoded, only the look-up of this row fails. The other look-ups that share the statement
+// succeed, whichever look-up runs the statement.
+func TestOnlyLookupOfRowThatCannotBeDecodedFails(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	first, bad, last := storetest.Link("first0"), storetest.Link("bad000"), storetest.Link("last00")
+	storetest.Insert(t, s, first, bad, last)
+	if _, err := s.pool.Exec(t.Context(), `UPDATE ranked_links SET details = '[]' WHERE code = $1`, bad.Code); err != nil {
+		t.Fatal(err)
+	}
+	for leader := range 3 {
+		var group []*lookup
+		for _, link := range []shortener.Link{first, bad, last} {
+			group = append(group, &lookup{code: link.Code, turn: make(chan turn, 1)})
+		}
+		link, err := s.lookups.lead(t.Context(), group[leader], group)
+		group[leader].turn <- turn{link: link, err: err}
+		for i, want := range []shortener.Link{first, bad, last} {
+			got := <-group[i].turn
+			if fails := want.Code == bad.Code; fails != (got.err != nil) || !fails && got.link.URL != want.URL {
+				t.Errorf("look-up of %s in a statement of the look-up of %s: %v, %v", want.Code, group[leader].code, got.link, got.err)
+			}
+		}
+	}
+	if link, err := s.Lookup(t.Context(), bad.Code); err == nil || errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("Lookup of the row that cannot be decoded: %v, %v; want an error other than ErrNotFound", link, err)
+	}
+	if outcomes, err := s.Insert(t.Context(), []shortener.Link{bad}); err == nil {
+		t.Errorf("Insert of a link whose row cannot be decoded: %v, want an error", outcomes)
 	}
 }
 
