@@ -14,9 +14,13 @@ const signalGrace = time.Second
 
 // UntilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The program should then stop. A
 // further signal that arrives more than signalGrace after the first signal ends the program immediately, without an
-// orderly stop.
+// orderly stop. If the program was started with nohup, SIGHUP has no effect, so the program survives a logout.
 func UntilSignal() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, func() { time.AfterFunc(signalGrace, stop) })
 	return ctx
 }

@@ -1,26 +1,37 @@
 package program
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// signalled names an environment variable. If the variable is set, the test binary sends signals to itself. The value, atOnce or
-// later, says when. If no signal ends the test binary, its exit status is 0.
+// signalled names an environment variable. If the variable is set, the test binary sends signals to itself. The value says which
+// signals, and when. If no signal ends the test binary, its exit status is 0.
 const signalled = "KEYPOOL_TEST_SIGNALS"
 
 const (
 	atOnce = "at once" // two more signals, 50 and 100 ms after the first
 	later  = "later"   // more signals for a minute, beginning 1.5 s after the first
+	hangup = "hangup"  // SIGHUP and then SIGTERM; the test binary prints which of them ended the context
 )
 
 func TestMain(m *testing.M) {
 	if signals := os.Getenv(signalled); signals != "" {
 		ctx := UntilSignal()
+		if signals == hangup {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			<-ctx.Done()
+			fmt.Println(context.Cause(ctx))
+			os.Exit(0)
+		}
 		kill := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGTERM) }
 		kill()
 		<-ctx.Done()
@@ -59,5 +70,21 @@ func TestSecondSignalKillsProgramOnlyAfterPause(t *testing.T) {
 	}
 	if !killed(later) {
 		t.Error("signals that came later did not end the program")
+	}
+}
+
+// nohup starts a program that ignores SIGHUP, so that the program survives a logout.
+func TestHangupStopsProgramUnlessProgramIgnoresHangup(t *testing.T) {
+	t.Parallel()
+	for start, want := range map[string]syscall.Signal{`exec "$0"`: syscall.SIGHUP, `trap "" HUP; exec "$0"`: syscall.SIGTERM} {
+		if signal.Ignored(syscall.SIGHUP) { // a shell that ignored SIGHUP at its start cannot change this
+			want = syscall.SIGTERM
+		}
+		child := exec.CommandContext(t.Context(), "sh", "-c", start, os.Args[0])
+		child.Env = append(os.Environ(), signalled+"="+hangup)
+		out, err := child.Output()
+		if got := string(out); err != nil || got != want.String()+" signal received\n" {
+			t.Errorf("%s: the program ended with %v and %q, want the end by %v", start, err, got, want)
+		}
 	}
 }
