@@ -32,7 +32,9 @@ func CheckHealth(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	// The client uses no proxy (HTTP_PROXY), because a proxy may reach another program at this address, or none.
+	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := direct.Do(req)
 	if err != nil {
 		return err
 	}
