@@ -110,9 +110,11 @@ func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	}
 	s.poll(t)
 	for _, cookie := range []string{bearer, "kp_00004711_AAAA", "garbage", ""} {
-		r := s.get(t, cookie, "/admin/code/a?x=1")
-		wantPage(t, r, http.StatusSeeOther)
-		wantHeader(t, r, "Location", "/admin/sign-in?to=%2Fadmin%2Fcode%2Fa%3Fx%3D1")
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			r := s.do(t, method, "/admin/code/a?x=1", "", s.headers(cookie)...)
+			wantPage(t, r, http.StatusSeeOther)
+			wantHeader(t, r, "Location", "/admin/sign-in?to=%2Fadmin%2Fcode%2Fa%3Fx%3D1")
+		}
 		wantPage(t, s.form(t, cookie, "/admin/new", formOf("https://go.dev/")), http.StatusForbidden, "Your session has ended")
 		wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {cookie}}), http.StatusForbidden, "This is no valid token", `type="password"`)
 	}

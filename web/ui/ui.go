@@ -201,7 +201,7 @@ func (u *UI) protect(w http.ResponseWriter, r *http.Request) error {
 
 // fail answers a request that failed.
 func (u *UI) fail(x *exchange, err error) {
-	if errors.Is(err, errNoSession) && x.r.Method == http.MethodGet {
+	if errors.Is(err, errNoSession) && (x.r.Method == http.MethodGet || x.r.Method == http.MethodHead) {
 		http.Redirect(x.w, x.r, u.signInPath(x.r), http.StatusSeeOther)
 		return
 	}
