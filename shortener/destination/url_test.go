@@ -240,6 +240,18 @@ func TestNormalizeRefusesLongHostBeforePunycode(t *testing.T) {
 	}
 }
 
+// The limit also counts the combining characters of a host. So the message must say this, because the same host without
+// combining characters is valid.
+func TestLongHostMessageMentionsCombiningCharacters(t *testing.T) {
+	t.Parallel()
+	composed := "https://" + strings.Repeat(strings.Repeat("\u00e9", 20)+".", 7) + "example/"
+	if got, err := normalize(composed, testSelf()); err != nil {
+		t.Errorf("a host without combining characters: %q, %v", got, err)
+	}
+	_, err := normalize(strings.ReplaceAll(composed, "\u00e9", "e\u0301"), testSelf())
+	assertInvalid(t, err, "including combining and invisible characters")
+}
+
 func TestNormalizedURLIsStableASCIIAndParsesToSameHost(t *testing.T) {
 	t.Parallel()
 	// Each piece triggers a rule of normalize. Combinations of the pieces are often valid URLs.
