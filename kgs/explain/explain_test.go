@@ -53,7 +53,7 @@ func TestExplanationOfCodeWithoutLinkDependsOnPlaceOfNumberOrFormOfCode(t *testi
 		"number of a length that is not in use":  {Evidence{Code: "zzz"}, NotIssued, "numbers below 0"},
 		"number in the pool":                     {Evidence{Code: code(299)}, Reserved, "pool in Redis"},
 		"number in a batch":                      {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateBatch, "server", ""))}, Reserved, "local batch"},
-		"number that was returned":               {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "returned unused"},
+		"number without a holder":                {Evidence{Code: code(259), Ledger: snapshotWith(row(250, 260, ledger.StateReserved, "", ""))}, Reserved, "No process holds the number"},
 		"number on its way to the pool":          {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateShipping, "worker", ""))}, Reserved, "pushing"},
 		"number lost by a crash":                 {Evidence{Code: code(250), Ledger: snapshotWith(row(250, 260, ledger.StateAbandoned, "", "crash"))}, Abandoned, "crash"},
 		"number of an earlier epoch":             {Evidence{Code: code(150)}, Unknown, "unless a server had taken the key in a batch"},
