@@ -31,10 +31,9 @@ func laterStates() map[string]func(*shortener.Link) {
 	}
 }
 
-// The look-ups ask a replica that has a change, and then a replica that lags. The cache keeps the later state while the
-// lag of the replica may explain the earlier state. After that time, the store must have lost the later state.
-func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
-	t.Parallel()
+// withLaterStates runs the test for each later state of a link, with the time of synctest.
+func withLaterStates(t *testing.T, test func(t *testing.T, early, late shortener.Link)) {
+	t.Helper()
 	for name, change := range laterStates() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,55 +41,56 @@ func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
 				early := testLink("docs")
 				late := early
 				change(&late)
-				r, c := newRows(late)
-				c.maxLag = time.Second
-				assertState(t, r, c, late, 1)
-				r.set(func() { r.links["docs"] = early })
-				for lookups := 2; lookups <= 3; lookups++ {
-					time.Sleep(Freshness)
-					assertState(t, r, c, late, lookups)
-					assertState(t, r, c, late, lookups) // no look-up until Freshness has passed
-				}
-				time.Sleep(Freshness)
-				assertState(t, r, c, early, 4)
-
-				r.set(func() { r.links["docs"] = late })
-				time.Sleep(Freshness)
-				assertState(t, r, c, late, 5)
-				time.Sleep(Freshness)
-				assertState(t, r, c, late, 6) // found again, so the next look-ups may ask a replica that lags
-				r.set(func() { r.links["docs"] = early })
-				for lookups := 7; lookups <= 8; lookups++ {
-					time.Sleep(Freshness)
-					assertState(t, r, c, late, lookups)
-				}
-				time.Sleep(Freshness)
-				assertState(t, r, c, early, 9)
+				test(t, early, late)
 			})
 		})
 	}
 }
 
+// The look-ups ask a replica that has a change, and then a replica that lags. The cache keeps the later state while the
+// lag of the replica may explain the earlier state. After that time, the store must have lost the later state.
+func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
+	t.Parallel()
+	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
+		r, c := newRows(late)
+		c.maxLag = time.Second
+		assertState(t, r, c, late, 1)
+		r.set(func() { r.links["docs"] = early })
+		for lookups := 2; lookups <= 3; lookups++ {
+			time.Sleep(Freshness)
+			assertState(t, r, c, late, lookups)
+			assertState(t, r, c, late, lookups) // no look-up until Freshness has passed
+		}
+		time.Sleep(Freshness)
+		assertState(t, r, c, early, 4)
+
+		r.set(func() { r.links["docs"] = late })
+		time.Sleep(Freshness)
+		assertState(t, r, c, late, 5)
+		time.Sleep(Freshness)
+		assertState(t, r, c, late, 6) // found again, so the next look-ups may ask a replica that lags
+		r.set(func() { r.links["docs"] = early })
+		for lookups := 7; lookups <= 8; lookups++ {
+			time.Sleep(Freshness)
+			assertState(t, r, c, late, lookups)
+		}
+		time.Sleep(Freshness)
+		assertState(t, r, c, early, 9)
+	})
+}
+
 // A change by this process counts like a state that a look-up returned.
 func TestCacheKeepsOwnChangeWhileReplicaLags(t *testing.T) {
 	t.Parallel()
-	for name, change := range laterStates() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				early := testLink("docs")
-				late := early
-				change(&late)
-				r, c := newRows(early)
-				c.maxLag = time.Second
-				assertState(t, r, c, early, 1)
-				c.put(late, time.Now())
-				assertState(t, r, c, late, 1)
-				time.Sleep(Freshness)
-				assertState(t, r, c, late, 2)
-			})
-		})
-	}
+	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
+		r, c := newRows(early)
+		c.maxLag = time.Second
+		assertState(t, r, c, early, 1)
+		c.put(late, time.Now())
+		assertState(t, r, c, late, 1)
+		time.Sleep(Freshness)
+		assertState(t, r, c, late, 2)
+	})
 }
 
 // Without replicas, the store itself returns the earlier state, because it lost the later state. With replicas, another link
