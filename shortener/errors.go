@@ -25,9 +25,6 @@ var (
 	ErrKeyReused = errors.New("the idempotency key belongs to another request")
 	// ErrKeyBusy reports that another creation with the same idempotency key is in progress.
 	ErrKeyBusy = errors.New("a request with the same idempotency key is in progress")
-	// ErrBusy reports that the server already handles the maximum number of requests of one kind,
-	// for all clients or for one token.
-	ErrBusy = errors.New("the server handles the maximum number of such requests")
 	// ErrKeysExhausted reports that neither the key source nor the fallback has a key.
 	ErrKeysExhausted = errors.New("no key is available")
 )

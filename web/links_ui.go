@@ -3,6 +3,7 @@ package web
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -41,9 +42,10 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 			Trusted: func(r *http.Request) bool { return p.proxies.Trusts(r.RemoteAddr) },
 		}
 	}
+	limits := uiLimits{p.limits, p.proxies.Address}
 	pages := echo.WrapHandler(ui.New(ui.Config{
 		Service: p.service, Base: publicBase, Entrance: entrance, Tokens: cfg.Tokens, Origin: p.proxies.Origin, Problem: problemForUI,
-		Limits: uiLimits{p.limits, p.proxies.Address}, Visits: p.visits.daily(), Drawer: p.drawer, Logger: log,
+		Limits: limits, Visits: p.visits.daily(), Drawer: p.drawer, Client: limits.client, Logger: log,
 		Footer: []shell.Link{{Path: "/", Text: "Home"}, {Path: "/docs", Text: "API"}},
 	}))
 	checked := func(c echo.Context) error {
@@ -73,10 +75,13 @@ type AdminUIConfig struct {
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,
-		Problem: problemForUI, Visits: cfg.Visits.daily(), Drawer: qr.NewDrawer(), Logger: cfg.Logger,
+		Problem: problemForUI, Visits: cfg.Visits.daily(), Drawer: qr.NewDrawer(), Client: operator, Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})
 }
+
+// operator counts all clients of the admin listener as one client.
+func operator(*http.Request) netip.Prefix { return netip.Prefix{} }
 
 func problemForUI(err error) (reply.Problem, int) { return problem.Of(err), problem.RetrySeconds(err) }
 
@@ -86,11 +91,13 @@ type uiLimits struct {
 	address echo.IPExtractor
 }
 
+func (l uiLimits) client(r *http.Request) netip.Prefix { return client.PrefixOf(l.address(r)) }
+
 // Spend implements [ui.Limits].
 func (l uiLimits) Spend(t token.Token) error { return l.SpendLine(t) }
 
 // Admit implements [ui.Limits].
-func (l uiLimits) Admit(r *http.Request) error { return l.Misses.Admit(client.PrefixOf(l.address(r))) }
+func (l uiLimits) Admit(r *http.Request) error { return l.Misses.Admit(l.client(r)) }
 
 // Missed implements [ui.Limits].
-func (l uiLimits) Missed(r *http.Request) { l.Misses.Count(client.PrefixOf(l.address(r))) }
+func (l uiLimits) Missed(r *http.Request) { l.Misses.Count(l.client(r)) }

@@ -11,6 +11,7 @@ import (
 
 	"keypool/shortener"
 	"keypool/web/api"
+	"keypool/web/client"
 	"keypool/web/internal/parameters"
 	"keypool/web/internal/problem"
 	"keypool/web/internal/qr"
@@ -63,7 +64,7 @@ func (p *public) qr(c echo.Context, code, suffix string) error {
 	if suffix == suffixSVG {
 		draw = options.svg
 	}
-	image, err := p.drawer.Draw(c.Request().Context(), api.NewLink(link, self).ShortURL, options.level, draw)
+	image, err := p.drawer.Draw(c.Request().Context(), client.PrefixOf(c.RealIP()), api.NewLink(link, self).ShortURL, options.level, draw)
 	if err != nil {
 		return err
 	}

@@ -106,19 +106,19 @@ const (
 	streamWait = 10 * time.Second
 )
 
-// BeginRead waits for a slot (see [Slots]). A package calls BeginRead before a query that may read many rows, such as a
+// BeginRead waits for a slot (see package slots). A package calls BeginRead before a query that may read many rows, such as a
 // query for visits. List and All wait for their slots themselves. If no slot becomes free within one second, BeginRead
 // fails with an *UnavailableError. The caller calls end after the query. Without slots, the queries of one token could
 // occupy all connections to the database.
 func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
-	return s.reads.Begin(ctx, a.Token, readWait)
+	return begin(ctx, s.reads, a, readWait)
 }
 
-// BeginAnswer waits for a slot (see [Slots]). A package calls BeginAnswer before List or a query for visits, and calls end after
+// BeginAnswer waits for a slot (see package slots). A package calls BeginAnswer before List or a query for visits, and calls end after
 // it has sent the answer. Without slots, many slow clients could keep many answers in memory. If no slot becomes free within one second,
 // BeginAnswer fails with an *UnavailableError.
 func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err error) {
-	return s.answers.Begin(ctx, a.Token, readWait)
+	return begin(ctx, s.answers, a, readWait)
 }
 
 // List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
@@ -176,11 +176,11 @@ func memory(links []shortener.Link) (bytes int) {
 }
 
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
-// occupies a slot (see [Slots]) from before its first query to its end. The sequence ends after the first error, which is an
+// occupies a slot (see package slots) from before its first query to its end. The sequence ends after the first error, which is an
 // *UnavailableError.
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		end, err := s.streams.Begin(ctx, a.Token, streamWait)
+		end, err := begin(ctx, s.streams, a, streamWait)
 		if err != nil {
 			yield(shortener.Link{}, err)
 			return
@@ -220,7 +220,7 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 
 // page reads links that the actor may see. It waits up to the given time for a slot.
 func (s *Service) page(ctx context.Context, a Actor, from string, limit int, wait time.Duration) (links []shortener.Link, next string, err error) {
-	end, err := s.reads.Begin(ctx, a.Token, wait)
+	end, err := begin(ctx, s.reads, a, wait)
 	if err != nil {
 		return nil, "", err
 	}

@@ -49,8 +49,8 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
 // change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
 // has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
-// *UnavailableError the link may have changed, unless the error wraps ErrBusy. Before its five seconds begin, Change waits
-// up to one second for a slot (see [Slots]).
+// *UnavailableError the link may have changed, unless the error wraps slots.ErrBusy. Before its five seconds begin, Change waits
+// up to one second for a slot (see package slots).
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -109,7 +109,7 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	if !shortener.IsCode(code) {
 		return shortener.Link{}, shortener.ErrNotFound
 	}
-	end, err := s.changes.Begin(ctx, a.Token, changeWait)
+	end, err := begin(ctx, s.changes, a, changeWait)
 	if err != nil {
 		return shortener.Link{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"keypool/internal/slots"
 	"keypool/shortener"
 	"keypool/shortener/service"
 	"keypool/shortener/storetest"
@@ -83,7 +84,7 @@ func TestOneTokenCannotOccupyAllChangeSlots(t *testing.T) {
 		for range cap(errs) {
 			if err := <-errs; err == nil {
 				changes++
-			} else if assertUnavailable(t, err, context.DeadlineExceeded); !errors.Is(err, shortener.ErrBusy) {
+			} else if assertUnavailable(t, err, context.DeadlineExceeded); !errors.Is(err, slots.ErrBusy) {
 				t.Errorf("the error %v is not ErrBusy", err)
 			}
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"keypool/internal/slots"
 	"keypool/shortener"
 	"keypool/shortener/commit"
 	"keypool/shortener/destination"
@@ -38,10 +39,10 @@ type Service struct {
 	now       func() time.Time
 	cache     *cache
 	commits   *commit.Parts
-	reads     *Slots // limit how many lists and queries for visits run at the same time
-	changes   *Slots // limit how many changes and deletions run at the same time
-	answers   *Slots // limit how many lists are in memory until clients have received them
-	streams   *Slots // limit how many calls of All run at the same time
+	reads     *slots.Slots[int64] // limit how many lists and queries for visits run at the same time
+	changes   *slots.Slots[int64] // limit how many changes and deletions run at the same time
+	answers   *slots.Slots[int64] // limit how many lists are in memory until clients have received them
+	streams   *slots.Slots[int64] // limit how many calls of All run at the same time
 	readiness readiness
 
 	destinations destination.Rules
@@ -90,10 +91,10 @@ func New(cfg Config) *Service {
 		commits: commit.New(commit.Config{
 			Store: cfg.Store, Placement: cfg.Placement, Keys: cfg.Keys, Metrics: cfg.Metrics.commits, QueueSize: cfg.QueueSize,
 		}),
-		reads:     NewSlots(cmp.Or(cfg.Readers, defaultReaders)),
-		changes:   NewSlots(maxChanges),
-		answers:   NewSlots(maxAnswers),
-		streams:   NewSlots(maxStreams),
+		reads:     slots.New[int64](cmp.Or(cfg.Readers, defaultReaders)),
+		changes:   slots.New[int64](maxChanges),
+		answers:   slots.New[int64](maxAnswers),
+		streams:   slots.New[int64](maxStreams),
 		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},
@@ -188,4 +189,12 @@ func unavailable(err error) error {
 		return err
 	}
 	return &shortener.UnavailableError{RetryAfter: retryAfter, Err: err}
+}
+
+// begin waits up to the given time for a slot for an operation of the actor. Its errors are UnavailableErrors.
+func begin(ctx context.Context, s *slots.Slots[int64], a Actor, wait time.Duration) (end func(), err error) {
+	if end, err = s.Begin(ctx, a.Token, wait); err != nil {
+		return nil, unavailable(err)
+	}
+	return end, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"keypool/internal/slots"
 	"keypool/shortener/service"
 	"keypool/shortener/visits"
 	"keypool/web/client"
@@ -60,7 +61,7 @@ type API struct {
 	problems *problem.Writer
 	created  func(c echo.Context, status int, l *Link) error
 	log      *slog.Logger
-	bulks    *service.Slots
+	bulks    *slots.Slots[int64]
 	buffers  buffers
 }
 
@@ -69,7 +70,7 @@ func New(cfg Config) *API {
 	return &API{
 		service: cfg.Service, proxies: cfg.Proxies, tokens: cfg.Tokens, limits: cfg.Limits, counter: cfg.Counter,
 		visits: cfg.Visits, problems: cfg.Problems, created: cfg.Created, log: cfg.Logger,
-		bulks: service.NewSlots(maxBulks),
+		bulks: slots.New[int64](maxBulks),
 	}
 }
 

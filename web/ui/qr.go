@@ -25,7 +25,7 @@ func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
 // /{code}.svg, because short URLs may have another origin than the page, and a page loads images only from its
 // own origin. The result is "" if the drawing fails.
 func (u *UI) drawInline(x *exchange, short string) drawing {
-	svg, err := u.Drawer.Draw(x.r.Context(), short, qr.M, drawSVG)
+	svg, err := u.Drawer.Draw(x.r.Context(), u.Client(x.r), short, qr.M, drawSVG)
 	if err != nil {
 		u.warn(x, "draw the QR code", err)
 	}
@@ -41,7 +41,7 @@ func (u *UI) download(x *exchange, suffix, media string, draw func(*qr.Code) ([]
 	if err != nil {
 		return err
 	}
-	image, err := u.Drawer.Draw(x.r.Context(), u.Origin(x.r).String()+"/"+link.Code, qr.M, draw)
+	image, err := u.Drawer.Draw(x.r.Context(), u.Client(x.r), u.Origin(x.r).String()+"/"+link.Code, qr.M, draw)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -69,9 +70,10 @@ type Config struct {
 	Origin   func(*http.Request) destination.Origin // origin of the short URLs; zero if it is unknown
 	// Problem describes an error for people, and returns the seconds after which the client may try again.
 	Problem func(error) (p reply.Problem, retry int)
-	Limits  Limits     // nil on the admin listener
-	Visits  Visits     // nil if visits are not counted
-	Drawer  *qr.Drawer // draws QR codes; pages and redirects on the same listener share it
+	Limits  Limits                           // nil on the admin listener
+	Visits  Visits                           // nil if visits are not counted
+	Drawer  *qr.Drawer                       // draws QR codes; pages and redirects on the same listener share it
+	Client  func(*http.Request) netip.Prefix // the client that a QR code is drawn for
 	Footer  []shell.Link
 	Logger  *slog.Logger
 }

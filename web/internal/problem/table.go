@@ -8,9 +8,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"keypool/internal/slots"
 	"keypool/shortener"
 	"keypool/shortener/destination"
-	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -60,10 +60,9 @@ var table = []struct { //nolint:gochecknoglobals // never changed; Go has no con
 		"You created too many links in a short time.")},
 	{is(errUnauthorized), problem("unauthorized", http.StatusUnauthorized, "No valid token", "")},
 	{is(errForbidden), problem("forbidden", http.StatusForbidden, "The token does not permit this", "")},
-	{is(shortener.ErrBusy), problem("unavailable", http.StatusServiceUnavailable, "The service is busy",
-		"Too many requests of this kind are in progress, either of your token or of all clients. Try again shortly.")},
+	{is(slots.ErrBusy), problem("unavailable", http.StatusServiceUnavailable, "The service is busy",
+		"Too many requests of this kind are in progress, either of your token or address, or of all clients. Try again shortly.")},
 	{as[*shortener.UnavailableError], reply.Unavailable()},
-	{as[*qr.BusyError], reply.Unavailable()},
 	{is(ErrMisdirected), problem("misdirected", http.StatusMisdirectedRequest, "The host is not the host of this service",
 		"The Host header names another host than BASE_URL. A proxy must pass the Host header of the client.")},
 	{is(ErrVisitsOff), problem("visits-off", http.StatusNotFound, "Visits are not counted", "The operator of this service does not count visits.")},

@@ -1,7 +1,6 @@
 package problem
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/labstack/echo/v4"
 
+	"keypool/internal/slots"
 	"keypool/shortener"
 	"keypool/shortener/destination"
-	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -36,8 +35,8 @@ func TestEachErrorMapsToOneProblem(t *testing.T) {
 		{&shortener.InvalidError{Field: "url", Reason: "must"}, 422, "invalid-field", 1},
 		{gone, 503, "unavailable", 2},
 		{&shortener.UnavailableError{Err: shortener.ErrStoreFull}, 503, "unavailable", 1},
-		{&shortener.UnavailableError{RetryAfter: time.Second, Err: shortener.ErrBusy}, 503, "unavailable", 1},
-		{&qr.BusyError{Cause: context.Canceled}, 503, "unavailable", 1},
+		{&shortener.UnavailableError{RetryAfter: time.Second, Err: slots.ErrBusy}, 503, "unavailable", 1},
+		{fmt.Errorf("draw: %w", slots.ErrBusy), 503, "unavailable", 1},
 		{fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrRefused), 500, "internal", 1},
 		{&http.MaxBytesError{Limit: 1}, 413, "too-large", 1},
 		{&LimitedError{Limit: ErrTooManyMisses, RetrySeconds: 7}, 429, "too-many-misses", 7},

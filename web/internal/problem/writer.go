@@ -12,9 +12,8 @@ import (
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
-	"keypool/shortener"
+	"keypool/internal/slots"
 	"keypool/web/internal/media"
-	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
 )
 
@@ -89,7 +88,7 @@ func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
 	case p.Status == http.StatusServiceUnavailable:
 		lines := w.outage
-		if _, drawing := errors.AsType[*qr.BusyError](err); drawing || errors.Is(err, shortener.ErrBusy) {
+		if errors.Is(err, slots.ErrBusy) {
 			lines = w.busy // one busy client must not hide an outage
 		}
 		lines.Do(func() { w.log.Warn("requests refused", "route", c.Path(), "error", err) })

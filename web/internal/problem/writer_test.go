@@ -13,6 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"keypool/internal/slots"
 	"keypool/shortener"
 )
 
@@ -24,7 +25,7 @@ func TestLogHasOneLineEachMinuteForOutageAndForBusyClients(t *testing.T) {
 		w := NewWriter(nil, slog.New(slog.NewTextHandler(&log, nil)))
 		c := echo.New().NewContext(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), httptest.NewRecorder())
 		down := &shortener.UnavailableError{Err: errors.New("connection refused")}
-		busy := &shortener.UnavailableError{Err: shortener.ErrBusy}
+		busy := &shortener.UnavailableError{Err: slots.ErrBusy}
 		for range 2 {
 			for range 50 {
 				for _, err := range []error{busy, down} {
@@ -33,7 +34,7 @@ func TestLogHasOneLineEachMinuteForOutageAndForBusyClients(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		for text, want := range map[string]int{"connection refused": 2, shortener.ErrBusy.Error(): 2} {
+		for text, want := range map[string]int{"connection refused": 2, slots.ErrBusy.Error(): 2} {
 			if n := strings.Count(log.String(), text); n != want {
 				t.Errorf("%d lines with %q in two minutes, want %d:\n%s", n, text, want, log.String())
 			}

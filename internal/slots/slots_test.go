@@ -1,16 +1,28 @@
-package service_test
+package slots_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"keypool/shortener/service"
+	"go.uber.org/goleak"
+
+	"keypool/internal/slots"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func wantBusy(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, slots.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want ErrBusy with DeadlineExceeded", err)
+	}
+}
+
 // begin takes a slot within a second.
-func begin(t *testing.T, s *service.Slots, token int64) (end func()) {
+func begin(t *testing.T, s *slots.Slots[int64], token int64) (end func()) {
 	t.Helper()
 	end, err := s.Begin(t.Context(), token, time.Second)
 	if err != nil {
@@ -21,17 +33,17 @@ func begin(t *testing.T, s *service.Slots, token int64) (end func()) {
 
 // One token gets at most half of the slots. A request waits for a slot only for the given
 // time.
-func TestOneTokenGetsAtMostHalfOfReadSlots(t *testing.T) {
+func TestOneTokenGetsAtMostHalfOfSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := service.NewSlots(4)
+		s := slots.New[int64](4)
 		first := []func(){begin(t, s, 1), begin(t, s, 1)}
 		_, err := s.Begin(t.Context(), 1, time.Second)
-		assertUnavailable(t, err, context.DeadlineExceeded)
+		wantBusy(t, err)
 		second := []func(){begin(t, s, 2), begin(t, s, 2)}
 		began := time.Now()
 		_, err = s.Begin(t.Context(), 3, time.Second)
-		assertUnavailable(t, err, context.DeadlineExceeded)
+		wantBusy(t, err)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("a request waited for %v, want 1 s", took)
 		}
@@ -47,10 +59,10 @@ func TestOneTokenGetsAtMostHalfOfReadSlots(t *testing.T) {
 }
 
 // Many requests of a token do not delay the request of another token.
-func TestWaitingReadsOfOneTokenDoNotDelayOtherToken(t *testing.T) {
+func TestWaitingOperationsOfOneTokenDoNotDelayOtherToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := service.NewSlots(2)
+		s := slots.New[int64](2)
 		const query = 100 * time.Millisecond
 		for range 1000 {
 			for token := range int64(2) {
@@ -72,10 +84,10 @@ func TestWaitingReadsOfOneTokenDoNotDelayOtherToken(t *testing.T) {
 	})
 }
 
-// NewSlots(0) returns one slot, which every token may use.
-func TestNewSlotsReturnsAtLeastOneSlot(t *testing.T) {
+// New(0) returns one slot, which every token may use.
+func TestNewReturnsAtLeastOneSlot(t *testing.T) {
 	t.Parallel()
-	s := service.NewSlots(0)
+	s := slots.New[int64](0)
 	begin(t, s, 1)()
 	begin(t, s, 2)()
 }
