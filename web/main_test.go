@@ -117,11 +117,11 @@ func newSite(t *testing.T, change func(*PublicConfig)) *site {
 
 // Limits that the tests reach. docs/configuration.md and openapi.yaml state the same limits.
 const (
-	missBurst     = 200
-	maxBody       = 16 << 10
-	maxBulkLines  = 10_000
-	maxBulkBody   = 16 << 20
-	maxTokenBulks = 2 // bulk requests of one token at the same time
+	missBurst    = 200
+	maxBody      = 16 << 10
+	maxBulkLines = 10_000
+	maxBulkBody  = 16 << 20
+	maxBulks     = 4 // bulk requests at the same time
 )
 
 // response is a complete answer.

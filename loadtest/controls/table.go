@@ -348,6 +348,10 @@ func Table() []Edit {
 		{"admin-hosts", "web/admin/hosts.go",
 			"if acceptsHost(r.Host, names) {",
 			"if true || acceptsHost(r.Host, names) {"},
+		// The bulk requests of three tokens do not occupy all slots for bulk requests.
+		{"bulk-share", "web/api/api.go",
+			"slots.NewShared[int64](maxBulks, 1)",
+			"slots.New[int64](maxBulks)"},
 		// The body of a request has a size limit.
 		{"body-limit", "web/api/body.go",
 			"const maxBody = 16 << 10",
@@ -378,5 +382,9 @@ func Table() []Edit {
 		{"whole-answer", "web/internal/problem/writer.go",
 			"\t\tabort(c)\n",
 			"\t\treturn\n"},
+		// Many requests of one client for QR codes do not delay the requests of other clients.
+		{"qr-share", "web/internal/qr/drawer.go",
+			"d.turns.Begin(ctx, client, drawPatience)",
+			"d.turns.Begin(ctx, netip.Prefix{}, drawPatience)"},
 	}
 }

@@ -20,6 +20,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 	}{
 		{"admin-hosts", "./web/admin", []string{"TestOnlyHostsRefusesRequestsForOtherHosts"}},
 		{"bulk-context", "./web", []string{"TestSlowBulkRequestGetsAllAnswers"}},
+		{"bulk-share", "./web", []string{"TestConcurrentBulkRequestsOfOneTokenAreLimited"}},
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOffIfClientHalfClosesConnection", "TestBulkRequestEndsAfterFiveMinutes", "TestLinkStreamBreaksOffIfStoreFails"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettleReturnsUnusedKeysOnce"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestRedisPoolSurvivesLossOfClusterMaster"}},
@@ -41,6 +42,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"machine-fence", "./kgs/keysource", []string{"TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor", "TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack", "TestSnowflakeNumbersAreUniqueDespiteFaults"}},
 		{"measure-now", "./shortener/pgstore", []string{"TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement"}},
 		{"presence", "./kgs/ledger", []string{"TestNextHolderTakesOverRangeOfKilledHolder"}},
+		{"qr-share", "./web/internal/qr", []string{"TestQRDrawerServesOtherClientsBesideOneWithManyRequests"}},
 		{"redis-replica", "./cmd/internal/server", []string{"TestStartRefusesReadOnlyRedisReplica"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestLookupsSkipReplicaOfFormerTimeline"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},

@@ -70,7 +70,7 @@ func New(cfg Config) *API {
 	return &API{
 		service: cfg.Service, proxies: cfg.Proxies, tokens: cfg.Tokens, limits: cfg.Limits, counter: cfg.Counter,
 		visits: cfg.Visits, problems: cfg.Problems, created: cfg.Created, log: cfg.Logger,
-		bulks: slots.New[int64](maxBulks),
+		bulks: slots.NewShared[int64](maxBulks, 1),
 	}
 }
 

@@ -33,10 +33,12 @@ const (
 	// bulkWorkers is how many lines of one request the server handles at the same time.
 	bulkWorkers = 128
 	// maxBulks is how many bulk requests a server handles at the same time. This limit bounds the memory that the
-	// bodies of the requests need.
+	// bodies of the requests need. A server handles one bulk request of a token at a time, because a request occupies its
+	// slot for minutes if the client sends the body or reads the answers slowly.
 	maxBulks = 4
-	// bulkWait is how long a bulk request waits for its turn.
-	bulkWait = time.Second
+	// bulkWait is how long a bulk request waits for its turn. It is shorter than the time limit for the body of other
+	// requests, which applies until the server reads the body.
+	bulkWait = 5 * time.Second
 	// bulkTimeout is the time limit for the creations and the answer. If no two lines have the same ref or alias, the
 	// creations of 10,000 lines take less than half of this time, even if each creation waits for its commit as long
 	// as package commit allows.
@@ -61,8 +63,8 @@ type bulkAnswer struct {
 	Problem *reply.Problem `json:"problem,omitempty"`
 }
 
-// createLinks answers POST of /api/links. It creates a link for each line of the body. The answer has a line for each
-// line of the body, in the same order. The lines are not one transaction: a line that fails does not affect the links of
+// createLinks answers POST of /api/links. It creates a link for each line of the body that is not blank. The answer has
+// a line for each of these lines, in the same order. The lines are not one transaction: a line that fails does not affect the links of
 // other lines.
 func (a *API) createLinks(c echo.Context) error {
 	tok, err := a.bulkToken(c)
@@ -140,10 +142,13 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 	}
 }
 
-// readLine reads a line, and removes white space from both ends. The text is nil if the line is longer than the buffer
-// of r, and empty but not nil for a blank line.
+// readLine reads a line, and removes white space from both ends. The text is nil if the line has more than maxBody bytes,
+// and empty but not nil for a blank line. The buffer of r has room for maxBody bytes and a line break.
 func readLine(r *bufio.Reader) (text []byte, err error) {
 	line, more, err := r.ReadLine()
+	if !more && len(line) > maxBody {
+		return nil, err
+	}
 	if err != nil || !more {
 		return append([]byte{}, bytes.TrimSpace(line)...), err
 	}
@@ -234,8 +239,8 @@ func independent(lines []parsedLine) int {
 }
 
 // sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client
-// leaves or the time is up, sendBulk handles no further lines and fails. If the token is revoked or expires, the lines
-// that remain get status 401.
+// leaves or the time is up, sendBulk handles no further lines and fails. If the token is revoked or expires, the
+// well-formed lines that remain get status 401.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
 	defer cancel()
