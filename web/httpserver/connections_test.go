@@ -197,27 +197,25 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 // other connections too.
 func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	const conns, requests = 4, 3000
+	const conns, requests = 4, 1000 // all requests of a connection fit into the buffers of the kernel
 	var mu sync.Mutex
 	answered := make(map[string]int) // by the address of the client
 	var last string
-	var successive, longest int // number of successive requests of one connection
-	var all sync.WaitGroup      // ends when each connection has a request
+	var counted, turns int // requests, and series of successive requests of one connection
+	var all sync.WaitGroup // ends when each client has sent all of its requests
 	all.Add(conns)
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		all.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if answered[r.RemoteAddr]++; answered[r.RemoteAddr] == 1 {
-			all.Done()
-			mu.Unlock()
-			all.Wait()
-			mu.Lock()
+		answered[r.RemoteAddr]++
+		if answered[r.RemoteAddr] > requests/2 { // in the second half, other connections may have no request left
+			return
 		}
+		counted++
 		if r.RemoteAddr != last {
-			last, successive = r.RemoteAddr, 0
-		}
-		if successive++; answered[r.RemoteAddr] < requests/2 { // in the second half, other connections may have no request left
-			longest = max(longest, successive)
+			last = r.RemoteAddr
+			turns++
 		}
 	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -239,6 +237,7 @@ func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, be
 		clients.Go(func() {
 			const request = "GET / HTTP/1.1\r\nHost: a\r\n"
 			_, err := io.WriteString(conn, strings.Repeat(request+"\r\n", requests-1)+request+"Connection: close\r\n\r\n")
+			all.Done()
 			if err == nil {
 				_, err = io.Copy(io.Discard, conn)
 			}
@@ -260,9 +259,10 @@ func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, be
 		}
 	}
 	if len(answered) != conns {
-		t.Errorf("%d connections had requests, want %d", len(answered), conns)
+		t.Fatalf("%d connections had requests, want %d", len(answered), conns)
 	}
-	if longest > 50 {
-		t.Errorf("the server answered %d requests of one connection before those of the others", longest)
+	// A single series may be longer, because the kernel may suspend the threads of the other connections.
+	if average := counted / turns; average > 10 {
+		t.Errorf("the server answered %d requests of one connection in turn on average, want at most 10", average)
 	}
 }
