@@ -75,13 +75,19 @@ type AdminUIConfig struct {
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,
-		Problem: problemForUI, Visits: cfg.Visits.daily(), Drawer: qr.NewDrawer(), Client: operator, Logger: cfg.Logger,
+		Problem: problemForUI, Visits: cfg.Visits.daily(), Drawer: qr.NewDrawer(), Client: operatorAt, Logger: cfg.Logger,
 		Footer: []shell.Link{{Path: "/", Text: "Dashboard"}},
 	})
 }
 
-// operator counts all clients of the admin listener as one client.
-func operator(*http.Request) netip.Prefix { return netip.Prefix{} }
+// operatorAt returns the client of the admin listener that sent r.
+func operatorAt(r *http.Request) netip.Prefix {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return client.PrefixOf(peer.Addr().String())
+}
 
 func problemForUI(err error) (reply.Problem, int) { return problem.Of(err), problem.RetrySeconds(err) }
 

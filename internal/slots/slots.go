@@ -1,4 +1,10 @@
 // Package slots limits how many operations of one kind run at the same time.
+//
+// An operation occupies a slot from its begin to its end. Each operation belongs to a client, for example to a token or to
+// an IP address.
+//
+// Invariant: the operations of one client never occupy more than the share of this client. Operations get the slots in
+// the order in which they began to wait.
 package slots
 
 import (
@@ -12,8 +18,7 @@ import (
 // ErrBusy reports that the maximum number of operations of one kind is in progress, for all clients or for one client.
 var ErrBusy = errors.New("the server handles the maximum number of such requests")
 
-// Slots limits how many operations of one kind a server runs at the same time, in total and for each client. A client
-// is, for example, a token or an IP address. The methods may be called concurrently.
+// Slots limits how many operations of one kind a server runs at the same time, in total and for each client. The methods may be called concurrently.
 type Slots[Client comparable] struct {
 	all       chan struct{} // holds a value for each running operation
 	perClient int

@@ -24,8 +24,8 @@ func NewDrawer() *Drawer {
 }
 
 // Draw encodes text as a QR code and returns the image that the function image makes of the code. It waits at most
-// drawPatience for its turn, and fails with [slots.ErrBusy] if its turn does not come. If there are several clients,
-// at most half of the drawings that wait for a processor belong to one client.
+// drawPatience for its turn, and fails with [slots.ErrBusy] if its turn does not come. One client has at most
+// half of the turns, but at least one.
 func (d *Drawer) Draw(ctx context.Context, client netip.Prefix, text string, level Level, image func(*Code) ([]byte, error)) ([]byte, error) {
 	end, err := d.turns.Begin(ctx, client, drawPatience)
 	if err != nil {
