@@ -33,14 +33,15 @@ func hostOf(spelling string) Host {
 // ParseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII, and an
 // IPv6 address without brackets. If no link can lead to the host, ok is false.
 func ParseHost(spelling string) (_ Host, ok bool) {
-	if ip, err := netip.ParseAddr(spelling); err == nil && ip.Is6() {
-		return Host{ip: ip.Unmap()}, ip.Zone() == ""
-	}
 	if strings.HasPrefix(spelling, "[") {
 		if !validIPv6(spelling) {
 			return Host{}, false
 		}
 		return hostOf(spelling), true
+	}
+	if strings.Contains(spelling, ":") { // netip.ParseAddr allocates an error for each name, so it gets no names
+		ip, err := netip.ParseAddr(spelling)
+		return Host{ip: ip.Unmap()}, err == nil && ip.Zone() == ""
 	}
 	ascii, err := asciiHost(spelling)
 	if err != nil {

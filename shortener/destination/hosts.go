@@ -10,6 +10,11 @@ type Hosts struct {
 	ips   map[netip.Addr]struct{}
 }
 
+// NewHosts returns an empty set with room for n host names. The set also grows beyond n.
+func NewHosts(n int) *Hosts {
+	return &Hosts{names: make(map[string]struct{}, n), ips: make(map[netip.Addr]struct{})}
+}
+
 // TakesHost describes the argument of [Hosts.Add]. It is for error texts.
 const TakesHost = "a host name or an IP address, without a scheme, port or path"
 

@@ -26,6 +26,9 @@ const (
 	pollInterval = 500 * time.Millisecond
 	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million hosts.
 	maxSize = 64 << 20
+	// shortLine is the number of bytes of a line in a list of short host names. A file has room for about
+	// size/shortLine hosts, and for fewer if it has fewer lines.
+	shortLine = 16
 )
 
 var (
@@ -160,7 +163,11 @@ func readFile(path string) (string, error) {
 		return "", err
 	}
 	var content strings.Builder
-	_, err = io.Copy(&content, io.LimitReader(file, maxSize+1))
+	info, err := file.Stat()
+	if err == nil {
+		content.Grow(int(min(info.Size(), maxSize)))
+		_, err = io.Copy(&content, io.LimitReader(file, maxSize+1))
+	}
 	if err := errors.Join(err, file.Close()); err != nil {
 		return "", err
 	}
@@ -182,7 +189,7 @@ func (e *lineError) Error() string {
 }
 
 func parse(content string) (*destination.Hosts, error) {
-	hosts, number := &destination.Hosts{}, 0
+	hosts, number := destination.NewHosts(min(strings.Count(content, "\n"), len(content)/shortLine)), 0
 	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with a byte order mark
 	for line := range strings.Lines(content) {
 		number++

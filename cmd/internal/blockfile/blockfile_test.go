@@ -2,9 +2,11 @@ package blockfile
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -37,6 +39,45 @@ func TestParseReadsOneHostPerLine(t *testing.T) {
 			!strings.Contains(err.Error(), "takes a host name or an IP address") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("parse of %q: error %v; want an error without line breaks that says \"line 3 is\" and what a line takes", line, err)
 		}
+	}
+}
+
+// list returns a block list with n hosts.
+func list(n int) string {
+	var content strings.Builder
+	for i := range n {
+		fmt.Fprintf(&content, "host%d.example\n", i)
+	}
+	return content.String()
+}
+
+// BenchmarkParse measures the time until a list is ready for use, without the two polls that find it.
+func BenchmarkParse(b *testing.B) {
+	for _, hosts := range []int{1_000_000, 3_000_000} {
+		content := list(hosts)
+		b.Run(strconv.Itoa(hosts), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if got, err := parse(content); err != nil || got.Len() != hosts {
+					b.Fatalf("parse found %d hosts, %v", got.Len(), err)
+				}
+			}
+		})
+	}
+}
+
+// An allocation for each host would make the garbage collector run while a large list is read. This test is not parallel,
+// because AllocsPerRun counts the allocations of the whole process.
+func TestParseDoesNotAllocateForEachHost(t *testing.T) {
+	const hosts = 10_000
+	content := list(hosts)
+	got := testing.AllocsPerRun(5, func() {
+		if _, err := parse(content); err != nil {
+			t.Error(err)
+		}
+	})
+	if got > hosts/20 {
+		t.Errorf("parse of %d hosts makes %v allocations, want at most %d", hosts, got, hosts/20)
 	}
 }
 
