@@ -42,7 +42,10 @@ func (c Console) Run(ctx context.Context, s config.Common, start func(log *slog.
 	defer out.close()
 	log := NewLogger(out, s.LogLevel, cmp.Or(s.LogFormat, defaultFormat(c.Errors)))
 	c.Errors = out
-	limitMemory(log)
+	if err := limitMemory(log); err != nil {
+		c.Complain(err)
+		return ExitUsage
+	}
 	p, err := start(slog.New(countedLog{log.Handler(), out.dropped}))
 	return c.RunUntilDone(ctx, p, err)
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -13,12 +14,20 @@ import (
 // the code of the program.
 const memoryShare = 0.8
 
-// limitMemory sets the memory limit of the Go runtime to memoryShare of the memory of this process's cgroup. It does nothing
-// if the environment variable GOMEMLIMIT is set. Near the limit, the garbage collector runs more often. Without a limit in
-// Go, the process could use more memory than the cgroup has, and the kernel would kill the process.
-func limitMemory(log *slog.Logger) {
-	if os.Getenv("GOMEMLIMIT") != "" {
-		return
+// minimumMemory is the smallest GOMEMLIMIT that a program accepts. With a much smaller limit, the garbage collector uses a
+// whole processor, and the limits that depend on GOMEMLIMIT admit only a few connections.
+const minimumMemory = 32 << 20
+
+// limitMemory sets the memory limit of the Go runtime to memoryShare of the memory of this process's cgroup. Near the limit,
+// the garbage collector runs more often. Without a limit in Go, the process could use more memory than the cgroup has, and the
+// kernel would kill the process. If the environment variable GOMEMLIMIT is set, limitMemory changes nothing, and returns an
+// error if the limit is below minimumMemory. The limit of a small cgroup may be below minimumMemory.
+func limitMemory(log *slog.Logger) error {
+	if text := os.Getenv("GOMEMLIMIT"); text != "" {
+		if debug.SetMemoryLimit(-1) < minimumMemory { // -1 changes nothing
+			return fmt.Errorf("GOMEMLIMIT: got %q, takes %dMiB or more, or off", text, minimumMemory>>20)
+		}
+		return nil
 	}
 	memory, err := memlimit.FromCgroup()
 	switch {
@@ -27,4 +36,5 @@ func limitMemory(log *slog.Logger) {
 	case !errors.Is(err, memlimit.ErrNoLimit) && !errors.Is(err, memlimit.ErrNoCgroup) && !errors.Is(err, memlimit.ErrCgroupsNotSupported):
 		log.Warn("cannot read the memory limit of the cgroup; the Go runtime has no memory limit", slog.Any("error", err))
 	}
+	return nil
 }
