@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -286,4 +287,28 @@ func killImport(t *testing.T, url, pipe, text string) {
 		t.Error("the import ended before it was killed")
 	}
 	_ = file.Close()
+}
+
+func TestExportReplacesFileToWhichSymbolicLinkLeads(t *testing.T) {
+	t.Parallel()
+	dir, export := t.TempDir(), func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	target, link, broken := filepath.Join(dir, "volume", "links.csv"), filepath.Join(dir, "links.csv"), filepath.Join(dir, "broken.csv")
+	if err := errors.Join(
+		os.Mkdir(filepath.Dir(target), 0o700), os.WriteFile(target, []byte("old"), 0o600),
+		os.Symlink(filepath.Join("volume", "links.csv"), link), os.Symlink("missing", broken),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceWhenDone(link, export); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(target); err != nil || string(text) != "new" {
+		t.Errorf("the file to which the link leads has the content %q, %v; want the export", text, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link is %v, %v; want a symbolic link", info, err)
+	}
+	if err := replaceWhenDone(broken, export); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an export to a link that leads to no file returns %v", err)
+	}
 }
