@@ -13,6 +13,7 @@ import (
 
 	"keypool/internal/quota"
 	"keypool/shortener/token"
+	"keypool/web/httpserver"
 	"keypool/web/internal/problem"
 )
 
@@ -113,19 +114,14 @@ func (m *Misses) Count(client netip.Prefix) {
 	m.of(client, m.allowance).Reserve()
 }
 
-// PrefixOf returns the prefix of the addresses that count as one client: a single IPv4 address, or an
-// IPv6 /64. A /64 is the smallest network that a subscriber gets (RFC 6177). A malformed address has the
-// zero prefix.
+// PrefixOf returns the client to which an address belongs, as [httpserver.ClientOf] does. A malformed address has
+// the zero prefix.
 func PrefixOf(ip string) netip.Prefix {
 	addr, err := netip.ParseAddr(ip)
 	if err != nil {
 		return netip.Prefix{}
 	}
-	addr = addr.Unmap()
-	if addr.Is4() {
-		return netip.PrefixFrom(addr, 32)
-	}
-	return netip.PrefixFrom(addr.WithZone(""), 64).Masked()
+	return httpserver.ClientOf(addr)
 }
 
 // Limiters are the limiters of the public listener. They are safe for concurrent use.

@@ -110,13 +110,11 @@ func (p *Proxies) Trusts(remote string) bool {
 	return err == nil && p.isProxy(peer.Addr())
 }
 
-func (p *Proxies) isProxy(addr netip.Addr) bool { return Contains(p.trusted, addr) }
-
-// Contains reports whether any of the prefixes contains an address. An IPv4 address may be mapped to IPv6, and a zone
-// is ignored.
-func Contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+// isProxy reports whether an address belongs to a trusted proxy. An IPv4 address may be mapped to IPv6, and a zone is
+// ignored.
+func (p *Proxies) isProxy(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
-	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return slices.ContainsFunc(p.trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 // Address returns the address of the client of r. It implements [echo.IPExtractor]. If the connection does not come

@@ -20,6 +20,14 @@ type ConnectionLimits struct {
 	Client func(addr netip.Addr) (client netip.Prefix, limited bool)
 }
 
+// ClientOf returns the prefix of the addresses that count as one client: a single IPv4 address, or an IPv6 /64. A /64 is
+// the smallest network that a subscriber gets (RFC 6177).
+func ClientOf(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap()
+	client, _ := addr.Prefix(min(addr.BitLen(), 64)) // Prefix accepts every length up to BitLen
+	return client
+}
+
 // Connections limits the open connections of a listener. It closes a connection beyond a limit at once, so such a
 // connection costs no goroutine and no buffer. The memory of a Connections is proportional to the number of open
 // connections. A Connections is safe for concurrent use.
@@ -42,14 +50,14 @@ func NewConnections(limits ConnectionLimits, reg prometheus.Registerer, log *slo
 		ConnectionLimits: limits, log: log, warning: rate.Sometimes{Interval: time.Minute}, byClient: make(map[netip.Prefix]int),
 	}
 	auto := promauto.With(reg)
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "http_connections", Help: "Open connections of the public listener."}, func() float64 {
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "http_connections", Help: "Open connections of the public listener, or of the listener of the key service."}, func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return float64(c.open)
 	})
 	refused := auto.NewCounterVec(prometheus.CounterOpts{
 		Name: "http_connections_refused_total",
-		Help: "Connections that the public listener closed at once, by the limit that was reached: total or address.",
+		Help: "Connections that the listener closed at once, by the limit that was reached: total or address.",
 	}, []string{"limit"})
 	c.refusedTotal, c.refusedClient = refused.WithLabelValues("total"), refused.WithLabelValues("address")
 	return c

@@ -152,5 +152,6 @@ func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService, describe
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS, or behind a proxy that terminates TLS
+	k.LimitConnections(p, nil)
 	p.ServePublic("key listener", srv)
 }

@@ -38,3 +38,10 @@ func limitMemory(log *slog.Logger) error {
 	}
 	return nil
 }
+
+// Fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and at
+// most the parameter most.
+func Fitting(share, size float64, most int) int {
+	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
+	return int(min(max(share*float64(limit)/size, 1), float64(most)))
+}

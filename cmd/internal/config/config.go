@@ -37,6 +37,9 @@ type Common struct {
 	RestartBelow Level    `name:"kgs-restart-below" env:"KGS_RESTART_BELOW" default:"20%" group:"pool" help:"Dead man's switch: restart the worker below this level of the pool, in percent or keys."`
 	PageBelow    Level    `name:"kgs-page-below" env:"KGS_PAGE_BELOW" default:"10%" group:"pool" help:"Dead man's switch: page the operator below this level of the pool, in percent or keys."`
 
+	MaxConnections int `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener, or of the listener of the key service. Further connections are closed at once. Default: 10000, but at most half of the files that the process may open, and at most as many as fit into a quarter of the memory limit."`
+	MaxPerAddress  int `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. The limit does not apply to trusted proxies. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
+
 	AlertWebhook WebhookURL `name:"alert-webhook-url" env:"ALERT_WEBHOOK_URL" group:"operation" placeholder:"URL" help:"Webhook that receives a JSON POST for each change of state (restart, page, ok again). The POST is repeated until the webhook accepts it."`
 	LogLevel     slog.Level `env:"LOG_LEVEL" default:"info" oneof:"debug,info,warn,error" group:"operation" help:"debug, info, warn or error."`
 	LogFormat    string     `env:"LOG_FORMAT" oneof:"text,json" group:"operation" placeholder:"FORMAT" help:"text or json. Default: text on a terminal, else json."`
@@ -82,8 +85,6 @@ type Serve struct {
 	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry expires after this time. Default: no maximum."`
 	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have per second before it gets status 429. A miss is a request for an unknown code, a creation with a taken alias or a failed sign-in."`
 	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have at once."`
-	MaxConnections  int    `env:"MAX_CONNECTIONS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of the public listener. Further connections are closed at once. Default: 10000, but at most half of the files that the process may open, and at most as many as fit into a quarter of the memory limit."`
-	MaxPerAddress   int    `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" min:"1" max:"1000000" group:"limits" placeholder:"N" help:"Open connections of an address. The limit does not apply to trusted proxies. Default: half of MAX_CONNECTIONS for every address except loopback addresses."`
 
 	Fallback string `env:"FALLBACK" default:"random" oneof:"random,ledger,none" group:"fallback" help:"Source of codes when the key source has no key: random, ledger (small ranges) or none (answer 503)."`
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -137,6 +138,31 @@ func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 		if time.Now().After(deadline) {
 			k.t.Errorf("request %s is not answered within a minute: %v", request, err)
 			return nil
+		}
+	}
+}
+
+func TestKeyServiceLimitsOpenConnections(t *testing.T) {
+	t.Parallel()
+	s := settings(t, sqliteURL(t), "", "--max-connections=1")
+	p, _ := startKeyServiceWith(t, s.Common)
+	var last net.Conn
+	for range 2 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		last = conn
+	}
+	if _, err := last.Read(make([]byte, 1)); err == nil {
+		t.Error("the key service answers without a request")
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	metrics := (&running{p, t, client}).metrics()
+	for _, want := range []string{"http_connections 1\n", `http_connections_refused_total{limit="total"} 1` + "\n"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("the metrics lack %q", want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 
+	"keypool/cmd/internal/app"
 	"keypool/shortener/service"
 	"keypool/shortener/visits"
 )
@@ -32,17 +33,10 @@ const (
 )
 
 // cachedLinks returns how many links a server keeps in memory.
-func cachedLinks() int { return fitting(cacheShare, service.LinkMemory, service.DefaultCacheSize) }
+func cachedLinks() int { return app.Fitting(cacheShare, service.LinkMemory, service.DefaultCacheSize) }
 
 // countedRows returns how many counts of visits a server keeps in memory.
-func countedRows() int { return fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
-
-// fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and at
-// most the parameter most.
-func fitting(share, size float64, most int) int {
-	limit := debug.SetMemoryLimit(-1) // -1 changes nothing
-	return int(min(max(share*float64(limit)/size, 1), float64(most)))
-}
+func countedRows() int { return app.Fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
 // collector runs after headroom bytes of new objects, or after new objects of a quarter of the heap if

@@ -1,13 +1,12 @@
-package server
+package app
 
 import (
 	"net/netip"
+	"slices"
 	"syscall"
 
-	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
-	"keypool/web/client"
 	"keypool/web/httpserver"
 )
 
@@ -22,20 +21,21 @@ const (
 	connectionShare = 0.25
 )
 
-// limitConnections limits the open connections of the public listener.
-func limitConnections(p *program.Program, c *app.Core, s config.Serve) {
-	total, perAddress := connectionLimits(s)
+// LimitConnections limits the open connections of the public listener of a server or key service. The limit of an address
+// does not apply to proxies. LimitConnections must be called once, before p.ServePublic.
+func (c *Core) LimitConnections(p *program.Program, proxies config.Networks) {
+	total, perAddress := connectionLimits(c.Common)
 	connections := httpserver.NewConnections(httpserver.ConnectionLimits{
 		Total: total, PerClient: perAddress,
-		Client: func(addr netip.Addr) (netip.Prefix, bool) { return connectionClient(s, addr) },
+		Client: func(addr netip.Addr) (netip.Prefix, bool) { return connectionClient(c.Common, proxies, addr) },
 	}, c.Registry, c.Log)
 	p.LimitPublic(connections.Limit)
 }
 
 // connectionLimits returns MAX_CONNECTIONS and MAX_CONNECTIONS_PER_ADDRESS with their defaults.
-func connectionLimits(s config.Serve) (total, perAddress int) {
+func connectionLimits(s config.Common) (total, perAddress int) {
 	if total = s.MaxConnections; total == 0 {
-		total = fitting(connectionShare, connectionMemory, defaultConnections)
+		total = Fitting(connectionShare, connectionMemory, defaultConnections)
 		if files := openFiles(); files > 0 {
 			total = max(1, min(total, files/2))
 		}
@@ -55,11 +55,11 @@ func openFiles() int {
 	return int(min(files.Cur, 1<<30))
 }
 
-// connectionClient returns the client to which a connection from addr belongs. limited is false for a trusted proxy,
+// connectionClient returns the client to which a connection from addr belongs. limited is false for a proxy,
 // because its connections belong to many clients. An address of this machine may also be a proxy. For such an address,
 // limited is true only if the operator has set MAX_CONNECTIONS_PER_ADDRESS.
-func connectionClient(s config.Serve, addr netip.Addr) (_ netip.Prefix, limited bool) {
+func connectionClient(s config.Common, proxies config.Networks, addr netip.Addr) (_ netip.Prefix, limited bool) {
 	addr = addr.Unmap().WithZone("")
-	limited = !client.Contains(s.TrustedProxies, addr) && (s.MaxPerAddress > 0 || !addr.IsLoopback())
-	return client.PrefixOf(addr.String()), limited
+	isProxy := slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return httpserver.ClientOf(addr), !isProxy && (s.MaxPerAddress > 0 || !addr.IsLoopback())
 }

@@ -1,4 +1,4 @@
-package server
+package app
 
 import (
 	"math"
@@ -16,14 +16,14 @@ func TestDefaultConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
 	most := min(defaultConnections, openFiles()/2)
 	for _, tt := range []struct {
 		limit             int64
-		set               config.Serve
+		set               config.Common
 		total, perAddress int
 	}{
-		{math.MaxInt64, config.Serve{}, most, most / 2},
-		{connectionMemory * 4 * 100, config.Serve{}, 100, 50},
-		{0, config.Serve{}, 1, 1},
-		{0, config.Serve{MaxConnections: 500}, 500, 250},
-		{0, config.Serve{MaxConnections: 500, MaxPerAddress: 7}, 500, 7},
+		{math.MaxInt64, config.Common{}, most, most / 2},
+		{connectionMemory * 4 * 100, config.Common{}, 100, 50},
+		{0, config.Common{}, 1, 1},
+		{0, config.Common{MaxConnections: 500}, 500, 250},
+		{0, config.Common{MaxConnections: 500, MaxPerAddress: 7}, 500, 7},
 	} {
 		debug.SetMemoryLimit(tt.limit)
 		if total, perAddress := connectionLimits(tt.set); total != tt.total || perAddress != tt.perAddress {
@@ -52,7 +52,7 @@ func TestConnectionsOfProxiesAndLoopbackAreUnlimitedByDefault(t *testing.T) {
 		{"10.1.2.3", 5, "10.1.2.3/32", false},
 		{"::ffff:10.1.2.3", 0, "10.1.2.3/32", false},
 	} {
-		client, limited := connectionClient(config.Serve{TrustedProxies: proxies, MaxPerAddress: tt.set}, netip.MustParseAddr(tt.addr))
+		client, limited := connectionClient(config.Common{MaxPerAddress: tt.set}, proxies, netip.MustParseAddr(tt.addr))
 		if client.String() != tt.client || limited != tt.limited {
 			t.Errorf("%s with the setting %d: client %s, limited %v; want %s, %v", tt.addr, tt.set, client, limited, tt.client, tt.limited)
 		}
