@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -39,14 +40,14 @@ func TestRunPrintsVerdictAndExitsWithMatchingStatus(t *testing.T) {
 	t.Parallel()
 	honest, forgetful := t.TempDir(), t.TempDir()
 	var stdout, stderr strings.Builder
-	if status := run(briefRun(startShortener(t, false, false), honest), &stdout, &stderr); status != exitPassed {
+	if status := run(t.Context(), briefRun(startShortener(t, false, false), honest), &stdout, &stderr); status != exitPassed {
 		t.Errorf("exit status %d of a sound service; output:\n%s%s", status, &stdout, &stderr)
 	}
 	if r := readBack(t, honest); !r.Passed() || len(r.Experiments) != 1 || r.Experiments[0].Name != "load/create" || r.Interrupted {
 		t.Errorf("the report is %+v", r)
 	}
 	stdout.Reset()
-	if status := run(briefRun(startShortener(t, true, false), forgetful), &stdout, &stderr); status != exitFailed {
+	if status := run(t.Context(), briefRun(startShortener(t, true, false), forgetful), &stdout, &stderr); status != exitFailed {
 		t.Errorf("exit status %d of a service that loses links", status)
 	}
 	if !strings.Contains(stdout.String(), "FAIL") || readBack(t, forgetful).Passed() {
@@ -54,7 +55,7 @@ func TestRunPrintsVerdictAndExitsWithMatchingStatus(t *testing.T) {
 	}
 	stdout.Reset()
 	files := []string{"compare", filepath.Join(honest, dataName), filepath.Join(forgetful, dataName)}
-	if status := run(files, &stdout, &stderr); status != exitPassed || !strings.Contains(stdout.String(), "no lost link") {
+	if status := run(t.Context(), files, &stdout, &stderr); status != exitPassed || !strings.Contains(stdout.String(), "no lost link") {
 		t.Errorf("exit status %d of a comparison that prints:\n%s", status, &stdout)
 	}
 }
@@ -109,11 +110,28 @@ func TestRunEndsIfOutputIsClosedButNotIfConnectionBreaks(t *testing.T) {
 			dir := t.TempDir()
 			var stdout strings.Builder
 			stderr := writerFunc(func(text []byte) (int, error) { return len(text), tt.act() })
-			run(briefRun(startShortener(t, false, false), dir, "--duration", tt.duration), &stdout, stderr)
+			run(t.Context(), briefRun(startShortener(t, false, false), dir, "--duration", tt.duration), &stdout, stderr)
 			if r := readBack(t, dir); r.Interrupted != tt.interrupted {
 				t.Errorf("interrupted = %t; output:\n%s", r.Interrupted, &stdout)
 			}
 		})
+	}
+}
+
+// nohup starts a program that ignores SIGHUP, so that the program survives a logout.
+func TestHangupDoesNotEndRunThatIgnoresHangup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := append([]string{"-c", `trap "" HUP; exec "$0" "$@"`, os.Args[0]}, briefRun(startShortener(t, false, false), dir)...)
+	child := exec.CommandContext(t.Context(), "sh", args...)
+	child.Env = append(os.Environ(), asProgram+"=1")
+	stderr := &trigger{word: "starting", act: func() { _ = child.Process.Signal(syscall.SIGHUP) }} // an error means that the run has ended
+	child.Stderr = stderr
+	if err := child.Run(); err != nil {
+		t.Errorf("the program ended with %v; output:\n%s", err, &stderr.all)
+	}
+	if r := readBack(t, dir); r.Interrupted {
+		t.Error("SIGHUP interrupted the run")
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
 	"keypool/cmd/internal/version"
 	"keypool/loadtest/experiments/bars"
 	"keypool/loadtest/measure"
@@ -99,16 +100,14 @@ func readReport(path string) (*report.Report, error) {
 	return r, nil
 }
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run runs the command and returns the exit status. The verdict goes to stdout, and everything else goes to stderr.
-func run(args []string, stdout, stderr io.Writer) int {
+// run runs the command and returns the exit status. The verdict goes to stdout, and everything else goes to stderr. If
+// ctx ends, run ends the experiment in progress, and then the cleanup runs.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // go-redis would log each outage of Redis that an experiment causes
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	// The first signal ends the experiment in progress, and then the cleanup runs. A second signal ends the program
-	// immediately.
-	defer context.AfterFunc(ctx, stop)()
 	// The system sends SIGPIPE for a broken pipe, such as `loadtest all | head`, and for a connection to a server that
 	// an experiment has killed. A broken pipe must end the run after the cleanup. A connection to a killed server must
 	// not end the run.

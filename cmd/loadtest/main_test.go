@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,7 +15,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram names an environment variable. If the variable is set, the test binary runs the program.
+const asProgram = "KEYPOOL_TEST_LOADTEST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // startShortener serves links from a map until the test ends, and returns its URL. If forgets
 // is true, the service acknowledges links and does not store them. If ill is true, its health
@@ -92,7 +101,7 @@ func TestCommandsThatCannotStartExitWithStatus2(t *testing.T) {
 	}
 	for _, tt := range tests {
 		var stdout, stderr strings.Builder
-		status := run(tt.args, &stdout, &stderr)
+		status := run(t.Context(), tt.args, &stdout, &stderr)
 		if status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
 			t.Errorf("%s: exit status %d, want %d with %q and %q; output:\n%s%s",
 				tt.name, status, tt.status, tt.stdout, tt.stderr, &stdout, &stderr)

@@ -30,7 +30,7 @@ func TestInvalidFlagsOfPlanAreRefused(t *testing.T) {
 		{"--zipf=4", `got "4", takes a number from 0 to 3`},
 	} {
 		var stdout, stderr strings.Builder
-		status := run([]string{"plan", tt.flag}, &stdout, &stderr)
+		status := run(t.Context(), []string{"plan", tt.flag}, &stdout, &stderr)
 		name, _, _ := strings.Cut(tt.flag, "=")
 		if want := "loadtest: " + name + ": " + tt.takes + "\n"; status != exitNotRun || stdout.Len() > 0 || stderr.String() != want {
 			t.Errorf("%s: status %d, output %q, standard error %q, want %q", tt.flag, status, &stdout, &stderr, want)
@@ -39,7 +39,7 @@ func TestInvalidFlagsOfPlanAreRefused(t *testing.T) {
 	// The error about a flag without a value, or about an unknown flag, is one line too.
 	for _, args := range [][]string{{"plan", "--creations"}, {"plan", "--creations", "-5"}, {"plan", "--nothing"}} {
 		var stdout, stderr strings.Builder
-		status := run(args, &stdout, &stderr)
+		status := run(t.Context(), args, &stdout, &stderr)
 		if status != exitNotRun || strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), args[1]) {
 			t.Errorf("%v: status %d, standard error %q", args, status, &stderr)
 		}
@@ -51,7 +51,7 @@ func TestPlanCommandWritesJSONAndHTMLPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "plan.html")
 	var stdout, stderr strings.Builder
 	args := strings.Fields("plan --json --creations 5e4 --years 2 --servers 200 --outage 1m30s --redirects 5e6 --capacity 1e9 --code-length 7 --night 6h --zipf 1 --page " + page)
-	if status := run(args, &stdout, &stderr); status != exitPassed || stderr.Len() > 0 {
+	if status := run(t.Context(), args, &stdout, &stderr); status != exitPassed || stderr.Len() > 0 {
 		t.Fatalf("status %d, standard error %q", status, &stderr)
 	}
 	var got struct {
@@ -77,7 +77,7 @@ func TestPlanCommandWritesJSONAndHTMLPage(t *testing.T) {
 		t.Errorf("error %v, the page is %.100s", err, content)
 	}
 	stdout.Reset()
-	if status := run([]string{"plan", "--page", filepath.Join(page, "below-a-file")}, &stdout, &stderr); status != exitNotRun || stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "loadtest: --page: ") {
+	if status := run(t.Context(), []string{"plan", "--page", filepath.Join(page, "below-a-file")}, &stdout, &stderr); status != exitNotRun || stdout.Len() > 0 || !strings.HasPrefix(stderr.String(), "loadtest: --page: ") {
 		t.Errorf("status %d of a page that cannot be written, output %q, standard error %q", status, &stdout, &stderr)
 	}
 }
@@ -95,7 +95,7 @@ func TestExamplesInCapacityDocumentationAreUpToDate(t *testing.T) {
 	}
 	for _, example := range examples {
 		var stdout, stderr strings.Builder
-		if status := run(strings.Fields(example[1]), &stdout, &stderr); status != exitPassed || stdout.String() != example[2] {
+		if status := run(t.Context(), strings.Fields(example[1]), &stdout, &stderr); status != exitPassed || stdout.String() != example[2] {
 			t.Errorf("%s: status %d, standard error %q, output\n%s", example[1], status, &stderr, &stdout)
 		}
 	}

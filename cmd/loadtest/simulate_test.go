@@ -27,7 +27,7 @@ func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 		{"--page=no-folder/page.html", `got "no-folder/page.html", takes a file in a folder that exists`},
 	} {
 		var stdout, stderr strings.Builder
-		status := run([]string{"simulate", tt.flag}, &stdout, &stderr)
+		status := run(t.Context(), []string{"simulate", tt.flag}, &stdout, &stderr)
 		name, _, _ := strings.Cut(tt.flag, "=")
 		if want := "loadtest: " + name + ": " + tt.takes + "\n"; status != exitNotRun || stdout.Len() > 0 || stderr.String() != want {
 			t.Errorf("%s: status %d, output %q, standard error %q, want %q", tt.flag, status, &stdout, &stderr, want)
@@ -61,7 +61,7 @@ func TestSimulateCommandWritesJSONAndHTMLPage(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "simulation.html")
 	var stdout, stderr strings.Builder
 	args := strings.Fields("simulate --json --servers 5 --keys 20000 --duration 20m --capacity 5000 --batch-min 50 --peak 1.5 --outage 1m --worker-outage 30s --deploy 0s --seed 7 --page " + page)
-	if status := run(args, &stdout, &stderr); status != exitPassed || stderr.Len() > 0 {
+	if status := run(t.Context(), args, &stdout, &stderr); status != exitPassed || stderr.Len() > 0 {
 		t.Fatalf("status %d, standard error %q", status, &stderr)
 	}
 	var got struct {

@@ -133,7 +133,7 @@ func (w *untilServing) Write(line []byte) (int, error) {
 
 func runLoadtest(args ...string) (int, string) {
 	var out bytes.Buffer
-	return run(args, &out, &out), out.String()
+	return run(context.Background(), args, &out, &out), out.String()
 }
 
 // listed lists the experiments that a make target runs. The target must be in the Makefile.
