@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -157,7 +159,7 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	db := stdlib.OpenDBFromPool(ledgerDB)
 	err = c.migrate(ctx, db, migrations.PostgreSQL)
 	if err := errors.Join(err, db.Close()); err != nil {
-		return nameReadOnly(err)
+		return nameReadOnly(nameUnreachable(err))
 	}
 	c.ledger, c.ledgerDB = ledger.NewPostgres(ledgerDB), ledgerDB
 	return nil
@@ -333,6 +335,33 @@ func nameReadOnly(err error) error {
 		return fmt.Errorf("DATABASE_URL leads to a PostgreSQL that accepts no writes, such as a standby: %w", err)
 	}
 	return err
+}
+
+// unreachable is an error of a connection to the database.
+type unreachable struct {
+	text string
+	error
+}
+
+func (e *unreachable) Error() string { return e.text }
+
+func (e *unreachable) Unwrap() error { return e.error }
+
+// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user, the database and the
+// reason of each address, but no password. It has each reason once, although pgx tries an address with and without TLS.
+func nameUnreachable(err error) error {
+	connect, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
+		return err
+	}
+	var reasons []string
+	for line := range strings.SplitSeq(connect.Unwrap().Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(reasons, line) {
+			reasons = append(reasons, line)
+		}
+	}
+	return &unreachable{fmt.Sprintf("cannot connect to the database %q of DATABASE_URL as user %q: %s",
+		connect.Config.Database, connect.Config.User, strings.Join(reasons, "; ")), err}
 }
 
 // instanceName returns a name of this process for people: the host and the process id.

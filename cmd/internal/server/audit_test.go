@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/machine"
 	"keypool/kgs"
 	"keypool/kgs/audit"
 	"keypool/kgs/codespace"
@@ -305,5 +307,19 @@ func TestAuditExitsWithStatus2IfDatabaseOrPoolIsUnusable(t *testing.T) {
 	}
 	if r := auditJSON(t, s.database, s.redisURL); r.status != 2 || !strings.Contains(r.stderr, kgs.ErrNoEpoch.Error()) {
 		t.Errorf("a pool without its state: exit status %d, %q; want 2 and the reason", r.status, r.stderr)
+	}
+}
+
+func TestAuditNamesPostgresThatIsDown(t *testing.T) {
+	t.Parallel()
+	addr, err := machine.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, out := command(t, "postgres://someone:hidden@"+addr+"/links", "audit")
+	want := fmt.Sprintf(`shortener: audit: cannot connect to the database "links" of DATABASE_URL as user "someone": %[1]s (127.0.0.1): `+
+		"dial error: dial tcp %[1]s: connect: connection refused\n", addr)
+	if status != 2 || out != want {
+		t.Errorf("exit status %d and output\n%s, want 2 and\n%s", status, out, want)
 	}
 }
