@@ -90,7 +90,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		if err == nil {
 			backoff = w.cfg.Interval
 		}
-		w.sample()
 		select {
 		case <-ctx.Done():
 		case <-time.After(backoff):
@@ -109,6 +108,7 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) fill(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := w.step(ctx)
+		w.count(n)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -132,19 +132,17 @@ func (w *Worker) step(ctx context.Context) (int64, error) {
 		return 0, nil
 	}
 	w.mark = w.cfg.Capacity
-	n, err := w.cfg.Filler.Fill(ctx, min(w.cfg.Chunk, w.cfg.Capacity-size))
-	if n > 0 {
-		w.cfg.Metrics.CountPushed(n)
-		w.mu.Lock()
-		w.pushed += n
-		w.mu.Unlock()
-	}
-	return n, err
+	return w.cfg.Filler.Fill(ctx, min(w.cfg.Chunk, w.cfg.Capacity-size))
 }
 
-func (w *Worker) sample() {
+// count counts the keys that a step pushed and updates the rate. A step without keys lowers the rate.
+func (w *Worker) count(n int64) {
+	if n > 0 {
+		w.cfg.Metrics.CountPushed(n)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.pushed += n
 	w.rate.Sample(w.pushed, time.Now())
 }
 

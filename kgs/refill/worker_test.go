@@ -100,6 +100,36 @@ func TestWorkerKeepsPoolBetweenLowWaterMarkAndCapacity(t *testing.T) {
 	})
 }
 
+// slowFiller takes a second to push a chunk.
+type slowFiller struct{ stubFiller }
+
+func (s *slowFiller) Fill(ctx context.Context, n int64) (int64, error) {
+	time.Sleep(time.Second)
+	return s.stubFiller.Fill(ctx, n)
+}
+
+// A long refill changes the rate before its end: the worker pushes ten chunks of 1,000 keys, one each second.
+func TestRateOfWorkerGrowsDuringRefillAndFallsAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestWorker(&slowFiller{})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(5500 * time.Millisecond)
+		if rate := w.Rate(); rate < 800 || rate > 1000 {
+			t.Errorf("after half of the refill, the rate is %v, want about 1,000", rate)
+		}
+		time.Sleep(15 * time.Second)
+		if rate := w.Rate(); rate <= 0 || rate > 100 {
+			t.Errorf("ten seconds after the refill, the rate is %v, want below 100", rate)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // The rest of a range that a dead worker reserved may be empty.
 func TestWorkerFillsPoolAfterFillWithoutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
