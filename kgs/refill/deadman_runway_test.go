@@ -96,8 +96,10 @@ func TestDeadManSwitchMeasuresRateOfAllServers(t *testing.T) {
 	if j := look(kgs.PoolStatus{Epoch: 2, Keys: 500}); j.Rate != 0 {
 		t.Errorf("the rate is %v in a new epoch in which no key was taken, want 0", j.Rate)
 	}
-	if runway, known := look(kgs.PoolStatus{Epoch: 2, Taken: 500}).Runway(); runway != 0 || !known {
-		t.Errorf("Runway() of an empty pool = %v, %v, want 0, true", runway, known)
+	for _, taken := range []int64{500, 0} { // 0 if all keys are in local batches, and Taken counts only the keys that creations used
+		if runway, known := look(kgs.PoolStatus{Epoch: 2, Pushed: 500, Taken: taken}).Runway(); runway != 0 || !known {
+			t.Errorf("%d keys of an empty pool are used: Runway() = %v, %v, want 0, true", taken, runway, known)
+		}
 	}
 	if runway, known := look(kgs.PoolStatus{Epoch: 3}).Runway(); known {
 		t.Errorf("Runway() of a pool that a worker has just opened = %v, want unknown", runway)
