@@ -54,7 +54,8 @@ type Counters struct {
 	Spaces []SpaceCounter // counters in order of length
 	// Held is how many numbers of each code length are in reserved and shipping ranges, and in batches that
 	// are not leases.
-	Held map[int]int64
+	Held   map[int]int64
+	LastID int64 // last id of a reservation
 }
 
 // Reserved counts the numbers that were ever reserved, over all lengths.
@@ -65,10 +66,10 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Taken counts the numbers that creations and clients have taken, over all lengths. The keys of a batch count when the
-// batch is settled. The keys of a lease count at once. The keys in a pool in Redis count as taken, because the ledger does
-// not record when servers take them. Abandoned numbers count too. The count decreases if a client returns keys, and
-// after a rollback.
+// Taken counts the numbers that are used, leased or abandoned, over all lengths. The keys of a batch count when the batch is
+// settled or abandoned. The keys of a lease count at once. The keys in a pool in Redis count, because the ledger does not record
+// when servers take them. The numbers that a skip-ahead skips or abandons count too, although no creation and no client has taken them. The count
+// decreases if a client returns keys, and after a rollback.
 func (c Counters) Taken() (n int64) {
 	for _, s := range c.Spaces {
 		n += c.TakenOf(s)
@@ -119,6 +120,9 @@ func (l *Ledger) Snapshot(ctx context.Context) (b Snapshot, err error) {
 func (l *Ledger) Counters(ctx context.Context) (c Counters, err error) {
 	err = l.view(ctx, "counters", func(tx *sql.Tx) error {
 		if c.Spaces, err = collect(ctx, tx, scanSpace, selectSpaces); err != nil {
+			return err
+		}
+		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(last_range), 0) FROM kgs_ledger`).Scan(&c.LastID); err != nil {
 			return err
 		}
 		held, err := collect(ctx, tx, scanHeld, sumHeld)

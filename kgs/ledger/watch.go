@@ -25,13 +25,16 @@ type Watch struct {
 	length   int            // minimum length of the codes
 	failures kgs.FailureLog // only Run uses it
 	meter    kgs.Meter      // rate of taken numbers; only Run uses it
+	lastID   int64          // Counters.LastID at the last read; only Run uses it
 	last     atomic.Pointer[Observed]
 }
 
 // Observed holds the counters at one moment.
 type Observed struct {
 	Counters
-	Rate float64 // numbers per second that creations and clients take, over all processes
+	// Rate is the growth of Counters.Taken per second, over all processes. It is an average over takeWindow, or over the
+	// time since the start of the watch or the last skip-ahead, if this time is shorter.
+	Rate float64
 	at   time.Time
 }
 
@@ -72,6 +75,12 @@ func (w *Watch) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// The numbers that a skip-ahead abandons are not taken. Therefore the measurement starts anew after a rollback, which
+	// lowers the last id, and after a skip-ahead. A skip-ahead raises the last id by skipIDs, but possibly from an older id.
+	if grown := counters.LastID - w.lastID; grown < 0 || grown > skipIDs/2 {
+		w.meter = kgs.NewMeter(takeWindow)
+	}
+	w.lastID = counters.LastID
 	now := time.Now()
 	w.meter.Sample(counters.Taken(), now)
 	w.last.Store(&Observed{Counters: counters, Rate: w.meter.Rate(), at: now})
