@@ -31,7 +31,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
 		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys. +Inf while servers take no keys."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
-		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the ledger has reserved all numbers of the current code length, at the rate at which servers take keys. Without a pool, this rate is an average over up to 24 hours. +Inf while the rate is below 0.01 keys per second."),
+		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the ledger has reserved all numbers of the current code length, at the rate at which servers take keys. Without a pool in Redis, this rate is an average over up to 24 hours. +Inf while the rate is below 0.01 keys per second."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),
 		breakerState: desc("kgs_breaker_state", "State of the circuit breaker for Redis, a remote KGS or the ticket databases: 0 closed, 1 half-open, 2 open."),
 		serving:      desc("kgs_serving_from", "1 for the place that this server's next key comes from (batch, fallback or none), 0 for the other places.", "source"),

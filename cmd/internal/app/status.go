@@ -143,11 +143,11 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 // taken: a random code conflicts only with the code of a link. Aliases and random codes do not count, because the ledger
 // does not record them.
 //
-// The runway follows from the rate at which servers take keys from the pool. The rate of reservations would be wrong,
-// because a worker that fills the pool reserves numbers that are not used yet. The runway is unknown while the pool
-// cannot be read. Without a pool, the runway follows from the rate at which keys are settled or leased. This rate covers
-// all processes, and is an average over at most a day. Here too, the rate of reservations would be wrong, because a server has not used the keys
-// of a batch that it has just reserved.
+// With a pool in Redis, the runway follows from the rate at which servers take keys from the pool. It is unknown while the
+// pool cannot be read. The pool does not count leases, so they are left out. Without a pool in Redis, the runway follows
+// from the rate at which keys are settled, leased or abandoned, because the pool of a process in its memory shows nothing
+// of other processes. This rate covers all processes, and is an average over at most a day. In both cases, the rate of
+// reservations would be wrong, because the numbers in a pool or in a new batch are not used yet.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	s.CountsSpace = true
 	seen := counters.Fresh()
@@ -165,7 +165,7 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 		s.FallbackAttemptsExpected = &attempts
 	}
 	rate, known := seen.Rate, true
-	if pool != nil {
+	if c.pool != nil {
 		j := pool.Judgement()
 		rate, known = j.Rate, j.Known
 	}

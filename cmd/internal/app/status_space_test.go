@@ -57,8 +57,8 @@ func poolSeen(t *testing.T, seen refill.Observation, err error) *poolWatch {
 	return &poolWatch{DeadMansSwitch: d}
 }
 
-// The runway of the space is the time until all its codes are used. It depends on the rate at which servers take keys. This rate
-// is unknown while the pool cannot be read.
+// The runway of the space is the time until all its codes are used. It depends on the rate at which servers take keys. With a pool
+// in Redis, this rate is unknown while the pool cannot be read.
 func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var gone atomic.Bool
@@ -77,12 +77,12 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 		go func() { _ = pool.Run(ctx) }() // returns nil
 		seen := ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: 2000, Next: 1000}}}
 		time.Sleep(time.Minute)
-		if s := spaceStatus(t, &Core{}, seen, pool); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-1000) > 1 {
+		if s := spaceStatus(t, &Core{pool: &redispool.Lists{}}, seen, pool); s.SpaceRunwaySeconds == nil || math.Abs(*s.SpaceRunwaySeconds-1000) > 1 {
 			t.Errorf("status %+v: want a runway of 1,000 s for the remaining 1,000 numbers", s)
 		}
 		gone.Store(true)
 		time.Sleep(2 * time.Second)
-		if s := spaceStatus(t, &Core{}, seen, pool); s.SpaceRunwaySeconds != nil {
+		if s := spaceStatus(t, &Core{pool: &redispool.Lists{}}, seen, pool); s.SpaceRunwaySeconds != nil {
 			t.Errorf("the runway is %v s although the pool cannot be read, want unknown", *s.SpaceRunwaySeconds)
 		}
 	})

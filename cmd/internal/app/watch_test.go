@@ -184,8 +184,10 @@ func TestRateOfTakenKeysBecomesZeroAfterLastCreation(t *testing.T) {
 	})
 }
 
+// A pool in memory belongs to one process, but the runway depends on all processes. Here, only other processes take keys.
 func TestStatusPredictsSpaceRunway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		pool := poolOf(t, 1000, nil)
 		c := &Core{Common: config.Common{CodeLength: 6}}
 		var next atomic.Int64
 		var gone atomic.Bool
@@ -196,7 +198,7 @@ func TestStatusPredictsSpaceRunway(t *testing.T) {
 			return ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 6, Size: 1_000_000, Next: next.Load()}}}, nil
 		}, 6, slog.New(slog.DiscardHandler))
 		describe := func() (s admin.Status) {
-			c.describeSpace(&s, counters, nil)
+			c.describeSpace(&s, counters, pool)
 			return s
 		}
 		if s := describe(); s.SpaceRunwaySeconds != nil {

@@ -158,14 +158,16 @@ func TestLogDescribesStartAndStop(t *testing.T) {
 // The keys that fill the pool and the first local batch are not used yet, so they do not count for a runway.
 func TestIdleServerHasNoRunway(t *testing.T) {
 	t.Parallel()
-	r := start(t, settings(t, sqliteURL(t), ""))
+	r := start(t, settings(t, sqliteURL(t), "", "--kgs-batch-min=5"))
 	idle := r.await("a full pool", full)
 	for _, s := range []admin.Status{idle, r.await("a second look", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })} {
 		if s.RunwaySeconds != nil || s.SpaceRunwaySeconds != nil {
 			t.Errorf("the runway of an idle server is %v and that of the space %v, want none", s.RunwaySeconds, s.SpaceRunwaySeconds)
 		}
 	}
-	r.shorten("https://go.dev/")
+	for range 11 { // more keys than r has in its two batches of five, so that one batch is settled
+		r.shorten("https://go.dev/")
+	}
 	r.await("the runway of a busy server", func(s admin.Status) bool { return s.RunwaySeconds != nil && s.SpaceRunwaySeconds != nil })
 }
 
