@@ -179,8 +179,8 @@ func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *pool
 func (ch *Chain) Pooled() bool { return ch.watch != nil }
 
 // takenOf returns how many numbers of space were taken by creations and by clients of the key service. The ledger
-// also counts the keys in a Redis pool as taken, so takenOf subtracts them. The count is unknown if the number of
-// keys in the pool is unknown.
+// also counts the keys in a Redis pool as taken, so takenOf subtracts them. A program without this pool cannot subtract
+// them. The count is unknown if the number of keys in the pool is unknown.
 func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *poolWatch) (taken int64, known bool) {
 	taken = seen.TakenOf(space)
 	if c.pool == nil {
