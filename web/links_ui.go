@@ -11,6 +11,7 @@ import (
 	"keypool/shortener/service"
 	"keypool/shortener/token"
 	"keypool/web/client"
+	"keypool/web/httpserver"
 	"keypool/web/internal/problem"
 	"keypool/web/internal/qr"
 	"keypool/web/internal/reply"
@@ -86,7 +87,7 @@ func operatorAt(r *http.Request) netip.Prefix {
 	if err != nil {
 		return netip.Prefix{}
 	}
-	return client.PrefixOf(peer.Addr().String())
+	return httpserver.ClientOf(peer.Addr())
 }
 
 func problemForUI(err error) (reply.Problem, int) { return problem.Of(err), problem.RetrySeconds(err) }

@@ -152,7 +152,7 @@ func TestKeyServiceLimitsOpenConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { conn.Close() })
 		last = conn
 	}
 	if _, err := last.Read(make([]byte, 1)); err == nil {
