@@ -191,7 +191,7 @@ func TestCodesReturnsSameCodesAsAppendCode(t *testing.T) {
 	})
 }
 
-func TestMethodRangesIsInverseOfMethodCodes(t *testing.T) {
+func TestSpaceFindsRangesOfItsCodes(t *testing.T) {
 	t.Parallel()
 	all := spaces(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +209,7 @@ func TestMethodRangesIsInverseOfMethodCodes(t *testing.T) {
 	})
 }
 
-func TestMethodRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
+func TestSpaceFindsRangesOfCodesOfSeveralLengths(t *testing.T) {
 	t.Parallel()
 	for _, s := range spaces(t) {
 		want := []Range{{3, 0, 2}, {3, 3, 4}, {6, 2, 50}, {10, Size(10) - 20, Size(10)}}
@@ -222,7 +222,7 @@ func TestMethodRangesAcceptsCodesOfSeveralLengths(t *testing.T) {
 	}
 }
 
-func TestMethodRangesRefusesRepeatedCode(t *testing.T) {
+func TestSpaceRefusesRepeatedCode(t *testing.T) {
 	t.Parallel()
 	for name, s := range spaces(t) {
 		codes := s.Codes(Range{Length: 6, Lo: 10, Hi: 90})

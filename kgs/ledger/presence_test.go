@@ -85,7 +85,7 @@ func TestBuryDeclaresOtherHoldersDeadAfterError(t *testing.T) {
 }
 
 // A process can be killed before it renames the file of its holder.
-func TestBuryRemovesOldDraftsOfHolderFiles(t *testing.T) {
+func TestBuryRemovesOldUnfinishedHolderFiles(t *testing.T) {
 	t.Parallel()
 	l, path := kgstest.NewSQLiteLedger(t), filepath.Join(t.TempDir(), "test.db")
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
@@ -102,6 +102,6 @@ func TestBuryRemovesOldDraftsOfHolderFiles(t *testing.T) {
 	}
 	left, err := filepath.Glob(path + "*")
 	if err != nil || !slices.Equal(left, []string{path + ".holder-new.new"}) {
-		t.Errorf("the files %v are left (error %v), want only the new draft", left, err)
+		t.Errorf("the files %v are left (error %v), want only the new file", left, err)
 	}
 }

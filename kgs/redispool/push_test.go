@@ -142,7 +142,7 @@ func TestRedisPoolSweepAbandonsBatchesOfDeadHolders(t *testing.T) {
 	}
 }
 
-func TestRedisPoolOpenEmptiesPoolOnlyForLaterEpoch(t *testing.T) {
+func TestOpenOfRedisPoolRemovesKeysOnlyForLaterEpoch(t *testing.T) {
 	t.Parallel()
 	p, _ := newOpenPool(t)
 	mustPush(t, p, testRange(1, 0, 30))

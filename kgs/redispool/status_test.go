@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-func TestRedisPoolStatusReportsCountsAndPolicy(t *testing.T) {
+func TestRedisPoolStatusReportsCountsAndEvictionPolicy(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	client := openClient(t, server.Addr)

@@ -67,7 +67,7 @@ func TestRedisClientReadsCertificateForEachConnection(t *testing.T) {
 	}
 }
 
-func TestParseURLErrorNamesUnusableCertificateFile(t *testing.T) {
+func TestErrorOfParseURLContainsPathOfUnusableCertificateFile(t *testing.T) {
 	t.Parallel()
 	a := testenv.NewAuthority(t)
 	cert, key := a.Issue()

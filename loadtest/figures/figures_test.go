@@ -64,7 +64,7 @@ func TestOftenMiscalculatedFiguresAreCorrect(t *testing.T) {
 	}
 }
 
-func TestEachFigureRefersToExistingClaimTestOrSection(t *testing.T) {
+func TestReferencesOfEachFigureExist(t *testing.T) {
 	t.Parallel()
 	for _, g := range Groups() {
 		for _, f := range g.Figures {

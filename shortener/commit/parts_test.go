@@ -35,7 +35,7 @@ func TestCreationsSetAsideKeysOfStorePartThatDoesNotAnswer(t *testing.T) {
 
 // If the outcome of an Insert is unknown, the group commit repeats the Insert with the same code, in the same part of the
 // store.
-func TestRepeatedInsertKeepsCodeAndStorePart(t *testing.T) {
+func TestRepeatedInsertUsesSameCodeAndSamePartOfStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, h, keys := startHalves(t)

@@ -37,7 +37,7 @@ func BenchmarkBlocks(b *testing.B) {
 }
 
 // This test is not parallel, because AllocsPerRun counts the allocations of the whole process.
-func TestMethodBlocksAllocatesNoMemory(t *testing.T) {
+func TestCheckOfBlockListAllocatesNoMemory(t *testing.T) {
 	r := benchRules(t, 1000)
 	for _, url := range []string{benchURL, "http://192.0.2.7:8080/", "http://0x7f.1", "https://[2001:db8::1]:443/", "https://host1.evil.example/"} {
 		if got := testing.AllocsPerRun(100, func() { r.Blocks(url) }); got > 0 {

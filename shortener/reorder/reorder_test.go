@@ -222,7 +222,7 @@ func TestMoveSkipsEmptyPages(t *testing.T) {
 }
 
 // Begin changes nothing if a program uses the links.
-func TestMethodBeginFailsWhileProgramUsesLinks(t *testing.T) {
+func TestBeginOfReorderingFailsWhileProgramUsesLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))
@@ -238,7 +238,7 @@ func TestMethodBeginFailsWhileProgramUsesLinks(t *testing.T) {
 
 // The isolation level does not depend on the default of the database. At the level repeatable read, lock would not find a program
 // that started while lock waited.
-func TestMethodBeginReadsCommittedRows(t *testing.T) {
+func TestBeginOfReorderingReadsCommittedRows(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
 	t.Cleanup(func() { db.Close() })
@@ -337,7 +337,7 @@ func countListed(t *testing.T, s shortener.Store) (n int) {
 }
 
 // If links_earlier exists and is empty, Begin keeps all links.
-func TestMethodBeginKeepsLinksIfTableOfEarlierLinksIsEmpty(t *testing.T) {
+func TestReorderingKeepsLinksIfTableOfEarlierLinksIsEmpty(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		record(t, e, storetest.Plain())
 		storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("kept00"))

@@ -155,7 +155,7 @@ func TestLookupDoesNotWaitForLists(t *testing.T) {
 
 // Newest reads codes from the table named creations. It fails if one of these codes has no link, or if the row at the
 // rank of the code has another code.
-func TestMethodNewestFailsIfRowIsMissingOrHasAnotherCode(t *testing.T) {
+func TestListOfNewestLinksFailsIfRowIsMissingOrHasAnotherCode(t *testing.T) {
 	t.Parallel()
 	for change, want := range map[string]error{
 		`UPDATE ranked_links SET code = 'other0' WHERE code = 'wrong0'`: shortener.ErrOtherOrder,

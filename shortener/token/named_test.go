@@ -9,7 +9,7 @@ import (
 )
 
 // Named returns the valid token, although a revoked token has the same name.
-func TestMethodNamedFindsValidTokenIfRevokedTokenHasSameName(t *testing.T) {
+func TestLookupByNameFindsValidTokenIfRevokedTokenHasSameName(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		former, _ := create(t, s, ordinary("alice"))
 		if err := s.Revoke(t.Context(), former.ID, storetest.Moment()); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // The server accepts connections but never answers, like a process that is suspended.
-func TestMethodWhileAnsweringCancelsWorkIfDatabaseNeverAnswers(t *testing.T) {
+func TestWorkIsCancelledIfDatabaseNeverAnswers(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -33,7 +33,7 @@ func TestMethodWhileAnsweringCancelsWorkIfDatabaseNeverAnswers(t *testing.T) {
 }
 
 // A refused connection counts as an answer, because the error of the work itself says more.
-func TestMethodWhileAnsweringReturnsErrorOfWorkIfDatabaseAnswersOrRefuses(t *testing.T) {
+func TestErrorOfWorkIsReturnedIfDatabaseAnswersOrRefuses(t *testing.T) {
 	t.Parallel()
 	errWork := errors.New("work")
 	for _, url := range []string{testenv.PostgresURL(t), "postgres://user@127.0.0.1:1/db"} {

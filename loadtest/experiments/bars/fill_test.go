@@ -47,9 +47,9 @@ func codesOf(x *experiment.T, f *filled) (codes []string) {
 	return codes
 }
 
-// The database has the codes that the bars look up, each with its URL. After a measurement of
+// The database has the codes that the measurements look up, each with its URL. After a measurement of
 // creations, the database has the same links as before it.
-func TestFilledDatabaseContainsCodesThatBarsLookUp(t *testing.T) {
+func TestFilledDatabaseContainsCodesThatMeasurementsLookUp(t *testing.T) {
 	t.Parallel()
 	for _, e := range []engine{sqliteEngine(), postgresEngine()} {
 		t.Run(e.name, func(t *testing.T) {

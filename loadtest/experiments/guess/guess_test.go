@@ -62,7 +62,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 	}
 }
 
-func TestLikelyBoundsMatchPoissonTables(t *testing.T) {
+func TestBoundsOfFunctionLikelyMatchPoissonTables(t *testing.T) {
 	// From tables of the Poisson distribution: P(X < lo) <= 0.0005 < P(X <= lo), and P(X > hi) <= 0.0005 < P(X >= hi).
 	for mean, want := range map[float64][2]int64{0.0005: {0, 0}, 1: {0, 6}, 10: {2, 22}} {
 		if lo, hi := likely(mean); lo != want[0] || hi != want[1] {
