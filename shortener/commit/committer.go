@@ -18,9 +18,9 @@ const (
 	// Inserts at the same time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
 	// the rows of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
-	// commitTimeout is the time after which the commit of a link fails. So if the store has one
-	// part and hangs, a client gets an answer within a second. If the store has several parts, the creation may then try another
-	// part, until moveTimeout has passed.
+	// commitTimeout is the maximum time that a caller waits for the commit of its link. If an inserter has taken the link, the
+	// outcome may then be unknown. So if the store has one part and hangs, a client gets an answer within a second. If the store
+	// has several parts and the link was not written, the creation may try another part, until moveTimeout has passed.
 	commitTimeout = 900 * time.Millisecond
 )
 
@@ -54,7 +54,7 @@ type pending struct {
 	state  atomic.Uint32
 	result chan result // has a buffer of 1, so that an inserter never waits for a caller
 	timer  *time.Timer
-	cause  atomic.Pointer[error] // error of the first Insert; a caller that stops waiting while the Insert is repeated gets it
+	cause  atomic.Pointer[error] // error of the first Insert; a caller gets this error if it stops waiting during a repetition
 }
 
 // The states of a pending link. The inserter and the caller compete for the transition from the
@@ -89,8 +89,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// A further inserter would take links and then wait inside Insert, although these links could share the Insert of another
-	// inserter.
+	// Start no more inserters than the store runs Inserts at the same time. One more inserter would take links and then wait
+	// inside Insert. These links could share the Insert of another inserter.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -105,8 +105,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the link is not
 // in the store and will not be written later. After any other error, the link may be in the store. If
 // the queue is full, commit fails at once. Otherwise it blocks until the store has answered, ctx ends
-// or commitTimeout has passed. After ctx or commitTimeout has ended the wait, the group commit
-// continues for the other links.
+// or commitTimeout has passed. Only the wait then ends: the group commit continues for the other links,
+// and also for this link if an inserter has taken it.
 //
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the
@@ -125,7 +125,7 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Another call may reuse p only in this case. In the other cases, an inserter may
+		// Only in this case may another call reuse p. In the other cases, an inserter may
 		// still use p.
 		p.timer.Stop()
 		c.free.Put(p)

@@ -11,7 +11,8 @@ import (
 	"keypool/shortener"
 )
 
-// notWritten wraps the error of a transaction that did not reach its commit.
+// notWritten wraps the error of a transaction that SQLite has rolled back: the transaction did not reach its commit, or
+// the commit failed and its outcome is known; see commitFailed.
 func notWritten(err error) error {
 	switch code := resultCode(err); code & 0xff {
 	case sqlite3.SQLITE_CONSTRAINT:

@@ -20,9 +20,10 @@ const (
 	writerMemory = 24 * time.Hour
 )
 
-// Expire removes the counts by hour and by facet that are older than keep, at once and then every ten minutes, until
-// ctx ends. The totals of the links do not change. Several processes may call Expire at the same time. Expire passes
-// the result of each removal to note, and tries again after a failure.
+// Expire removes the counts by hour and by facet that are older than keep, and the rows of idle writers (see
+// writerMemory). It removes them at once and then every ten minutes, until ctx ends. The totals of the links do not
+// change. Several processes may call Expire at the same time. After each run, which makes all three removals, Expire
+// passes one result to note. If a removal fails, the run ends, and the next run tries again.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
 	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expire(ctx, time.Now(), keep) }, note)
 }

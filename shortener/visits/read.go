@@ -158,7 +158,7 @@ const wideRange = 12
 // isWide reports whether the table should be scanned for the hours [first, end), because the scan is faster than an index. If the
 // engine makes this choice itself, isWide returns false.
 func (s Store) isWide(ctx context.Context, first, end int64) (wide bool, err error) {
-	if s.engine.counts {
+	if s.engine.choosesScan {
 		return false, nil
 	}
 	var oldest, newest int64

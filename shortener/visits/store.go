@@ -10,7 +10,9 @@ import (
 )
 
 // Store keeps the counts of visits in the database. Its methods may be called concurrently, and by several
-// processes. They block until the database engine answers or ctx ends.
+// processes. Methods that write block until the database engine answers or ctx ends. Methods that only read
+// block until the engine answers, or fail after the time limit of each query. The end of ctx does not
+// interrupt these queries.
 type Store struct {
 	read, write *sql.DB
 	engine      engine
@@ -19,9 +21,9 @@ type Store struct {
 
 // engine holds the SQL and the properties that differ between database engines.
 type engine struct {
-	elements string // SQL expression for the elements of the JSON array $1, as rows with one column: value
-	lock     string // statement that waits until no other transaction that executed this statement is in progress; "" if the engine has one writer
-	counts   bool   // whether the engine itself chooses between an index and a scan of the table by the size of a range
+	elements    string // SQL expression that returns the elements of the JSON array $1 as rows; the column value contains the element
+	lock        string // statement that takes a lock until the end of the transaction; one transaction at a time has the lock; "" if the engine has one writer
+	choosesScan bool   // whether the engine itself decides, by the size of a range, between an index and a scan of the table
 }
 
 var _ Applier = Store{}
@@ -34,11 +36,11 @@ func SQLite(read, write *sql.DB) Store {
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
 	// The number of the advisory lock is an arbitrary constant.
-	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, counts: true}, readTimeout}
+	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, choosesScan: true}, readTimeout}
 }
 
-// exclude waits until no other transaction that has called exclude is in progress. So only one
-// transaction at a time executes the statements that follow.
+// exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one
+// transaction at a time executes the statements that follow. If the engine has one writer, exclude does nothing.
 func (s Store) exclude(ctx context.Context, tx *sql.Tx) error {
 	if s.engine.lock == "" {
 		return nil
