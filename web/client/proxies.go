@@ -25,11 +25,11 @@ type Proxies struct {
 	trusted []netip.Prefix
 	log     *slog.Logger
 	ignored *rate.Sometimes // limits the log lines about ignored headers
-	latest  atomic.Pointer[reached]
+	latest  atomic.Pointer[lastOrigin]
 }
 
-// reached is the origin of a request with this scheme and Host header.
-type reached struct {
+// lastOrigin holds an origin, and the scheme and the Host header from which it was parsed.
+type lastOrigin struct {
 	scheme, host string
 	origin       destination.Origin
 }
@@ -50,7 +50,7 @@ func NewProxies(base string, trusted []netip.Prefix, log *slog.Logger) *Proxies 
 
 // Origin returns the origin under which the client of r reaches this service. Short URLs begin
 // with this origin. The result is the zero Origin if no origin is configured and the Host
-// header of r names no host that a link could lead to.
+// header of r is not a valid host of a URL.
 func (p *Proxies) Origin(r *http.Request) destination.Origin {
 	if !p.self.IsZero() {
 		return p.self
@@ -67,12 +67,12 @@ func (p *Proxies) parse(scheme, host string) destination.Origin {
 	origin, ok := destination.ParseOrigin(scheme + "://" + host)
 	if ok {
 		// Copy the host, because it may share memory with all headers of the request.
-		p.latest.Store(&reached{scheme, strings.Clone(host), origin})
+		p.latest.Store(&lastOrigin{scheme, strings.Clone(host), origin})
 	}
 	return origin
 }
 
-// Self is like Origin, but fails if the Host header names no host that a link could lead to.
+// Self is like Origin, but fails instead of returning the zero Origin.
 func (p *Proxies) Self(c echo.Context) (destination.Origin, error) {
 	self := p.Origin(c.Request())
 	if self.IsZero() {
@@ -119,7 +119,9 @@ func (p *Proxies) isProxy(addr netip.Addr) bool {
 
 // Address returns the address of the client of r. It implements [echo.IPExtractor]. If the connection does not come
 // from a trusted proxy, the result is the address of the connection. Behind trusted proxies, the result is the nearest
-// forwarded address that is not a trusted proxy.
+// forwarded address that is not a trusted proxy. Address reads the forwarded addresses from the nearest to the farthest.
+// It stops before the first text that is not an address. If it has then found only trusted proxies, the result is the
+// farthest of them.
 func (p *Proxies) Address(r *http.Request) string {
 	forwarded := r.Header[echo.HeaderXForwardedFor]
 	if len(forwarded) == 0 {
