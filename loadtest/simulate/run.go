@@ -119,7 +119,7 @@ type run struct {
 	stopped, back time.Time // when Redis stopped, and when it started again
 }
 
-// Run simulates the deployment of cfg. If ctx ends, Run returns early with the error of ctx.
+// Run simulates the deployment of cfg. If ctx ends, Run returns early, with an incomplete outcome and the error of ctx.
 func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 	var out *Outcome
 	used := newUsedNumbers()
@@ -163,7 +163,7 @@ type conductor struct {
 	sampled time.Duration // time of the next sample
 }
 
-// advance moves the clock to the time end. Creations happen in the middle of a step. Periodic tasks
+// advance moves the clock forward to the given time (end). Creations happen in the middle of a step. Periodic tasks
 // of the product never start in the middle of a step. The order of creations and tasks is therefore
 // the same in each run. advance returns false if ctx has ended.
 func (c *conductor) advance(ctx context.Context, end time.Duration) bool {

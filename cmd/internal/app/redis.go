@@ -81,7 +81,7 @@ func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) err
 	defer cancel()
 	single, ok := client.(*redis.Client)
 	if !ok {
-		return refuseNoCluster(client.ClusterSlots(ctx).Err()) // the user in docs/configuration.md may call this command
+		return refuseNoCluster(client.ClusterSlots(ctx).Err()) // the Redis user that docs/configuration.md describes has the permission for this command
 	}
 	if strings.Contains(string(c.RedisURL), "master_name=") {
 		return nil
@@ -104,7 +104,8 @@ func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) err
 	return nil
 }
 
-// refuseNoCluster returns an error if err, the error of CLUSTER SLOTS, shows that the servers are single servers or Sentinels.
+// refuseNoCluster returns an error if err, the error of CLUSTER SLOTS, shows that the servers are single servers or Sentinels,
+// or that Redis refuses access; see refusal.
 func refuseNoCluster(err error) error {
 	if redis.HasErrorPrefix(err, "This instance has cluster support disabled") || redis.HasErrorPrefix(err, "unknown command") {
 		return &config.Error{
@@ -170,8 +171,8 @@ func (c *Core) poolConfig(holder string, list int) redispool.Config {
 	}
 }
 
-// redisPool returns the Redis pool with all lists that ever had an epoch. Workers do not refill the lists beyond
-// KGS_POOL_SHARDS. Servers still take the remaining keys of these lists.
+// redisPool returns the Redis pool with as many lists as KGS_POOL_SHARDS, and with all further lists that ever had an epoch.
+// Workers do not refill these further lists. Servers still take the remaining keys of these lists.
 func (c *Core) redisPool(ctx context.Context, client redis.UniversalClient) (*redispool.Lists, error) {
 	epochs, err := c.ledger.Epochs(ctx)
 	if err != nil {

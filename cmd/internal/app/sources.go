@@ -28,8 +28,9 @@ func (ch *Chain) openPostgresPool(context.Context) error {
 	return nil
 }
 
-// drawingFiller returns a filler of a pool in tables. The filler draws random codes. When more than
-// half of the codes of a length are used, it draws codes with one more character.
+// drawingFiller returns a filler of a pool in tables. The filler draws random codes. If fewer than half
+// of the codes that one Fill drew were new, it draws codes with one more character from then on; see
+// [pgpool.Filler].
 func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
 	length := c.CodeLength
 	filler := pgpool.NewFiller(pool, keysource.Random{Length: func() int { return length }}, c.Log)

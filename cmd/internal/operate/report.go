@@ -126,7 +126,7 @@ func linksBySource(links map[string]int64) string {
 // faults.
 func verdict(a audit.Accounts) string {
 	if a.FaultTotal() == 0 {
-		return "The accounts close: every reserved key is in exactly one place.\n"
+		return "The accounts close: every reserved number is in exactly one place.\n"
 	}
 	text := fmt.Sprintf("The accounts do not close. Faults: %d.\n", a.FaultTotal())
 	shown := a.Faults[:min(len(a.Faults), shownFaults)]

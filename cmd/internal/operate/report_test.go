@@ -81,7 +81,7 @@ func TestAuditReportOfEmptyDatabaseSaysAccountsClose(t *testing.T) {
   epoch  reserved
   total         0
 No links.
-The accounts close: every reserved key is in exactly one place.
+The accounts close: every reserved number is in exactly one place.
 `
 	if diff := cmp.Diff(want[1:], got.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)

@@ -24,7 +24,7 @@ import (
 const StartTimeout = 30 * time.Second
 
 // PublicGrace is the time that running requests on the public listener have to finish during an
-// orderly stop. It is longer than the 5 s that package service allows for a creation.
+// orderly stop. It is longer than the 5 s that package commit allows for a creation (createTimeout).
 const PublicGrace = 6 * time.Second
 
 const (
@@ -132,7 +132,8 @@ func (p *Program) abandonStart() {
 	}
 }
 
-// Fail makes Wait return err. Errors after the first one are only logged.
+// Fail makes Wait return err, or Stop if Wait is not called again. While neither has returned an earlier error, Fail only
+// logs err.
 func (p *Program) Fail(err error) {
 	select {
 	case p.failed <- err:
@@ -158,8 +159,8 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 	return l, nil
 }
 
-// serve answers requests on l until the stop. During the stop, running requests have the time
-// grace to finish. After that, their connections are closed.
+// serve answers requests on l until the stop. During the stop, serve waits up to grace for running
+// requests. Then it closes their connections.
 func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
 	idle := silentConns{conns: make(map[net.Conn]time.Time)}
 	srv.ConnState = idle.track

@@ -21,8 +21,8 @@ type shortenerFlags struct {
 
 	ServeLinks    struct{}      `cmd:"" name:"serve" default:"1" help:"Serve short links. This is the default."`
 	MigrateSchema migrateFlags  `cmd:"" name:"migrate" help:"Migrate the database schema, and move links that are in the tables of an older schema."`
-	Reindex       reindexFlags  `cmd:"" help:"Change the order in which the database stores the links to the order of the codes of the present KEY_SOURCE. Use it with --replace-secret after KGS_SECRET was lost. Also use it after KEY_SOURCE changed from redis-incr or ticket to another key source, or from another key source to one of these two. Stop all programs first. If the command is killed, run it again; it then continues."`
-	Audit         auditFlags    `cmd:"" help:"Check that every reserved key is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
+	Reindex       reindexFlags  `cmd:"" help:"Reorder the links in the database. The new order is that of the codes of the present KEY_SOURCE. Use it with --replace-secret after KGS_SECRET was lost. Also use it when KEY_SOURCE changed between {redis-incr, ticket} and the other key sources, in either direction. Stop all programs first. If the command is killed, run it again; it then continues."`
+	Audit         auditFlags    `cmd:"" help:"Check that every reserved number is in exactly one place, that is, that the accounts close. Servers may be running. Exit status: 0 if the accounts close, 1 if they do not close, 2 if the audit could not run."`
 	Explain       explainFlags  `cmd:"" help:"Explain a code: its key source, its number and range, its batch and server as far as they are recorded, and its link. Servers may be running. Exit status: 0 even if no link has the code, 1 if the database failed, 2 if the argument cannot be a code."`
 	Restored      struct{}      `cmd:"" help:"Record that the database was restored from a backup. The next start of a program then skips the numbers that may have been issued after the backup, so that their codes are not issued again. Run the command after each restore, before programs start. The command does not move the counters of ticket and redis-incr."`
 	Delete        deleteFlags   `cmd:"" help:"Turn links into tombstones. Requests for them are answered with 410, and their codes are never used again."`
@@ -40,7 +40,7 @@ func shortenerCommandLine(out, errors io.Writer) config.Program {
 			{Command: "DATABASE_URL=postgres://user@host/keypool REDIS_URL=redis://host shortener", Comment: "one of several servers"},
 			{Command: "shortener token create --name=ci --scope=create,read --rate=100/s", Comment: "a token for the header Authorization: Bearer TOKEN"},
 			{Command: "shortener import --from=yourls --dry-run links.csv", Comment: "check the export of another service before its import"},
-			{Command: "shortener audit --json", Comment: "check that every reserved key is in exactly one place"},
+			{Command: "shortener audit --json", Comment: "check that every reserved number is in exactly one place"},
 		},
 		Version: version.Of("shortener"), KeySources: serverRules().KeySources, Out: out, Errors: errors,
 	}

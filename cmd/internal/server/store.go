@@ -31,8 +31,9 @@ var errLinksNotMoved = errors.New("the links have not been moved to their tables
 // creates no links uses readOrder.
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
-// openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger has its
-// own connections, and so have the reads that a server repeats about every second. openConnections returns nil if the database is SQLite.
+// openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger has its own
+// connections. The reads that a server repeats about every second also have their own connections (openPolls).
+// openConnections returns nil if the database is SQLite.
 func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {
 		return nil, nil

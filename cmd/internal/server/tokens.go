@@ -67,10 +67,10 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 type tokenCommands struct {
 	Create tokenCreation   `cmd:"" help:"Create a token and print it. The token cannot be shown again."`
 	List   tokenListing    `cmd:"" help:"List all tokens without their secrets. LAST USED is the beginning of the hour of the last use, so it can be before CREATED."`
-	Revoke tokenRevocation `cmd:"" help:"Revoke a token. The command waits until each server refuses the token. A server that cannot read the tokens logs this, and may accept the token for longer."`
+	Revoke tokenRevocation `cmd:"" help:"Revoke a token. After the revocation, the command waits for one second. After this second, each server refuses the token if it can read the tokens in time. A server that cannot do so logs this, and may accept the token for longer."`
 }
 
-// tokenCreation are the flags of the command token create.
+// tokenCreation holds the flags of `token create`.
 type tokenCreation struct {
 	Name    tokenName    `required:"" placeholder:"NAME" help:"Name of the token, 1 to 64 characters. It must differ from the names of all tokens that are not revoked."`
 	Scope   token.Scopes `required:"" placeholder:"SCOPE,..." help:"What the token permits: create (links), read and edit (its own links), admin (all of these, on all links). Separate scopes by commas."`
@@ -112,7 +112,7 @@ func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.W
 	})
 }
 
-// tokenListing are the flags of the command token list.
+// tokenListing holds the flags of `token list`.
 type tokenListing struct {
 	JSON bool `name:"json" help:"Print one JSON array."`
 }
@@ -178,9 +178,9 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// tokenRevocation are the arguments of the command token revoke.
+// tokenRevocation holds the arguments of `token revoke`.
 type tokenRevocation struct {
-	ID tokenID `arg:"" name:"id" help:"Id of the token, as the command token list shows it."`
+	ID tokenID `arg:"" name:"id" help:"Id of the token. See the output of shortener token list."`
 }
 
 // tokenID is the id of a token.
@@ -195,8 +195,9 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// revokeToken revokes a token. It then waits for token.Freshness. After that time, every server whose polls the database answers
-// in time refuses the token. The wait does not count towards tokenTimeout, so a slow database has all of tokenTimeout.
+// revokeToken revokes a token. It then waits for token.Freshness. After that time, a server refuses the token if the database
+// answers the polls of this server in time. The wait does not count towards tokenTimeout, so the revocation itself may take up to
+// tokenTimeout.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))
 	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
