@@ -77,7 +77,7 @@ func Constants() []Constant {
 		{"wal_bytes_per_link", logBytesPerLink, "docs/benchmarks.md, Bars, 2026-11-23"},
 		{"creations_per_second_two_cores", creationsPerMachine, measuredServer},
 		{"redirects_per_second_two_cores", redirectsPerMachine, measuredServer},
-		{"creation_cost_citus_ratio", citusCost, "docs/benchmarks.md, Links on Citus, 2026-11-25"},
+		{"creation_cost_citus_ratio", citusCost, "docs/benchmarks.md, Links on Citus"},
 		{"redirect_answer_bytes", answerBytes, measuredSizes},
 		{"cached_links", cachedLinks, "shortener/service/cache.go, DefaultCacheSize"},
 		{"cache_fresh_seconds", freshness, "shortener/service/cache.go, Freshness"},
