@@ -12,7 +12,7 @@ var (
 	// ErrGone reports that the link with the code was deleted or has expired.
 	ErrGone = errors.New("the link was deleted or has expired")
 	// ErrLinkBlocked reports that the link with the code leads to a host on the block list. It wraps
-	// ErrGone, because a blocked link does not resolve, like a deleted link. But a blocked link
+	// ErrGone, because neither a blocked link nor a deleted link resolves. But a blocked link
 	// resolves again after its host is removed from the list.
 	ErrLinkBlocked = fmt.Errorf("%w, or its host is blocked", ErrGone)
 	// ErrAliasTaken reports that the alias belongs to another link or to a tombstone.

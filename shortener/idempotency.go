@@ -40,8 +40,8 @@ type payload struct {
 	Forward   *string  `json:"forward,omitzero"`
 }
 
-// IdempotencyKey returns the value of Link.IdempotencyKey for a creation with the given idempotency key. Its Payload is a digest of everything
-// that the client sent.
+// IdempotencyKey returns the value of Link.IdempotencyKey for a creation with the given idempotency key. The Payload of
+// the result is a digest of everything that the client sent.
 func (r *Request) IdempotencyKey(key string) *IdempotencyKey {
 	b, err := json.Marshal(payload{
 		URL: r.URL, Alias: r.Alias, ExpiresAt: r.ExpiresAt, ExpiresIn: r.ExpiresIn,
@@ -50,7 +50,8 @@ func (r *Request) IdempotencyKey(key string) *IdempotencyKey {
 	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode a request: " + err.Error())
 	}
-	// JSON replaces each byte that is not valid UTF-8 by U+FFFD, so it does not distinguish all texts of a form.
+	// JSON replaces each byte that is not valid UTF-8 by U+FFFD. So two different texts, which an HTML form can contain,
+	// may have the same JSON.
 	for _, text := range r.texts() {
 		if !utf8.ValidString(text) {
 			b = strconv.AppendQuote(b, text)

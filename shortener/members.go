@@ -72,7 +72,7 @@ func (r *Request) SatisfiedBy(stored, wanted Link) bool {
 	return wanted.Owner() == 0 || stored.Owner() == wanted.Owner() && stored.Details.sameChoices(wanted.Details)
 }
 
-// sameChoices reports whether the owner chose the same members for two links. other may be nil.
+// sameChoices reports whether d and other have the same title, tags, redirect and forward. The parameter other may be nil.
 func (d *Details) sameChoices(other *Details) bool {
 	if other == nil {
 		other = &Details{}

@@ -52,8 +52,8 @@ func (r *Request) Owned() string {
 // hasExpiry reports whether the user sent an expiry.
 func (r *Request) hasExpiry() bool { return r.ExpiresAt != nil || r.ExpiresIn != nil }
 
-// Link validates the request and returns the link that it describes, with the creation time now. The parameter
-// allowed decides where the link may lead. Link sets Code only if the request has an alias. It fails with an
+// Link validates the request and returns the link that it describes. The parameter now becomes the creation time. The
+// parameter allowed decides where the link may lead. Link sets Code only if the request has an alias. It fails with an
 // *InvalidError or with [destination.ErrBlocked].
 func (r *Request) Link(now time.Time, allowed *destination.Rules) (Link, error) {
 	url, err := normalURL(allowed, r.URL, r.Self)
@@ -129,8 +129,8 @@ func checkAlias(alias string) error {
 	return nil
 }
 
-// IsCode reports whether code could be the code of a link. If IsCode returns false, the service answers
-// without a look-up that there is no link.
+// IsCode reports whether code could be the code of a link. If IsCode returns false, the service makes no look-up and
+// answers that no link has this code.
 func IsCode(code string) bool {
 	return code != "" && len(code) <= maxCode && destination.IsWord(code)
 }

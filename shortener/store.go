@@ -55,9 +55,9 @@ type Store interface {
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
 	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
-	// to the values in changed. Change changes nothing and fails with ErrChanged if there is no such row, if the row has
-	// another Version than old, or if the row is deleted and changed does not have the same DeletedAt. So no change revives
-	// a deleted link. After any other error the row may have changed.
+	// to the values in changed. Change changes nothing and fails with ErrChanged in three cases: there is no such row; the
+	// Version of the row is not the Version of old; or the row has a DeletedAt that is not the DeletedAt of the parameter
+	// changed. So no change revives a deleted link. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but
@@ -105,9 +105,9 @@ const (
 	Busy
 )
 
-// OutcomeOfExisting returns the outcome of links[i], Present or Conflict, if the store already had a row with its code. The
-// parameter stored is this row. The slice outcomes holds the outcomes of links[:i]. Every engine uses this function, so that
-// all engines agree on which links are identical.
+// OutcomeOfExisting returns the outcome of links[i], which is Present or Conflict. An engine calls OutcomeOfExisting if the
+// store already had a row with the code of links[i]. The parameter stored is this row. The slice outcomes holds the outcomes
+// of links[:i]. Every engine uses this function, so that all engines agree on which links are identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
 	if !Equal(links[i], stored) {
 		return Conflict

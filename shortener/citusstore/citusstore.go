@@ -7,7 +7,7 @@
 // two-phase commit. If a statement concerns links of several nodes, the store sends it to the coordinator.
 //
 // If a node is down, only its links are unavailable. A caller that creates a link asks PartOf whether the node of the code
-// answers. If it does not answer, the caller chooses a code of another node.
+// answers. If the node does not answer, the caller chooses a code of another node.
 //
 // If shards move to other nodes, Watch detects this within about placementInterval. Until then, the former node of a shard passes
 // statements on to the new node. So these statements are slower, but their results are right.

@@ -14,13 +14,14 @@ const (
 	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store
 	// commits this number of links in a few tenths of a second.
 	defaultQueueSize = 4096
-	// maxInserters is the maximum number of Inserts that run at the same time. If the store runs fewer
-	// Inserts at the same time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
+	// maxInserters is the maximum number of Inserts that run at the same time. If the store runs fewer Inserts at the same
+	// time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
 	// the rows of the other inserter. More inserters would only make the transactions smaller.
 	maxInserters = 2
-	// commitTimeout is the maximum time that a caller waits for the commit of its link. If an inserter has taken the link, the
-	// outcome may then be unknown. So if the store has one part and hangs, a client gets an answer within a second. If the store
-	// has several parts and the link was not written, the creation may try another part, until moveTimeout has passed.
+	// commitTimeout is the maximum time that a caller waits for the commit of its link. So if the store has one part and
+	// hangs, a client gets an answer within a second. If an inserter has taken the link before the wait ends, the outcome
+	// may be unknown. If the store has several parts and the link was not written, the creation may try another part, until
+	// moveTimeout has passed.
 	commitTimeout = 900 * time.Millisecond
 )
 

@@ -18,8 +18,9 @@ const (
 	failureMemory = time.Second
 )
 
-// health records whether the Inserts in a part of the store are slow or fail. Each part has its own group commit and its
-// own health. All times are nanoseconds since origin. The methods may be called concurrently.
+// health records whether the Inserts in a part of the store are slow or fail. An Insert counts as failed only if its
+// error concerns the part (see concernsPart). Each part has its own group commit and its own health. All times are
+// nanoseconds since origin. The methods may be called concurrently.
 type health struct {
 	origin  time.Time
 	running [maxInserters]atomic.Int64 // the time at which each running Insert began; 0 if there is none

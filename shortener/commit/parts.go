@@ -29,11 +29,11 @@ import (
 	"keypool/shortener"
 )
 
-// Config holds the settings of Parts. All members but QueueSize are required.
+// Config holds the settings of Parts. All members are required, except Keys and QueueSize.
 type Config struct {
 	Store     shortener.Store
 	Placement shortener.Placement // where the links of Store live
-	Keys      shortener.Keys      // not used by WithAlias
+	Keys      shortener.Keys      // required by WithKey, and not used by WithAlias
 	Metrics   *Metrics
 	QueueSize int // maximum number of creations that wait for a commit in each part; 4,096 if 0
 }
@@ -83,8 +83,9 @@ func New(cfg Config) *Parts {
 }
 
 // WithAlias commits a link whose code is an alias, and returns its outcome: Inserted or Conflict. If the part of the alias or of
-// the idempotency key does not answer, WithAlias fails at once. Otherwise it blocks until the link is durable, or fails within 0.9
-// s. If the error wraps ErrNotWritten, the link is not in the store. After any other error, the link may be in the store.
+// the idempotency key does not answer, WithAlias fails at once. Otherwise it blocks until the link is durable, for at most 0.9 s
+// (commitTimeout). If the error wraps ErrNotWritten, the link is not in the store. After any other error, the link may be in the
+// store.
 func (p *Parts) WithAlias(link *shortener.Link) (shortener.Outcome, error) {
 	part, answers := p.Placement.PartOf(link.Code)
 	if answers && link.IdempotencyKey != nil {

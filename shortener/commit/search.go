@@ -18,7 +18,7 @@ const (
 	maxSetAside = 1000
 	// maxUnfit is the maximum number of keys that a creation sets aside because their part does not fit (see the
 	// method fits), although the part answers. After maxUnfit such keys, the creation accepts a key of any part that
-	// answers. With two parts of equal size, this happens to one creation in 65,536.
+	// answers. With two parts of equal size, this happens to one of 2^16 = 65,536 creations with an idempotency key.
 	maxUnfit = 16
 	// maxMoves is the maximum number of times that a creation moves to another part because its link was not written.
 	maxMoves = 3

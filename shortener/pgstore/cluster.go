@@ -67,8 +67,8 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 }
 
 // Answered reports whether err shows that the server is able to execute statements. The parameter err is the error of a
-// method, or nil. A server is not able to do so while it is stopping (class 57), or while it cannot reach another
-// server that it needs (class 08).
+// method, or nil. Two classes of errors do not show this: class 57, because the server is stopping or cancelled the
+// statement, and class 08, because the server cannot reach another server that it needs.
 func Answered(err error) bool {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && len(reply.Code) == 5 {

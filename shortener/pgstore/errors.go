@@ -34,9 +34,9 @@ const (
 // insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the connection was
 // lost, the commit may have happened, so the outcome is unknown. If the server reported an error, the
 // transaction was rolled back, and the result wraps [shortener.ErrNotWritten]. There are three exceptions, for
-// which the outcome is unknown although the server reported an error: the server is stopping (class 57, or the
-// severity FATAL), the connection to another server failed (class 08), or the server does not know the outcome
-// (40003).
+// which the outcome is unknown although the server reported an error: the server is stopping or cancelled the
+// statement (class 57, or the severity FATAL), the connection to another server failed (class 08), or the server
+// does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError

@@ -60,7 +60,8 @@ func keyOf(o *shortener.IdempotencyKey) ownerKey { return ownerKey{o.Owner, o.Ke
 const (
 	// lockTimeout sets how long an Insert waits for another transaction with the same idempotency key.
 	lockTimeout = `SET LOCAL lock_timeout = '500ms'`
-	// shortTimeout sets how long an Insert waits for each further key after it has waited for lockTimeout.
+	// shortTimeout sets how long an Insert waits for one key. If the insertion of all keys fails because of lockTimeout,
+	// the Insert inserts the keys one by one, with shortTimeout for each key.
 	shortTimeout = `SET LOCAL lock_timeout = '1ms'`
 )
 

@@ -141,8 +141,8 @@ type primaryLog struct {
 	stopped atomic.Pointer[time.Time]
 }
 
-// sample is a measurement of the primary: the log up to the position lsn contains every change that the primary acknowledged
-// before the time at.
+// sample is a measurement of the primary. The log up to the position lsn contains every change that the primary acknowledged
+// before the time in the field at.
 type sample struct {
 	at  time.Time
 	lsn int64

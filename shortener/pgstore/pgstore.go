@@ -54,7 +54,9 @@ func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
-// is one transaction.
+// is one transaction. There are two exceptions. If a link has an idempotency key, the transaction
+// needs several round trips (see insertWithKeys). If a node of a Citus cluster gets only a few links,
+// Insert sends one statement for each link (see maxEach).
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely

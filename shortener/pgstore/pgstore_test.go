@@ -269,7 +269,7 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	s := New(pool, storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
-	pool.Reset() // discards the broken connections, which TestRepeatedInsertAfterLostReplyReturnsPresent covers
+	pool.Reset() // discards the broken connections; TestRepeatedInsertAfterLostReplyReturnsPresent covers broken connections
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
 		t.Fatalf("Insert without a server: %v, want ErrNotWritten", err)
 	}

@@ -41,8 +41,8 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	if pending {
 		statements = []string{d.dialect.empty, removeMovedUnranked}
 	}
-	// After the wait in lock, the statements must find what other programs committed during the wait. The database may have another
-	// default isolation level. SQLite ignores this option.
+	// After the wait in lock, the statements must find what other programs committed during the wait. So the transaction
+	// needs the isolation level read committed, even if the database has another default. SQLite ignores the level.
 	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

@@ -134,12 +134,11 @@ const pageRows = 10_000
 // errChanged reports that the links changed while they were moved.
 var errChanged = errors.New("the table links_earlier changed while its links were moved")
 
-// Move moves all links of links_earlier to the tables ranked_links and unranked_links, and drops
-// links_earlier. If there is no such table, Move does nothing. If links_earlier has
-// rows and the order on record is not the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty,
-// the parameter order may be nil. Move calls progress after each
-// transaction with the number of moved links and the number of all links. Only one process at a time may call
-// Move or [Database.Begin].
+// Move moves all links of links_earlier to the tables ranked_links and unranked_links, and drops links_earlier. If
+// the table links_earlier does not exist, Move does nothing. If links_earlier has rows and the order on record is
+// not the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty, the parameter order
+// may be nil. After each transaction, Move calls progress with the number of moved links and the number of all
+// links. Only one process at a time may call Move or [Database.Begin].
 //
 // After a crash, the next call continues after the last transaction. Move needs as much free disk space as the
 // links occupy.

@@ -18,8 +18,8 @@ import (
 // every process detects within Freshness plus the lag of a replica that another process deleted a link.
 const Freshness = 900 * time.Millisecond
 
-// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB. It needs 16 MiB if the
-// links are anonymous and have ordinary URLs.
+// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB, which is 65,536 times
+// LinkMemory. It needs 16 MiB if the links are anonymous and have ordinary URLs.
 const DefaultCacheSize = 1 << 16
 
 // LinkMemory is the maximum memory of a cache divided by its size (Config.CacheSize), in bytes.
@@ -60,7 +60,7 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 // returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at
 // any time, and then every process must find the link at once.
 //
-// A link that this process created or changed is in the field created until the first look-up moves it to the field entries.
+// The methods add and put store a link in the field created. The first look-up of the link moves the link to the field entries.
 // Most new links are not followed at once, and an insertion in entries costs more time than the rest of the creation.
 type cache struct {
 	lookup    Lookup
@@ -248,13 +248,14 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// latest returns the entry that the cache uses after a look-up that returned found. This entry is usually found itself. But the
-// look-up may have asked a replica that lacks a change which the cache has already. A client that saw the change must not see
-// the earlier state. So latest returns the later state, as if the look-up had returned this state.
+// latest returns the entry that the cache uses after a look-up. The parameter found is the result of the look-up, and latest
+// usually returns it. But the look-up may have asked a replica that lacks a change, although the cache has the change already.
+// A client that saw the change must not see the earlier state. So latest returns the later state, as if the look-up had
+// returned this state.
 //
 // A failover may lose the later state. So latest ignores a state that the cache got more than the maximum lag ago, because
-// every replica that look-ups ask has this state, unless the store has lost it. The cache got the state of a look-up at most
-// lookupTimeout after the time asked.
+// every replica that look-ups ask has this state, unless the store has lost it. The field asked is the start of a look-up,
+// and the cache got the state at most lookupTimeout later.
 func (c *cache) latest(found *entry) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {
@@ -269,8 +270,8 @@ func (c *cache) latest(found *entry) *entry {
 	return later
 }
 
-// add adds a link that this process has just created, and discards older answers for its code. The time asked is
-// earlier than the creation. Unlike put, add does not check whether the cache already has a later state of the link.
+// add adds a link that this process has just created, and discards older answers for its code. The parameter asked is a
+// time before the creation. Unlike put, add does not check whether the cache already has a later state of the link.
 // The check would cost as much as the rest of add. If the link has changed already, get returns the first state of
 // the link until Freshness has passed.
 func (c *cache) add(link shortener.Link, asked time.Time) {
@@ -284,9 +285,9 @@ func (c *cache) add(link shortener.Link, asked time.Time) {
 	c.created.put(e)
 }
 
-// put adds a link that this process changed or read, and discards older answers for its code. The time asked is earlier than
-// the change or the read. If two changes of a link end at the same time, their calls of put may come in the wrong order. The
-// cache then keeps the later state.
+// put adds a link that this process changed or read, and discards older answers for its code. The parameter asked is a time
+// before the change or the read. If two changes of a link end at the same time, their calls of put may come in the wrong
+// order. The cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
 	c.mu.Lock()
@@ -302,9 +303,10 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 }
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,
-// so a link stays in the table at least until the fourth later link of its set. The probability that the table lacks one of the
-// twenty newest links is 1 in 70 million. With one slot for each code, it would be 1 in 22. The method get may be called
-// concurrently. The callers of put and remove hold the mutex of the cache.
+// so a link stays in the table at least until the fourth later link of its set. The table lacks one of the twenty newest links
+// only if five of them belong to the same one of the 1024 sets. The probability is about C(20,5)/1024^4, or 1 in 70 million. If
+// each code belonged to one of 4096 slots, it would be about C(20,2)/4096, or 1 in 22. The method get may be called concurrently.
+// The callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
 	seed maphash.Seed
 	sets [createdSize / createdWays]createdSet

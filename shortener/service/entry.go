@@ -10,10 +10,10 @@ import (
 
 // entry is the answer of the store for one code, as the cache keeps it. It is immutable.
 //
-// An entry contains the members that redirects and previews need. It contains neither the title, the tags and the first URL nor
-// the time of the last change. The title, the tags and the first URL may need more memory than the rest of the link. Find and
-// List, which read the store, return all members. An entry without details has 72 bytes and three pointers. A Link and the time
-// of its look-up (a time.Time) would have 160 bytes and nine pointers.
+// An entry contains the members that redirects and previews need. It lacks the title, the tags, the first URL and the time of the
+// last change. The title, the tags and the first URL may need more memory than the rest of the link. Find and List, which read the
+// store, return all members. An entry without details has 72 bytes and three pointers. A Link and the time of its look-up (a
+// time.Time) would have 160 bytes and nine pointers.
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
@@ -107,7 +107,7 @@ func (e *entry) link() shortener.Link {
 }
 
 // answer returns the link of the entry. If there is no link, answer returns ErrNotFound. If the link is a tombstone
-// at the time now, answer returns ErrGone.
+// at the given time (now), answer returns ErrGone.
 func (e *entry) answer(now time.Time) (shortener.Link, error) {
 	if e.missing() {
 		return shortener.Link{}, shortener.ErrNotFound

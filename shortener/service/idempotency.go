@@ -12,10 +12,10 @@ import (
 )
 
 // CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key succeeded
-// within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and replayed is true. It returns
-// this link even if the request is invalid by now, for example because its expiry has passed. CreateIdempotent fails with
-// ErrKeyReused if the client sent other data for the earlier creation. It fails with ErrKeyBusy if another server is
-// about to commit a creation with the same key.
+// within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and replayed is
+// true. It returns this link even if the request is invalid by now, for example because its expiry has passed.
+// CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. It fails with
+// ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
 func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	k := r.IdempotencyKey(key)
 	for range maxRaces {

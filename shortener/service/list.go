@@ -122,10 +122,11 @@ func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err err
 }
 
 // List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
-// limit links within eight seconds. The parameter limit is at most MaxList. List also returns the position from which
-// the next call continues, or "" at the end of the list. The position stays valid when links are created, changed or
-// deleted. List may return fewer links than limit, or no links, although further links follow: if few links match, or if
-// the links have more than 512 KiB (maxListBytes). List fails with ErrPosition or with an *UnavailableError.
+// limit links within eight seconds (scanTimeout, and readWait and listTimeout for the last page). The parameter limit
+// is at most MaxList. List also returns the position from which the next call continues, or "" at the end of the list.
+// The position stays valid when links are created, changed or deleted. If few links match, or if the links have more
+// than 512 KiB (maxListBytes), List may return fewer links than limit, or no links, although further links follow. List
+// fails with ErrPosition or with an *UnavailableError.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size, bytes := min(limit, listPart), 0
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
@@ -197,7 +198,7 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 				return
 			}
 			selected := f.among(page, s.now())
-			if len(selected) > listPart { // the links that are in memory while a slow client receives them
+			if len(selected) > listPart { // too many links to keep in memory while a slow client receives them
 				size = listPart
 				continue
 			}

@@ -42,15 +42,15 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 	return link, nil
 }
 
-// Change changes the link with this code and returns the new link. It blocks until the change is durable, for at most
-// five seconds. Every other server uses the new link within 0.9 s (Freshness) plus the lag of a replica.
+// Change changes the link with this code and returns the new link. It waits up to one second for a slot (see package
+// slots). Then it blocks until the change is durable, for at most five seconds. Every other server uses the new link
+// within 0.9 s (Freshness) plus the lag of a replica.
 //
 // If p changes no value, the link stays as it is and keeps its version. Change fails with
 // ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
 // change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
 // has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
-// *UnavailableError the link may have changed, unless the error wraps slots.ErrBusy. Before its five seconds begin, Change waits
-// up to one second for a slot (see package slots).
+// *UnavailableError the link may have changed, unless the error wraps slots.ErrBusy.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {

@@ -106,9 +106,9 @@ func New(cfg Config) *Service {
 func (s *Service) Block(hosts *destination.Hosts) { s.destinations.Block(hosts) }
 
 // Ready fails with an *UnavailableError while links cannot be created or resolved. It pings the store at most about once a
-// second. Calls in between return the last result. Ready blocks for at most one second. With SQLite, it blocks for up to
-// five seconds while another process holds the write lock. It may block after ctx ends, because concurrent callers share
-// the ping.
+// second. Calls in between return the last result. Ready blocks for at most one second, with one exception: with SQLite,
+// it blocks for up to five seconds while another process holds the write lock. It may block after ctx ends, because
+// concurrent callers share the ping.
 func (s *Service) Ready(ctx context.Context) error { return s.readiness.check(ctx) }
 
 // Close commits the queued creations and stops the service. If ctx ends before all commits are done, Close interrupts the

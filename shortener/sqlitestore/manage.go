@@ -63,8 +63,8 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 }
 
 // ofOwner reads up to limit links of the owner, from the newest to the oldest. It reads the links that were created
-// before the time at. Of the links that were created at this time, it reads the links whose key is lower than the
-// parameter key.
+// before the given time (at). Of the links that were created at this time, it reads the links whose key is lower than
+// the parameter key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
 }

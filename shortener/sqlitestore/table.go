@@ -19,7 +19,7 @@ type table struct {
 	rows   string    // reads the rows with the keys in a JSON array
 	change string    // replaces the columns that may change in the row with a key, a code and a version
 	page   string    // reads the key, the code and the source of the rows after a key
-	owned  string    // reads the rows of an owner before a time and a key, from the newest to the oldest
+	owned  string    // reads the rows of an owner after a position (a time and a key), from the newest to the oldest
 	first  any       // a key before all others
 }
 

@@ -59,7 +59,7 @@ func slowly(t *testing.T, test func(t *testing.T, s Store, slow func(time.Durati
 }
 
 // A failover loses a change that a server has in memory. If another change follows before the next poll, the poll must read
-// the tokens again. The test polls itself.
+// the tokens again. The test itself calls reload, which is the poll.
 func TestServerReadsTokensAgainAfterLostChangeAndAnotherChange(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		revoked, bearer := create(t, s, ordinary("ci"))

@@ -76,7 +76,7 @@ func (w *watched) patiently(want error, request func() (Token, error)) (token To
 	return token, err
 }
 
-// awaitSuccess waits until a poll has succeeded that began after the call. On a busy machine, other polls may fail.
+// awaitSuccess waits until a poll that began after the call has succeeded. On a busy machine, other polls may fail.
 func (w *watched) awaitSuccess() {
 	w.t.Helper()
 	var last error

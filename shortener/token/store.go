@@ -93,7 +93,8 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 // change calls the function do in a transaction, and replaces the version in the same transaction. This
 // replacement is the last statement, because it locks a row that all changes share.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
-	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite ignores it.
+	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite
+	// ignores the level.
 	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -114,8 +115,8 @@ func setVersion(ctx context.Context, tx *sql.Tx, v int64) error {
 	return err
 }
 
-// randomVersion returns a number that is not negative and less than the maximum of a column. A number of changes would
-// not suffice as a version. If a failover loses the last change, another change would set a version that a server may
+// randomVersion returns a number from 0 to the maximum of an int64 minus 1, so that setVersion can add 1. A number of
+// changes would not suffice as a version. If a failover loses the last change, another change would set a version that a server may
 // have in memory already. This server would not read the tokens again.
 func randomVersion() int64 {
 	var b [8]byte

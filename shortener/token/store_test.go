@@ -220,8 +220,8 @@ func TestTokenVersionChangesWithCreationsAndRevocations(t *testing.T) {
 	})
 }
 
-// failOver returns the tokens to an older state, as a failover to a standby does that lacks the creation of the token with
-// this id. The version before this creation is the parameter version.
+// failOver returns the tokens to an older state, like a failover to a standby that lacks the creation of the token with this
+// id. The parameter version is the version of the tokens before this creation.
 func failOver(t *testing.T, s Store, id, version int64) {
 	t.Helper()
 	for statement, value := range map[string]int64{

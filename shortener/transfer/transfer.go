@@ -28,8 +28,9 @@ import (
 	"keypool/shortener"
 )
 
-// Record is a link in a file. A zero value means that the file does not contain the member. The JSON members and the columns
-// of a CSV file have the names of the members in the HTTP API.
+// Record is a link in a file. If the file does not contain a member, the member has its zero value, except that Version, Redirect
+// and Forward have the values of newRecord. The JSON members and the columns of a CSV file have the names of the members in the
+// HTTP API.
 type Record struct {
 	Code         string            `json:"code"`
 	URL          string            `json:"url"`

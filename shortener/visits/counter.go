@@ -114,8 +114,8 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 }
 
 // Count counts one visit. It never waits for the database. If the counts do not fit in memory, it drops
-// the visit. Count allocates memory only for the first visit of a link since the last flush, for a new
-// value of a facet, and for a user agent that is not in memory.
+// the visit. Count allocates memory only for the first visit of a link in an hour or after a flush, for
+// a new value of a facet, and for a user agent that is not in memory.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}

@@ -12,7 +12,8 @@ import (
 // Store keeps the counts of visits in the database. Its methods may be called concurrently, and by several
 // processes. Methods that write block until the database engine answers or ctx ends. Methods that only read
 // block until the engine answers, or fail after the time limit of each query. The end of ctx does not
-// interrupt these queries.
+// interrupt these queries. Totals is the exception: it only reads, but it has no time limit of its own and
+// fails when ctx ends.
 type Store struct {
 	read, write *sql.DB
 	engine      engine
@@ -79,7 +80,8 @@ func (s Store) Apply(ctx context.Context, p Part) error {
 
 // transact calls the function do in a transaction.
 func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
-	// The isolation level allows concurrent changes of the same rows, even if the database has another default. SQLite ignores it.
+	// The isolation level allows concurrent changes of the same rows, even if the database has another default. SQLite
+	// ignores the level.
 	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
