@@ -26,8 +26,8 @@ import (
 // starters is the number of concurrent migrations of one database.
 const starters = 16
 
-// childVariable is an environment variable. If the variable names a SQLite database, the test binary
-// migrates this database and exits.
+// childVariable is the name of an environment variable. If the variable contains the path of a SQLite database,
+// the test binary migrates this database and exits.
 const childVariable = "KEYPOOL_TEST_MIGRATE"
 
 func TestMain(m *testing.M) {

@@ -15,7 +15,7 @@ var ErrNoCitus = errors.New("the database has no Citus, which distributed tables
 var ErrNoNodes = errors.New("the Citus cluster has no node for shards: add workers with citus_add_node on the coordinator, " +
 	"or let the coordinator have shards with citus_set_node_property")
 
-// ErrCitusWorker means that the database is on a worker of a Citus cluster. The tables of the program belong to the coordinator.
+// ErrCitusWorker means that the database is on a worker of a Citus cluster. A program must connect to the coordinator.
 var ErrCitusWorker = errors.New("the database is on a worker of a Citus cluster")
 
 // table is a table that [Distribute] spreads over the nodes of a cluster.
@@ -94,7 +94,7 @@ func checkNotWorker(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Workers returns the number of workers of the Citus cluster whose coordinator db leads to.
+// Workers returns the number of workers of a Citus cluster. The parameter db must lead to the coordinator of this cluster.
 func Workers(ctx context.Context, db *sql.DB) (n int, err error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM pg_dist_node WHERE groupid <> 0 AND noderole = 'primary'`).Scan(&n)
 	if err != nil {

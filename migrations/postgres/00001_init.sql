@@ -43,8 +43,9 @@ CREATE TABLE kgs_epochs (
     PRIMARY KEY (epoch, length)
 );
 
--- Ranges of reserved numbers. A range contains numbers whose codes have no link yet, or never get a
--- link. No number is in two ranges. The unique key detects two ranges with the same start.
+-- Ranges of reserved numbers. A range that was delivered to a pool or settled has no row. Some codes of
+-- a batch or of an abandoned range may have links. No number is in two ranges. The unique key detects
+-- two ranges with the same start.
 CREATE TABLE kgs_ranges (
     id     bigint   PRIMARY KEY,
     length smallint NOT NULL,

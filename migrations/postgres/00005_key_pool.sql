@@ -25,6 +25,8 @@ CREATE TABLE used_keys (
 CREATE TABLE key_pool (
     id      smallint PRIMARY KEY CHECK (id = 1),
     last_id bigint   NOT NULL DEFAULT 0,
-    history text     NOT NULL DEFAULT '' -- the history of the database (see kgs_ledger) when the pool was filled; in another history, its keys may have been issued already
+    -- The history of the database (see kgs_ledger) when the pool was filled. If the present history differs, the
+    -- keys of the pool may have been issued already.
+    history text     NOT NULL DEFAULT ''
 );
 INSERT INTO key_pool (id) VALUES (1);

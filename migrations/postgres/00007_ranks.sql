@@ -24,7 +24,7 @@ CREATE TABLE unranked_links (
     deleted_at timestamptz
 );
 
--- All links, for people. A query with a condition on the code reads the whole table ranked_links.
+-- All links, for exports and for people. A query with a condition on the code reads the whole table ranked_links.
 CREATE VIEW all_links AS
     SELECT code, url, source, created_at, expires_at, deleted_at FROM ranked_links
     UNION ALL SELECT code, url, source, created_at, expires_at, deleted_at FROM unranked_links;

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- API tokens. Rows are never deleted, because links refer to the token that created them. Package
+-- API tokens. Rows are never deleted, because a link refers to the token that owns it. Package
 -- keypool/shortener/token describes the columns.
 CREATE TABLE tokens (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
