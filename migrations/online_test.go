@@ -125,8 +125,8 @@ const (
 		CREATE INDEX unranked_links_owner ON unranked_links (((details->>'owner')::bigint), created_at, code) WHERE details IS NOT NULL`
 )
 
-// readLinks takes the lock of the table of links that a look-up takes. writeLinks takes the lock that a creation
-// takes. A transaction holds the lock until its end.
+// readLinks locks the table of links as a look-up does. writeLinks locks this table as a creation does. A transaction
+// holds its lock until it ends.
 const (
 	readLinks  = `LOCK TABLE ranked_links IN ACCESS SHARE MODE`
 	writeLinks = `LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`

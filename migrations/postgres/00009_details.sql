@@ -4,10 +4,10 @@
 -- Therefore the wait has a limit. If the statement reaches this limit, package migrations repeats the file.
 SET LOCAL lock_timeout = '100ms';
 
--- The details of a link: owner, title, tags, version and so on. NULL for a link that has no owner and
--- was never changed, unless an import gave it details. The members are the fields of the type Details
--- in package shortener. All members are in one column, because a ninth column would add 8 bytes to each
--- row.
+-- The details of a link: owner, title, tags, version and so on. The value is NULL if the link has no
+-- owner, was never changed and got no details from an import. The members are the fields of the type
+-- Details in package shortener. All members are in one column, because a ninth column would add 8 bytes
+-- to each row.
 ALTER TABLE ranked_links ADD COLUMN details jsonb;
 ALTER TABLE unranked_links ADD COLUMN details jsonb;
 

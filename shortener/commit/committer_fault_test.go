@@ -181,7 +181,8 @@ func TestCommitMetricsCountNoRowsOfFailedInsert(t *testing.T) {
 	})
 }
 
-// wantOneFailed checks that the commit at the index failed fails with want, and that the other links are inserted.
+// wantOneFailed checks that one commit fails with the error want, and that all other links are inserted. The parameter
+// failed is the index of the commit that fails.
 func wantOneFailed(t *testing.T, answers []<-chan answer, failed int, want error) {
 	t.Helper()
 	for i, a := range answers {

@@ -96,7 +96,7 @@ func commitAsync(ctx context.Context, c *committer, code string) <-chan answer {
 	return answers
 }
 
-// commitMany starts n commits, one after the other, of links with the codes 0, 1 and so on.
+// commitMany starts n commits of links with the codes 0, 1 and so on. It starts the commits one after the other.
 func commitMany(ctx context.Context, c *committer, n int) (answers []<-chan answer) {
 	for i := range n {
 		answers = append(answers, commitAsync(ctx, c, fmt.Sprint(i)))

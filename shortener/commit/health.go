@@ -29,7 +29,8 @@ type health struct {
 
 func (h *health) now() int64 { return max(1, int64(time.Since(h.origin))) }
 
-// begin records that an Insert begins. The caller calls ended with the result. Not more than maxInserters Inserts run at once.
+// begin records that an Insert begins. The caller calls ended with the result. At most maxInserters Inserts run at the same
+// time.
 func (h *health) begin() (ended func(error)) {
 	now := h.now()
 	for i := range h.running {

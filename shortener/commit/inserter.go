@@ -130,8 +130,8 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 	}
 }
 
-// decide returns the result of a link: the outcome Inserted or Conflict, or an error. The parameter unknown is the error
-// of an earlier Insert of the same links whose outcome is unknown, or nil if there was none.
+// decide returns the result of a link: the outcome Inserted or Conflict, or an error. If the outcome of an earlier Insert
+// of the same links is unknown, the parameter unknown is the error of this earlier Insert. Otherwise unknown is nil.
 //
 // If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy,
 // the transaction of the earlier Insert may still be in progress. If there was no earlier Insert, the outcome Present

@@ -39,7 +39,7 @@ func start(t testing.TB, store shortener.Store) *commit.Parts {
 
 // TestConcurrentCommitsOfOneCodeInsertOneLink commits, for each of 40 codes, several links with this
 // code concurrently. A caller must get Inserted if and only if the row has the URL of its
-// link. On the clock of the bubble, no time passes while SQLite works. So a slow disk makes no commit fail.
+// link. The clock of the synctest bubble stands still while SQLite works. So a slow disk makes no commit fail.
 func TestConcurrentCommitsOfOneCodeInsertOneLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

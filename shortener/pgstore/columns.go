@@ -32,10 +32,10 @@ const (
 	insertOneUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`
 	// requireOrder fails with stateDivisionByZero if the database keeps its links in another order than the store.
 	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
-	// sameOrder is the beginning of a condition. Each statement adds a parameter, which is a fingerprint, and the closing parenthesis. The condition is
-	// true if the links in the database have the order with this fingerprint. A process may be suspended while
-	// `shortener reindex` changes the order. Without this condition, the process would then write rows where no
-	// look-up finds them.
+	// sameOrder is the beginning of a condition. Each statement adds a parameter, which is a fingerprint, and the closing
+	// parenthesis. The condition is true if the order on record has this fingerprint, or if no order is on record. A
+	// process may be suspended while `shortener reindex` changes the order. Without this condition, the process would then
+	// write rows where no look-up finds them.
 	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`

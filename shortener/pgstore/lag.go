@@ -88,7 +88,7 @@ func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error))
 	return watchers.Wait()
 }
 
-// measureAll measures the lag of all replicas at once, for a look-up that found no replica to ask. Concurrent callers share a
+// measureAll measures the lag of all replicas at the same time, for a look-up that found no replica to ask. Concurrent callers share a
 // measurement, which takes at most lagTimeout. measureAll returns earlier if ctx ends.
 func (r *Replicas) measureAll(ctx context.Context) {
 	done := r.measuring.DoChan("", func() (any, error) {

@@ -87,8 +87,8 @@ func (c *cluster) await(t *testing.T, want error) {
 // measurement may reach its time limit, and a measurement may be old when the look-up begins.
 const attempts = 50
 
-// wantAnswers looks up the code of the link want until the counter result increases. Each look-up must return this link. If
-// the primary is down, a look-up may fail instead. The look-up that increases the counter must increase it by 1.
+// wantAnswers looks up a link (want) until a counter (result) increases. Each look-up must return the link. If the primary
+// is down, a look-up may fail instead. The look-up that increases the counter must increase it by 1.
 func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shortener.Link) {
 	t.Helper()
 	before := testutil.ToFloat64(result)

@@ -304,9 +304,9 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,
 // so a link stays in the table at least until the fourth later link of its set. The table lacks one of the twenty newest links
-// only if five of them belong to the same one of the 1024 sets. The probability is about C(20,5)/1024^4, or 1 in 70 million. If
-// each code belonged to one of 4096 slots, it would be about C(20,2)/4096, or 1 in 22. The method get may be called concurrently.
-// The callers of put and remove hold the mutex of the cache.
+// only if one of the 1024 sets gets five of them. The probability is about C(20,5)/1024^4, or 1 in 70 million. If each code
+// belonged to one of 4096 slots, it would be about C(20,2)/4096, or 1 in 22. The method get may be called concurrently. The
+// callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
 	seed maphash.Seed
 	sets [createdSize / createdWays]createdSet

@@ -105,7 +105,7 @@ func TestCreateFailsIfLinkWithSameAliasCannotBeRead(t *testing.T) {
 	}
 }
 
-// On the clock of the bubble, no time passes while SQLite works. So a slow disk makes no creation fail.
+// The clock of the synctest bubble stands still while SQLite works. So a slow disk makes no creation fail.
 func TestConcurrentCreationsOfOneAliasCreateOneLink(t *testing.T) {
 	t.Parallel()
 	const users = 32

@@ -63,11 +63,12 @@ func codesShorterThan(length int) (n int64) {
 }
 
 // RefusesOtherOrder checks a store that expects another order than the order in which the links are
-// stored. Such a store must never return the link of a wrong code. The stores right and wrong use the
-// same database. The store right has the order [Plain], and the store wrong has the order [Reversed].
+// stored. Such a store must never return the link of a wrong code. The parameters right and wrong are
+// stores on one database. The store right has the order [Plain], and the store wrong has the order
+// [Reversed].
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // the rank of first in the order of wrong equals the rank of last in the order of right
+	const last, first = "zzzzzzzzzz", "000" // the store wrong gives the code first the rank that the store right gives the code last
 	Insert(t, right, Link(last))
 	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)

@@ -86,8 +86,8 @@ func (r *Record) link(owner int64) shortener.Link {
 	}
 }
 
-// date sets the creation time of a record that has none. The creation time becomes the time of the import, or the
-// earliest other time of the record if that time is earlier.
+// date sets the creation time of a record that has none. If the record has times before the import, the creation time
+// becomes the earliest of them. Otherwise it becomes the time of the import, which is the parameter now.
 func (r *Record) date(now time.Time) {
 	if !r.CreatedAt.IsZero() {
 		return
