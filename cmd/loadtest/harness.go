@@ -100,8 +100,8 @@ func commandLine(args []string) string {
 	return password.ReplaceAllString(strings.Join(args, " "), "$1:xxxxx@")
 }
 
-// writeFile replaces the file at path by a file that write fills. The old file stays until the new file is
-// complete.
+// writeFile replaces the file at path with a file whose content write writes. The old file stays until the new file
+// is complete.
 func writeFile(path string, write func(*os.File) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

@@ -49,7 +49,7 @@ type Event struct {
 // alert is the JSON document that is POSTed.
 type alert struct {
 	State         State     `json:"state"`
-	Previous      State     `json:"previous"` // the state before State, leaving out Filling; Filling if there was no other state
+	Previous      State     `json:"previous"` // the last state before State that was not Filling; Filling if there was none
 	PoolKeys      *int64    `json:"pool_keys"`
 	CapacityKeys  int64     `json:"capacity_keys"`
 	RunwaySeconds *float64  `json:"runway_seconds"`
@@ -101,8 +101,8 @@ func New(cfg Config) *Alerter {
 
 // Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state
 // Filling neither begins nor ends an alarm. If the state is Filling after an alarm, Changed adds the
-// alert about the end of the alarm later, when the state becomes OK. There is no alert if a pool is
-// filled for the first time after a start.
+// alert about the end of the alarm later, when the state becomes OK. If the first state after the start
+// that is not Filling is OK, there is no alert.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

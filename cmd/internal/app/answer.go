@@ -23,8 +23,8 @@ var errNoAnswer = fmt.Errorf("the database did not answer for %v", maxSilence)
 var errNoWorkerAnswer = fmt.Errorf("a worker of the Citus cluster did not answer for %v", maxSilence)
 
 // WhileAnswering calls the function do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the
-// context of do, at most 14 s later. A statement that reads many rows has no time limit, so do itself cannot
-// distinguish a slow statement from a database that hangs.
+// context of do, at most maxSilence + probeInterval + probeTimeout = 14 s later. A statement that reads many rows has no
+// time limit, so do itself cannot distinguish a slow statement from a database that hangs.
 func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) error) error {
 	if c.Database.Postgres == nil {
 		return do(ctx)
@@ -44,8 +44,8 @@ func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) erro
 	return err
 }
 
-// probe asks the database for an answer again and again. It returns the error of [ask] if the database has not answered for
-// maxSilence, or nil when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
+// probe calls [ask] every probeInterval. It returns the error of ask if the database has not answered for maxSilence, or nil
+// when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
 func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ticks := time.NewTicker(probeInterval)
 	defer ticks.Stop()
@@ -79,7 +79,7 @@ func ask(ctx context.Context, cfg *pgx.ConnConfig) error {
 	if err != nil {
 		return nil
 	}
-	defer func() { _ = conn.Close(ctx) }() // the connection was only a question
+	defer func() { _ = conn.Close(ctx) }() // the answer is known, so an error does not matter
 	if late(askWorkers(ctx, conn)) {
 		return errNoWorkerAnswer
 	}

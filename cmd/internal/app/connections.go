@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// defaultConnections is the default of MAX_CONNECTIONS on a machine with enough memory and open files.
+	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
 	// connectionMemory is the number of bytes that a connection takes in memory. This memory holds the goroutine
 	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the

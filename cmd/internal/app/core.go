@@ -295,8 +295,8 @@ func (c *Core) withdraw(presence *ledger.Presence) {
 }
 
 // Hold registers this process as a holder in the ledger until the stop, for a command that inserts links. While a holder is
-// registered, the command reindex refuses to change the order of the links. If the janitor fails, fail gets the error. A
-// heartbeat that cannot be sent is only logged.
+// registered, the command reindex refuses to change the order of the links. If the janitor fails, it passes the error to the
+// function fail. A heartbeat that cannot be sent is only logged.
 func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 	return c.asHolder(ctx, fail, func() error { return nil })
 }
@@ -326,8 +326,9 @@ func RefuseWorker(err error) error {
 	return err
 }
 
-// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. This is not a
-// [config.Error], because a standby accepts writes after its promotion, so a supervisor must start the program again.
+// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. The result is not a
+// [config.Error], because a supervisor does not start a program again after such an error. A standby accepts writes after its
+// promotion, so the supervisor must try again.
 func nameReadOnly(err error) error {
 	const stateReadOnly = "25006" // read_only_sql_transaction
 	var reply *pgconn.PgError

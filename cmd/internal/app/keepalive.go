@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// setKeepalives makes PostgreSQL end a connection whose client has not answered for 25 s. Without these settings, PostgreSQL keeps a
-// connection by default for two hours after a network partition has broken it. Such connections count towards max_connections, so
-// PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
+// setKeepalives makes PostgreSQL end a connection whose client has not answered for 10 s + 3 * 5 s = 25 s. Without these settings,
+// PostgreSQL keeps a connection by default for two hours after a network partition has broken it. Such connections count towards
+// max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
 // keepAlive sets the keepalives of every new connection. It sends them as a statement and not as connection parameters, because a

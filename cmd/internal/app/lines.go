@@ -12,7 +12,7 @@ import (
 const (
 	// maxLines is the number of log lines that may wait for standard error. A line has a few hundred bytes.
 	maxLines = 1024
-	// flushTime is the maximum time that the end of a program waits until standard error has accepted the last lines.
+	// flushTime is the maximum time for which close waits until standard error has accepted the waiting lines.
 	flushTime = time.Second
 )
 

@@ -18,10 +18,11 @@ type poolers struct {
 	known map[string]bool // whether there is a pooler, by the address of the database
 }
 
-// adapt changes cfg so that a connection that leads to a pooler prepares no statements. It changes nothing if the URL sets
-// default_query_exec_mode. Before the first connection to a database, p opens a separate connection to find out whether there
-// is a pooler. Each new connection that would prepare statements is checked too, because a failover may put a pooler in front of the database. If
-// the check finds a new pooler, the connection fails, and later connections prepare no statements.
+// adapt changes cfg so that a connection that leads to a pooler prepares no statements. If the URL sets
+// default_query_exec_mode to another mode than cache_statement, adapt changes nothing. Before the first connection to a
+// database, p opens a separate connection to find out whether there is a pooler. Each new connection that would prepare
+// statements is checked too, because a failover may put a pooler in front of the database. If the check finds a new pooler, the
+// connection fails, and later connections prepare no statements.
 func (p *poolers) adapt(cfg *pgxpool.Config) {
 	if cfg.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		return

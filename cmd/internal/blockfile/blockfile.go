@@ -24,10 +24,10 @@ const (
 	// pollInterval is the time between two checks of the file. The package polls, because a poll also detects
 	// a change on a network file system and the replacement of a directory above the file.
 	pollInterval = 500 * time.Millisecond
-	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million hosts.
+	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million lines of 22 bytes.
 	maxSize = 64 << 20
-	// shortLine is the number of bytes of a line in a list of short host names. A file has room for about
-	// size/shortLine hosts, and for fewer if it has fewer lines.
+	// shortLine is the number of bytes of a line in a list of short host names. For a file of size bytes, parse allocates
+	// a set with room for size/shortLine hosts, or for one host per line if this is less. The set grows if it is too small.
 	shortLine = 16
 )
 

@@ -21,16 +21,16 @@ var (
 
 const (
 	// linkConns is enough for look-ups and commits at the same time. A server opens at most linkConns +
-	// ledgerConns + pollConns connections. Eight servers then need fewer than 100 connections, the
-	// default limit of PostgreSQL. pool_max_conns in the URL overrides linkConns.
+	// ledgerConns + pollConns = 12 connections. So eight servers open at most 96 connections, and the default
+	// limit of PostgreSQL is 100. pool_max_conns in the URL overrides linkConns.
 	linkConns   = 8
 	ledgerConns = 3
 	// pollConns is enough for short queries at intervals. Such a query must not wait for lists of links or locks of the ledger.
 	pollConns      = 1
 	connectTimeout = 2 * time.Second
-	// ledgerConnLife limits how long the ledger can use a demoted primary, because only a new
-	// connection checks the role of the server. The ledger has few connections, so their renewal
-	// is cheap.
+	// ledgerConnLife limits how long the ledger can use a demoted primary: pgx checks the role of the
+	// server (target_session_attrs) only when it opens a connection. The ledger has few connections, so
+	// their renewal is cheap.
 	ledgerConnLife = time.Minute
 )
 
@@ -83,7 +83,7 @@ func (d Database) LedgerPool() *pgxpool.Config {
 	return cfg
 }
 
-// PollPool returns the settings of the PostgreSQL connections for the tokens and the order of the links, which a server reads
+// PollPool returns the settings of the PostgreSQL connection on which a server reads the tokens and the order of the links,
 // about every second.
 func (d Database) PollPool() *pgxpool.Config {
 	cfg := d.LedgerPool()
@@ -125,10 +125,10 @@ func (r *Replicas) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// OtherHost returns the index of the first entry of cfg.ConnConfig.Fallbacks that has another host than the first host of the
-// URL. It returns -1 if the URL names one host. The entries before the index are second attempts at the first host, with or
-// without TLS. A replica must have one host: pgx would connect to any of several hosts, but the lag of each replica must be
-// known.
+// OtherHost returns the index of the first entry of cfg.ConnConfig.Fallbacks whose host or port differs from the first host and
+// port of the URL. It returns -1 if the URL names one server. The entries before the index are second attempts at the first
+// server, with or without TLS. A replica must have one host: pgx would connect to any of several hosts, but the lag of each
+// replica must be known.
 func OtherHost(cfg *pgxpool.Config) int {
 	return slices.IndexFunc(cfg.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != cfg.ConnConfig.Host || f.Port != cfg.ConnConfig.Port

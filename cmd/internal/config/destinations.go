@@ -14,7 +14,7 @@ var (
 	_ encoding.TextUnmarshaler = (*PageURL)(nil)
 )
 
-// OwnHosts are further hosts under which clients reach this service.
+// OwnHosts are host names and IP addresses of this service, besides the host of BASE_URL. A link must not lead to them.
 type OwnHosts []string
 
 const takesOwnHosts = "host names or IP addresses without scheme, port or path, separated by commas, such as go.example,www.go.example"

@@ -25,7 +25,7 @@ type BaseURL string
 
 const takesBaseURL = "http://host[:port] or https://host[:port], without a path"
 
-// UnmarshalText takes an http or https URL without a path. The methods named Complete check the host.
+// UnmarshalText takes an http or https URL without a path. [Server.Complete] and [Server.CompleteImport] check the host.
 func (b *BaseURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	if err != nil || !isHTTP(u) || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {

@@ -55,7 +55,8 @@ func Delete(ctx context.Context, remove func(ctx context.Context, code string) e
 	return each(ctx, "delete", remove, codes, out)
 }
 
-// Erase is like Delete, but calls the function erase, which must remove what remains of the links.
+// Erase calls the function erase for each code, in the same way as Delete. This function must erase the remaining data of
+// the link with the code.
 func Erase(ctx context.Context, erase func(ctx context.Context, code string) error, codes []string, out io.Writer) error {
 	_, err := each(ctx, "erase", erase, codes, out)
 	return err

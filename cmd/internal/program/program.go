@@ -132,8 +132,8 @@ func (p *Program) abandonStart() {
 	}
 }
 
-// Fail makes Wait return err, or Stop if Wait is not called again. While neither has returned an earlier error, Fail only
-// logs err.
+// Fail makes Wait return err, or Stop if Wait is not called again. If neither has returned an earlier error yet, Fail
+// only logs err.
 func (p *Program) Fail(err error) {
 	select {
 	case p.failed <- err:
@@ -216,8 +216,8 @@ func (n *silentConns) close() {
 	}
 }
 
-// LimitPublic replaces the public listener by the listener that limit returns for it. LimitPublic must be
-// called before ServePublic.
+// LimitPublic passes the public listener to limit, and uses the listener that limit returns instead. LimitPublic must
+// be called before ServePublic.
 func (p *Program) LimitPublic(limit func(net.Listener) net.Listener) { p.public = limit(p.public) }
 
 // ServePublic answers requests on the public listener until the stop.

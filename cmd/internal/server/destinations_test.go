@@ -11,7 +11,7 @@ import (
 	"keypool/internal/testenv/logbuffer"
 )
 
-// signalled is a log that sends a value to lines for each log line that contains text.
+// signalled is a log. For each log line that contains the text, it sends a value to the channel lines.
 type signalled struct {
 	logbuffer.Buffer
 
@@ -99,8 +99,8 @@ func TestServerDoesNotStartIfBlockFileIsUnusable(t *testing.T) {
 	}
 }
 
-// A server refuses each URL that leads to one of its own names, in every spelling. Without OWN_HOSTS it only knows the
-// name in the request.
+// A server refuses each URL that leads to one of its own names, in every spelling. Without OWN_HOSTS and BASE_URL, the server
+// knows only the name in the request.
 func TestServerRefusesURLsOfOwnHosts(t *testing.T) {
 	t.Parallel()
 	plain := start(t, settings(t, sqliteURL(t), ""))

@@ -68,7 +68,7 @@ func isStored(t *testing.T, url string) (found bool) {
 	return found
 }
 
-// personalLinks creates two links with personal data in every text, and visits both. The URL of the first link has changed.
+// personalLinks creates two links with personal data in every text, changes the URL of the first link, and visits both links.
 // It waits until the referrers are stored.
 func (r *running) personalLinks(bearer string) {
 	r.t.Helper()

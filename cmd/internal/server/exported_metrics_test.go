@@ -134,7 +134,8 @@ func TestMetricNamesAreExtractedFromExpression(t *testing.T) {
 	}
 }
 
-// exportedMetrics returns the names of the series of a server and a key service that use every part that has metrics.
+// exportedMetrics returns the names of the series of two servers and a key service. Together, these programs use every part
+// that has metrics.
 func exportedMetrics(t *testing.T) []string {
 	t.Helper()
 	redis, primary := testenv.StartRedis(t), testenv.StartPostgres(t)

@@ -21,8 +21,8 @@ func limits(s config.Serve) client.Limits {
 	}
 }
 
-// readers returns the maximum number of lists of links and queries for visits that a server runs at the same time. With PostgreSQL,
-// half of the connections stay free for redirects and creations if there are at least two connections.
+// readers returns the maximum number of queries for lists of links and for visits that a server runs at the same time. With
+// PostgreSQL, at least half of the connections stay free for redirects and creations, unless there is only one connection.
 func readers(c *app.Core, connections *pgxpool.Pool) int {
 	if c.SQLite != nil {
 		return c.SQLite.Scan.Stats().MaxOpenConnections

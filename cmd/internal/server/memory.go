@@ -13,8 +13,8 @@ import (
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default the
-// collector runs when the heap has doubled. With the small heap of the server, the collector would then
-// run all the time.
+// collector runs when the heap has doubled. Because the heap of a server is small, the collector would run
+// all the time.
 const headroom = 16 << 20
 
 // minimumHeap is the size of the heap below which the collector does not run if GOGC is 100 (percent). For another
@@ -46,8 +46,8 @@ type headroomKeeper struct {
 	percent int64 // the present percentage
 }
 
-// keepHeadroom starts a headroomKeeper. It does nothing if the environment variable GOGC is set. stop
-// restores the default percentage.
+// keepHeadroom starts a headroomKeeper. It does nothing if the environment variable GOGC is set. The function
+// that it returns stops the headroomKeeper and restores the previous percentage.
 func keepHeadroom() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

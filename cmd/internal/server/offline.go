@@ -130,13 +130,13 @@ type deleteFlags struct {
 	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose except the code, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
 }
 
-// flushWait is the time after which servers have stored the visits that they counted before, if their setting VISITS_FLUSH has its
-// default value and the database answers.
+// flushWait is the time within which a server stores a visit that it has counted, if VISITS_FLUSH has its default value and the
+// database answers.
 const flushWait = 2 * time.Second
 
-// deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server
-// may serve the links from its cache for this time. With --erase, deleteLinks also waits for flushWait, so that servers store
-// the visits of this time. Then it erases the details of the visits.
+// deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server may redirect to the links
+// from its cache for this time. With --erase, deleteLinks then waits for flushWait, until the servers have stored the visits of
+// these redirects, and erases the details of the visits.
 func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		remove, wait := service.Delete, service.Freshness

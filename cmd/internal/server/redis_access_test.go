@@ -81,7 +81,7 @@ func startError(t *testing.T, source, url string) error {
 }
 
 // refused starts a program that must not start, and returns the error of the start. It starts the program up to ten times,
-// because a start continues if it does not learn in time that it must be refused.
+// because a start succeeds if its checks do not get an answer within their time limits.
 func refused(t *testing.T, start func() (*program.Program, error)) error {
 	t.Helper()
 	for range 10 {

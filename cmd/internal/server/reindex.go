@@ -21,8 +21,8 @@ type reindexFlags struct {
 	ForgetLeases  bool `name:"forget-leases" help:"With --replace-secret, replace the ledger even if clients of the key service have leased keys. The new ledger may lease the same keys again."`
 }
 
-// reindex moves the links into the order that the present settings determine. If the process is killed, the same
-// command continues.
+// reindex moves the links into the order that the present settings determine. If the process is killed, a repetition of
+// the command continues the move.
 func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Writer) error {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err

@@ -94,7 +94,7 @@ func (r *running) do(method, url, body string) answer {
 	return r.doAs("", method, url, body)
 }
 
-// doAs sends a request with a token, unless bearer is empty. It repeats the request while the service is unavailable.
+// doAs sends a request. If bearer is not empty, the request has this token. doAs repeats the request as [answered] does.
 func (r *running) doAs(bearer, method, url, body string) answer {
 	r.t.Helper()
 	return answered(func() answer { return r.once(bearer, method, url, body) })
@@ -103,8 +103,8 @@ func (r *running) doAs(bearer, method, url, body string) answer {
 // slowAnswer is less than the time limit of a look-up or a commit in a server, and more than the time of any other refusal.
 const slowAnswer = 500 * time.Millisecond
 
-// answered repeats a request while the answer is a 503 that took at least slowAnswer: on a busy machine, the server has run into
-// one of its time limits. It returns the last answer after patience.
+// answered repeats a request while the answer is a 503 that took at least slowAnswer: on a busy machine, the server has exceeded
+// one of its time limits. After the time patience, answered returns the last answer.
 func answered(send func() answer) answer {
 	for deadline := time.Now().Add(patience); ; {
 		began := time.Now()
@@ -114,7 +114,7 @@ func answered(send func() answer) answer {
 	}
 }
 
-// once sends one request with a token, unless bearer is empty.
+// once sends one request. If bearer is not empty, the request has this token.
 func (r *running) once(bearer, method, url, body string) answer {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
@@ -145,8 +145,8 @@ func (r *running) shorten(url string) string {
 	return r.created(r.postURL(url))
 }
 
-// shortenPatiently creates a link of a server without a fallback and returns its code. It repeats the request while no key is
-// available: at the start, and on a busy machine, on which a key source exceeds its time limit of 250 ms.
+// shortenPatiently creates a link on a server without a fallback and returns the code. It repeats the request while no key is
+// available: after the start of the server, or when a key source on a busy machine exceeds its time limit of 250 ms.
 func (r *running) shortenPatiently(url string) string {
 	r.t.Helper()
 	var a answer
@@ -210,8 +210,8 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	}
 }
 
-// hasBatch reports whether the next keys come from the local batch, or whether the key source has no batches. While a slow machine
-// takes the first batch, creations may use the fallback.
+// hasBatch returns true if the local batch has keys, or if the key source has no local batch. While a server on a slow machine
+// takes its first batch, creations may use the fallback.
 func hasBatch(s admin.Status) bool { return s.LocalKeys == nil || *s.LocalKeys > 0 }
 
 // full reports whether the pool is full and the server has a local batch.

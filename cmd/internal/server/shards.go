@@ -25,7 +25,8 @@ type migrateFlags struct {
 	Shards int `name:"shards" placeholder:"N" min:"1" max:"64000" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. The command may be repeated."`
 }
 
-// checkShards returns an error if the tables cannot be distributed as the flags say. It changes nothing.
+// checkShards returns an error if the flag --shards is set and DATABASE_URL does not lead to the coordinator of a Citus
+// cluster that has a node for the tables. It changes nothing.
 func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 	if f.Shards == 0 {
 		return nil

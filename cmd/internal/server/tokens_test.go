@@ -26,7 +26,7 @@ func onDatabases(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("postgres", func(t *testing.T) { t.Parallel(); test(t, testenv.PostgresURL(t)) })
 }
 
-// runToken runs a command of shortener token, which must succeed. It returns the standard output.
+// runToken runs one of the commands `shortener token ...`, which must succeed. It returns the standard output.
 func runToken(t *testing.T, url string, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := runShortener(t, append([]string{"--database-url=" + url, "token"}, args...)...)
@@ -53,7 +53,7 @@ func (r *running) create(bearer string) answer {
 }
 
 // Processes other than the servers create and revoke the tokens. A new token is valid at once. When the command
-// token revoke ends, no server accepts the token.
+// `token revoke` ends, no server accepts the token.
 func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		var log logbuffer.Buffer
@@ -194,8 +194,8 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 	}
 }
 
-// The command token revoke fails if it is interrupted before every server refuses the token. The token is revoked
-// nevertheless.
+// If the command `token revoke` is interrupted while it waits until every server refuses the token, the command fails. The
+// token is revoked nevertheless.
 func TestInterruptedTokenRevokeCommandExitsWithError(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)

@@ -162,8 +162,8 @@ func writeTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(file), file.Close())
 }
 
-// replaceWhenDone writes a file. If write fails, an existing file stays as it is. Only the user can read the file. If path is
-// a symbolic link, it must lead to an existing file, and replaceWhenDone replaces this file.
+// replaceWhenDone writes a file that only its owner may read. If write fails, an existing file stays as it is. If path is a
+// symbolic link, it must lead to an existing file, and replaceWhenDone replaces this file.
 func replaceWhenDone(path string, write func(io.Writer) error) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err != nil {

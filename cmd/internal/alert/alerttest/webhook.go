@@ -12,7 +12,7 @@ import (
 )
 
 // Hang is an answer that makes the webhook leave each request unanswered until the client
-// cancels the request.
+// cancels the request or the test ends.
 const Hang = 0
 
 // Alert is the JSON document that a webhook receives.
