@@ -27,8 +27,9 @@ KGS_PAGE_BELOW: {{ .Values.pool.pageBelow | toString | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The objects of one program. Arguments: root is the root context, component is shortener or kgs, of is the
-     values of the component, port is its port, and env is a list of further environment variables. */}}
+{{/* The objects of one program. The arguments are "root" (the root context), "component" (shortener or kgs), "of" (the
+     values of this component), "port" (the name and the number of its port) and "env" (environment variables besides those
+     of the ConfigMap and the Secret). */}}
 {{- define "keypool.deployment" -}}
 apiVersion: apps/v1
 kind: Deployment
@@ -83,7 +84,7 @@ spec:
           startupProbe:
             httpGet: {path: /livez, port: admin}
             periodSeconds: 2
-            failureThreshold: 30 # a program whose start fails ends by itself within 30 s
+            failureThreshold: 30 # 30 * 2 s = 60 s; a program whose start fails ends by itself within 30 s, unless it moves the links of an older schema
           livenessProbe:
             httpGet: {path: /livez, port: admin}
             timeoutSeconds: 5
