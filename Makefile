@@ -16,8 +16,8 @@ COMPARE  ?=
 # and ROW=10. If they are empty, all run.
 SOURCE   ?=
 ROW      ?=
-# With 1/2, `make drill`, `make loadtest`, `make compare` and `make bench` run every second experiment, beginning
-# with the first.
+# With 1/2, each target that runs experiments, such as `make drill` and `make conformance`, runs every second
+# experiment, beginning with the first.
 SHARE    ?=
 # With --strict, a failed speed claim fails the run. `make nightly` sets it.
 STRICT   ?=
@@ -49,7 +49,7 @@ run: build
 	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
 # The race detector checks all code except SQLite, which is C code translated to Go. SQLite starts no
-# goroutines, and to check it takes most of the time.
+# goroutines, and its check would take most of the time of the tests.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze promtool
 	$(keeper) run go test -race -timeout 20m -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
@@ -78,7 +78,7 @@ helm:
 	HELM="$(helm)" go test -tags helm -count 1 -run TestHelmChart ./deploy
 
 # Proves the model of the protocol between workers, servers, ledger and pool (docs/model/keypool.pml). It also
-# shows that the proof fails without each protection.
+# removes the protections of the model, one at a time, and shows that the proof then fails.
 model: keeper
 	$(keeper) need gcc spin
 	docs/model/check
@@ -118,8 +118,8 @@ conformance: build keeper
 	$(keeper) need redis-server postgres
 	$(experiments) $(if $(SOURCE),$(addprefix keysource/,$(subst $(comma), ,$(SOURCE))),keysource) $(STRICT) --controls --parallel 3 --report loadtest/report/conformance
 
-# Runs the tests of links on Citus, the fault rows of Citus, and the measurement of the cost of a creation. The
-# rows and the measurement also run as controls. They need Citus or a Docker engine.
+# Runs the tests of links on Citus, the fault rows of Citus, and the measurement of the cost of a creation. It also
+# runs the controls of the rows and of the measurement. The target needs Citus or a Docker engine.
 citus: citus-test citus-drill
 
 citus-test: keeper
