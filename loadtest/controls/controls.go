@@ -1,8 +1,8 @@
 // Package controls builds programs that are broken on purpose.
 //
-// A protection is code that keeps one fault from harming users. A control removes one protection from a program. At
-// least one claim of an experiment must then fail. If no claim fails, the experiment does not notice the fault and
-// proves nothing.
+// A protection is code that keeps one fault from harming users. A control removes one protection from a program. A
+// claim of an experiment, or a unit test, must then fail. If it does not fail, the experiment or the test does not
+// notice the fault and proves nothing.
 //
 // A control is a list of edits of the product's source. The Go command compiles the edited files in place of the
 // source files (see -overlay in `go help build`). The source therefore contains no code for controls. [Table] lists

@@ -1,7 +1,7 @@
 package controls
 
-// Table lists the edits of every control, ordered by the first file that a control edits. The comment before a control
-// describes the protection that the control removes. docs/glossary.md explains the terms.
+// Table lists the edits of every control. The controls are sorted by the file of their first edit, and then by name. The
+// comment before a control describes the protection that the control removes. docs/glossary.md explains the terms.
 //
 //nolint:funlen // the function is one table
 func Table() []Edit {
@@ -42,23 +42,26 @@ func Table() []Edit {
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",
 			"if n < length {"},
-		// A skip-ahead of a counter skips numbers that other processes took in the lost history.
+		// A skip-ahead of a counter also skips numbers above the high-water mark of the process, because other processes
+		// may have taken them before the rollback.
 		{"counter-margin", "kgs/keysource/rollback.go",
 			"skipTo(mark + margin(h.length, mark))",
 			"skipTo(mark + 0*margin(h.length, mark))"},
-		// A process issues no number of a counter that is not above the highest number that it took before.
+		// A process issues a number of a counter only if the number is above every number that the process took before.
 		{"counter-mark", "kgs/keysource/rollback.go",
 			"if err == nil && first <= mark {",
 			"if err == nil && first <= mark && false {"},
-		// The successive holders of a machine id use disjoint intervals of time. No process makes a number whose time is
-		// after the end of its promise, or before the process acquired the machine id.
+		// The successive holders of a machine id use disjoint intervals of time. A process makes no number whose time is
+		// before the process acquired the machine id. It also makes no number whose time is at or after the end of its
+		// promise.
 		{"machine-fence", "kgs/keysource/snowflake.go",
 			"case ms >= s.promise.until:",
 			"case false:"},
 		{"machine-fence", "kgs/keysource/snowflake_promise.go",
 			"s.next = max(s.next, from<<sequenceBits)",
 			""},
-		// A skip-ahead of a ticket database waits until no process takes tickets.
+		// A process that takes tickets holds a shared lock, so a skip-ahead of the ticket database waits for the takes in
+		// progress.
 		{"ticket-lock", "kgs/keysource/tickets.go",
 			"SELECT pg_advisory_xact_lock_shared('%[1]s'::regclass::bigint)",
 			"SELECT '%[1]s'::regclass::bigint"},
@@ -76,7 +79,7 @@ func Table() []Edit {
 		{"fingerprint", "kgs/ledger/ledger.go",
 			"if space.Fingerprint() != fingerprint {",
 			"if false {"},
-		// A process does not change a ledger that replaced its ledger.
+		// If another ledger replaces the ledger of a running process, the process does not change the new ledger.
 		{"ledger-name", "kgs/ledger/ledger.go",
 			"own != \"\" && name != \"\" && name != own",
 			"own != own && name != own"},
@@ -118,7 +121,8 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
-		// If a pool belongs to another database, which may be the original of this backup, the ledger skips the numbers of the pool.
+		// If a pool belongs to another database, the ledger skips the numbers of the pool. Its own database may be a backup
+		// of the other database, and then these numbers have been issued.
 		{"foreign-numbers", "kgs/redispool/filler.go",
 			"return errors.Join(err, s.skipForeign(ctx, status.HighWater))",
 			"return err"},
@@ -131,7 +135,7 @@ func Table() []Edit {
 			"range p.held.unrecorded(epoch) {",
 			"range p.held.unrecorded(epoch)[:0] {"},
 		// After a new epoch begins, a script records each batch again. If this script reaches Redis after the batch is
-		// settled, the late record is deleted.
+		// settled, the server deletes the record.
 		{"late-record", "kgs/redispool/held.go",
 			"h.late = append(h.late, b)",
 			"_ = b"},
@@ -172,7 +176,7 @@ func Table() []Edit {
 		{"same-batch", "kgs/redispool/scripts.go",
 			"if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end\n",
 			""},
-		// If a server repeats a take with the same batch id, it gets the same batch.
+		// If a server repeats a take with the batch id of its last take, it gets the batch of its last take again.
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then\n",
 			"if false then\n"},
@@ -255,7 +259,7 @@ func Table() []Edit {
 		{"host-bound", "shortener/destination/url.go",
 			"if utf8.RuneCountInString(host) > maxHost {",
 			"if false && utf8.RuneCountInString(host) > maxHost {"},
-		// An idempotency key belongs to the first creation that has it.
+		// Until an idempotency key expires, it belongs to the first creation that has it.
 		{"first-key", "shortener/pgstore/idempotency.go",
 			"WHERE excluded.created_at - idempotency_keys.created_at > interval '%d seconds'",
 			"WHERE %d > 0"},
@@ -267,7 +271,7 @@ func Table() []Edit {
 			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
 			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
-		// A server does not query a replica that replays another timeline than the primary.
+		// A server does not query a replica whose timeline differs from the timeline of the primary.
 		{"replica-timeline", "shortener/pgstore/lag.go",
 			"if p.timeline != l.timeline {",
 			"if false {"},
@@ -278,7 +282,7 @@ func Table() []Edit {
 		{"version", "shortener/sqlitestore/table.go",
 			"AND coalesce(json_extract(details, '$.version'), 1) = ? AND (deleted_at IS NULL OR deleted_at = ?3)`",
 			"AND ? IS NOT NULL`"},
-		// A look-up that finds no replica to ask measures the replicas itself.
+		// If the primary does not answer and no replica may be asked, the look-up measures the replicas and tries again.
 		{"measure-now", "shortener/pgstore/replicas.go",
 			"\t\tr.measureAll(ctx)\n",
 			""},
@@ -294,7 +298,7 @@ func Table() []Edit {
 		{"least-life", "shortener/request.go",
 			"if t.Before(stamp(now.Add(minExpiry))) {",
 			"if false {"},
-		// A server uses an answer of the store for at most 0.9 s without another look-up.
+		// A server uses an answer of the store for at most 0.9 s before it looks the link up again.
 		{"freshness", "shortener/service/cache.go",
 			"if known && recent(c.start.Add(e.asked), now) {",
 			"if known {"},
@@ -348,7 +352,7 @@ func Table() []Edit {
 		{"admin-hosts", "web/admin/hosts.go",
 			"if acceptsHost(r.Host, names) {",
 			"if true || acceptsHost(r.Host, names) {"},
-		// The bulk requests of three tokens do not occupy all slots for bulk requests.
+		// The bulk requests of one token occupy at most one of the four slots for bulk requests.
 		{"bulk-share", "web/api/api.go",
 			"slots.NewShared[int64](maxBulks, 1)",
 			"slots.New[int64](maxBulks)"},

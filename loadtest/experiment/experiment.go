@@ -3,17 +3,19 @@
 // project for speed, memory or growth.
 //
 // An experiment runs real programs, fills a record with what it observed, and judges its claims by that record
-// alone. A control is the same experiment with programs that are broken on purpose, or with other settings. A
-// control names claims, and these claims must fail. A control shows that the experiment notices the fault.
+// alone. The only exception is a claim that the run itself refutes ([T.Refute]). A control repeats an experiment
+// with programs that are broken on purpose, or with other settings. A control names claims, and these claims must
+// fail. A control shows that the experiment notices the fault.
 //
 // Invariants:
 //
 //   - every experiment declares at least one suite and one claim;
 //   - a claim that the run did not reach is "not judged", never "held";
 //   - if a run reaches its end without the observation that a claim needs, the experiment ends with an error;
-//   - if a correctness claim fails, the failure is final: no second run can hide it;
-//   - a speed or availability claim that fails while other programs or the disk keep the machine busy is inconclusive. After
-//     an inconclusive claim or a failed speed claim, the experiment runs once more;
+//   - a speed or availability claim that fails while foreign programs or slow writes to the disk keep the machine busy
+//     is inconclusive, unless the failure is certain ([Verdict.Certain]);
+//   - if a correctness or availability claim fails, the failure is final: no second run can hide it. Otherwise, after an
+//     inconclusive claim or a failed speed claim, the experiment runs once more;
 //   - a control is caught if all claims that it names fail.
 package experiment
 
@@ -95,8 +97,8 @@ func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	return c
 }
 
-// UnlessSmall returns a claim like c, which is about a time or a rate. The claim is not judged if small returns
-// true, because times at a small scale mean nothing.
+// UnlessSmall returns a claim like c, where c is about a time or a rate. If small returns true, the new claim is not
+// judged, because times at a small scale mean nothing.
 func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) Verdict {
@@ -161,7 +163,9 @@ func Define[R any](d Definition[R]) *Experiment {
 		var disturbed disturbance
 		ended := t.do(func() {
 			end := t.observe()
-			defer func() { disturbed = end() }() // called before the clean-up, because the processor time of a killed program cannot be read
+			// This call is before the clean-up, which kills programs. After a kill, the processor time of the children of
+			// a program may be unknown.
+			defer func() { disturbed = end() }()
 			d.Run(t, record)
 		})
 		result, certain := e.part(ended), make([]bool, len(d.Claims))

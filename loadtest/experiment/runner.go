@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
-	Parallel int  // how many experiments run at a time, and how many controls of an experiment with [Definition.Alone]
+	Parallel int  // how many experiments run at a time; also how many controls of an experiment with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
@@ -93,10 +93,10 @@ func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Co
 	return slices.DeleteFunc(all, func(c report.Control) bool { return c.Name == "" })
 }
 
-// measured runs an experiment. If a speed claim failed or a claim is inconclusive, other programs may have kept
-// the machine busy. measured then runs the experiment a second time and returns the second result. If a
-// correctness or availability claim failed, the failure is final, and measured does not repeat the experiment.
-// A missed bar causes no repetition.
+// measured runs an experiment. If the run ends with an error, or if a correctness or availability claim fails, the
+// result is final. Otherwise, if a speed claim fails or a claim is inconclusive, other programs may have kept the
+// machine busy. measured then runs the experiment a second time and returns the second result. A missed bar causes
+// no repetition.
 func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)
@@ -182,8 +182,8 @@ func result(o report.Outcome) string {
 	return string(o)
 }
 
-// failures sorts the claims that do not hold. slow has a sentence for each claim that a second run may decide.
-// wrong reports whether a claim failed for which no second run is allowed.
+// failures describes the claims that do not hold. slow has a sentence for each claim that a second run may decide.
+// wrong reports whether a correctness or availability claim failed, because then no second run is allowed.
 func failures(claims []report.Claim) (slow []string, wrong bool) {
 	for _, c := range claims {
 		switch {
@@ -199,8 +199,8 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 // Select returns the experiments that are in the suite and that the names select. The suite "" contains all
 // experiments. A name is the name of an experiment, such as fault/10, or the name of a group, such as fault. The
 // name of a group selects all its experiments. If there is no such group, the name also selects the experiments
-// with this name after the slash. Without names, Select returns the whole suite. A name that matches no
-// experiment of all is an error. A name that matches only experiments outside the suite is no error.
+// with this name after the slash. Without names, Select returns the whole suite. If a name matches no experiment
+// in the list all, Select returns an error. A name that matches only experiments outside the suite is no error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
 	groups := make(map[string]bool)

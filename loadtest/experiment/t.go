@@ -155,7 +155,7 @@ func (t *T) do(f func()) error {
 	return errors.Join(t.failure, os.RemoveAll(dir))
 }
 
-// logEnd is the number of bytes at the end of a program's log that explain a failed run.
+// logEnd is the maximum number of bytes that showLogs shows of the log of each program.
 const logEnd = 2000
 
 // showLogs logs the end of the log of every program of Keypool that the run started.

@@ -22,7 +22,8 @@ const stopLimit = 10 * time.Second
 
 // Program is one of the project's programs with its listeners. It can be stopped, killed, frozen and
 // started again on the same addresses. Only one goroutine at a time may call methods that start, end or
-// signal the program. All other methods may be called concurrently.
+// signal the program. Other methods may be called concurrently, except those that can end the run: the package
+// comment says which goroutine may call them.
 type Program struct {
 	Public   string // http://host:port; not used by a worker
 	Admin    string // http://host:port; "" for a deployment without an admin listener
@@ -67,8 +68,8 @@ func newProgram(r Run, name string, settings []string) *Program {
 	return p
 }
 
-// FreeAddr returns a free address for a program. It may be called concurrently. Its ports are below 20,000,
-// because the database servers of package machine use ports from 20,000 upwards.
+// FreeAddr returns a free address for a program. It may be called concurrently. The port of the address is below
+// 20,000, because the database servers of package machine use ports from 20,000 upwards.
 func FreeAddr() (string, error) {
 	port, err := proc.FreePort(10_000, 20_000)
 	return fmt.Sprintf("127.0.0.1:%d", port), err

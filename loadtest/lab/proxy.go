@@ -156,8 +156,8 @@ func (p *NetProxy) picks(request []byte) (maxBytes int, ok bool) {
 	return p.maxBytes, p.loses != nil && p.loses(request)
 }
 
-// relay passes the bytes from src through change to dst. It returns when src or dst is closed, or when
-// change returns nil.
+// relay reads bytes from src, passes them to the function change, and writes the result to dst. It returns when src
+// or dst is closed, or when change returns nil.
 func relay(dst, src net.Conn, change func([]byte) []byte) {
 	buf := make([]byte, relayBuffer)
 	for {
@@ -186,7 +186,7 @@ func reset(conn net.Conn) {
 
 // A client sends the full text of a script or statement only once. Later requests contain only the
 // name of the script or statement. The functions that ScriptWith and StatementWith return record these
-// names. Only one proxy may use a returned function, because the lock of the proxy protects its names.
+// names. Only one proxy may use a returned function, because the lock of this proxy protects the recorded names.
 
 // ScriptWith returns a function that matches requests to run a Redis script that contains text.
 func ScriptWith(text string) func(request []byte) bool {

@@ -21,8 +21,9 @@ type Sampler[V any] struct {
 	samples []Sample[V]
 }
 
-// Watch calls look immediately and then at the interval every, until Stop is called or the run
-// ends. If a call takes longer than the interval, the next call begins when this call has ended.
+// Watch calls the function look immediately, and then at intervals, until Stop is called or the run ends. The
+// parameter every is the length of an interval. If a call takes longer than the interval, the next call begins when
+// this call has ended.
 func Watch[V any](r T, every time.Duration, look func(context.Context) (V, error)) *Sampler[V] {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) //nolint:gosec // Stop calls cancel
 	s := &Sampler[V]{cancel: cancel, done: make(chan struct{})}

@@ -36,7 +36,7 @@ func (s Status) Full() bool {
 	return s.State == "ok" && s.PoolKeys != nil && s.CapacityKeys != nil && *s.PoolKeys >= *s.CapacityKeys*9/10
 }
 
-// Known returns the value of member, or unknown if member is nil.
+// Known returns the value to which member points. If member is nil, Known returns the value of the parameter unknown.
 func Known[V any](member *V, unknown V) V {
 	if member == nil {
 		return unknown

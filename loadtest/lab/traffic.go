@@ -39,7 +39,8 @@ func Traffic(r T, server *Program) *Load {
 	return l
 }
 
-// Start begins to create rate links per second, records them with a new recorder and returns immediately.
+// Start begins to create links at the given rate, in links per second. It records them with a new recorder and
+// returns immediately.
 func (l *Load) Start(rate float64) {
 	ctx, cancel := context.WithCancel(l.r.Context())
 	done, recorder := make(chan struct{}), loadtest.NewRecorder()
@@ -68,8 +69,8 @@ func (l *Load) end() {
 	<-l.done
 }
 
-// Run creates rate links per second for the duration d or until ctx ends. It records them with the given
-// recorder. It may be called concurrently.
+// Run creates links at the given rate, in links per second, until the duration d has passed or ctx ends. It records
+// them with the given recorder. It may be called concurrently.
 func (l *Load) Run(ctx context.Context, rate float64, d time.Duration, recorder *loadtest.Recorder) {
 	l.load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, recorder)
 }

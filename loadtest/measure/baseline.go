@@ -66,9 +66,9 @@ func BareServer(r lab.T, env ...string) (url string) {
 // bareRedirects returns an error when a server does not redirect to [Target].
 func bareRedirects(ctx context.Context, url string) error { return TryVisit(ctx, url, "any", Target) }
 
-// LoneInsert returns a baseline of single-row INSERTs into a table of its own in the PostgreSQL at
-// database. A separate process sends the statements at the rate and measures them, so the latencies
-// include no HTTP.
+// LoneInsert returns a baseline of single-row INSERTs into a separate table. The parameter database is the URL of
+// the PostgreSQL database that gets the table. A separate process sends the statements at the rate and measures
+// them, so the latencies include no HTTP.
 func LoneInsert(r lab.T, database string) Baseline {
 	server := BareServer(r, "DATABASE_URL="+database)
 	return Baseline{Name: "a single-row INSERT", Run: func(ctx context.Context, rate float64, d time.Duration) (o Observed, err error) {

@@ -25,8 +25,8 @@ const (
 	baselineShare = 0.3 // duration of each baseline, as a share of the duration of the load
 )
 
-// Load sends rate requests per second for the duration d and records them in r. The method [lab.Load.Run] has
-// this type.
+// Load sends requests at the given rate, in requests per second, for the duration d, and records them in r. The
+// method [lab.Load.Run] has this type.
 type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder)
 
 // Steady describes a measurement of latency at a steady rate.

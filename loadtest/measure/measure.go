@@ -28,9 +28,9 @@ type Subject struct {
 	Follows  bool // each round measures the subject directly after its predecessor in the list
 }
 
-// order returns the order in which one of count rounds measures the subjects. The rounds start at
-// different subjects of the list. A round that reaches the end of the list continues at its start.
-// A periodic disturbance therefore does not always affect the same subject.
+// order returns the order in which the given round measures the subjects. The parameter count is the number of
+// rounds. Successive rounds start at different subjects of the list. A round that reaches the end of the list
+// continues at its start. A periodic disturbance therefore does not always affect the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {
@@ -47,11 +47,11 @@ func order(subjects []Subject, round, count int) []int {
 	return slices.Concat(slices.Concat(groups[first:]...), slices.Concat(groups[:first]...))
 }
 
-// Alternate measures all subjects in each of count rounds. It returns the figures of each subject in
-// the order of the rounds. If a subject fails, Alternate continues without the subject and returns no
-// figures for it. It returns the error of the subject if the subject is not optional. If ctx ends,
-// Alternate returns no figures and the error of ctx. It calls log with one line for each figure and
-// each failure.
+// Alternate measures all subjects in each round. The parameter count is the number of rounds. Alternate returns
+// the figures of each subject in the order of the rounds. If a subject fails, Alternate continues without the
+// subject and returns no figures for it. It returns the error of the subject if the subject is not optional. If ctx
+// ends, Alternate returns no figures and the error of ctx. It calls log with one line for each figure and each
+// failure.
 func Alternate(ctx context.Context, count int, log func(line string), subjects ...Subject) ([]Series, error) {
 	figures := make([]Series, len(subjects))
 	failed := make([]bool, len(subjects))

@@ -48,8 +48,8 @@ func TestAlternateEndsWhenContextEnds(t *testing.T) {
 	}
 }
 
-// The rounds start at different subjects. A subject with Follows stays behind the subject before
-// it. Alternate returns the figures in the order of the subjects, not in the order of the
+// Successive rounds start at different subjects. A subject with Follows is always measured directly after its
+// predecessor in the list. Alternate returns the figures in the order of the subjects, not in the order of the
 // measurements.
 func TestAlternateRotatesOrderOfSubjects(t *testing.T) {
 	t.Parallel()

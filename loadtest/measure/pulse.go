@@ -22,9 +22,9 @@ type Pulse struct {
 	recorder *loadtest.Recorder
 }
 
-// NewPulse starts a pulse of the experiment name. expected is the approximate duration of the experiment.
-// The pulse reads the state of the pool from p, if p has an admin address. The pulse stops when the run
-// ends.
+// NewPulse starts a pulse of the experiment with the given name. The parameter expected is the approximate duration
+// of the experiment. If p has an admin address, the pulse reads the state of the pool from p. The pulse stops when
+// the run ends.
 func NewPulse(t *experiment.T, name string, p *lab.Program, expected time.Duration) *Pulse {
 	pulse, started := &Pulse{phase: "starting"}, time.Now()
 	last := started // the time of the last sample

@@ -39,7 +39,7 @@ type Wrk struct {
 	Args     []string
 	Duration time.Duration // a whole number of seconds
 	Refusals bool          // answers with a status of 400 or above are counted and are not an error
-	// Check is called with the number of answers after the run. If the check fails, the run fails. Check may be nil.
+	// After the run, Check is called with the number of answers. If the check fails, the run fails. Check may be nil.
 	Check func(ctx context.Context, answers int64) error
 }
 

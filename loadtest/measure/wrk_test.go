@@ -80,7 +80,7 @@ func load(t *testing.T, path, script string, args ...string) map[string]int {
 	return s.seen
 }
 
-func TestWrkScriptRandomRequestsEveryLinkAndNoOthers(t *testing.T) {
+func TestRandomScriptOfWrkRequestsEveryLinkAndNoOther(t *testing.T) {
 	t.Parallel()
 	const links = 10
 	var codes string
@@ -104,7 +104,7 @@ func TestWrkScriptRandomRequestsEveryLinkAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestWrkScriptPostRepeatsOneCreation(t *testing.T) {
+func TestPostScriptOfWrkRepeatsOneCreation(t *testing.T) {
 	t.Parallel()
 	const body = `{"url":"https://go.dev/"}`
 	seen := load(t, "/shorten", "post", body)
@@ -115,7 +115,7 @@ func TestWrkScriptPostRepeatsOneCreation(t *testing.T) {
 
 // When the load ends, some of the last requests do not reach the server. Therefore up to Connections
 // numbers may be missing among the last URLs.
-func TestWrkScriptPostsSendsEachURLOnce(t *testing.T) {
+func TestPostsScriptOfWrkSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	seen := load(t, "/shorten", "posts", "https://go.dev/")
 	posted := len(seen)
