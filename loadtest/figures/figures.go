@@ -70,7 +70,7 @@ const workerHead = `
 ## A worker of 50 lines
 
 It is often said that a key generation service is a worker of 50 lines. A loop that takes numbers from a counter and pushes their codes to Redis
-is as short as that, while no fault occurs. The table shows what the other lines protect from. The lines do not include tests, comments and
+is as short as that, but it is correct only while no fault occurs. The table shows what the other lines protect from. The lines do not include tests, comments and
 blank lines, and are rounded to tens. The last column names the rows of the [fault table](guarantees.md#the-last-run) that inject these faults.
 
 | part | lines | what it protects from | fault rows |

@@ -48,8 +48,8 @@ func TestPlanConstantsEqualProductConstants(t *testing.T) {
 	}
 }
 
-// If the source of a constant is a section or a setting in a document, the value of the
-// constant is there.
+// If the source of a constant is a section of a document, the section contains the value of the constant. If the
+// source is a setting in a document, the line of the setting contains the value.
 func TestDocumentsContainPlanConstants(t *testing.T) {
 	t.Parallel()
 	inDocument := regexp.MustCompile(`^(docs/[a-z-]+\.md), (.*)$`)

@@ -190,7 +190,8 @@ func capacity(n int64) string {
 	return within(n, capacityLimit)
 }
 
-// within formats n keys. If n is more than limit, the greatest value of a setting, the text says so.
+// within formats n keys. The parameter limit is the greatest value of a setting. If n is more than limit, the text
+// says so.
 func within(n, limit int64) string {
 	if n > limit {
 		return keys(float64(n)) + ", more than the limit of " + humanize.Comma(limit)

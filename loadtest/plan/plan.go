@@ -13,7 +13,7 @@ import "math"
 const year = 365 * 24 * 60 * 60
 
 // Input describes the load and the requirements of an operator. All figures are positive, except that Redirects,
-// Outage and Zipf may be 0. CodeLength is from 3 to 10.
+// Outage, Night and Zipf may be 0. CodeLength is from 3 to 10.
 type Input struct {
 	Creations  float64 `json:"creations_per_second"` // average
 	Years      int     `json:"years"`

@@ -163,14 +163,18 @@ func TestSignalsFollowLevelOrRunwayWhicheverIsFirst(t *testing.T) {
 		creations     float64
 		restart, page float64
 	}{
-		// 60 s * 1,000 per second = 60,000 keys and 30,000 keys are less than 20 % and 10 % of 100,000,000 keys.
+		// The limits of the runway are 60 s * 1,000 per second = 60,000 keys and 30 s * 1,000 per second = 30,000 keys.
+		// They are below the levels: 20 % and 10 % of 100,000,000 keys.
 		{"levels", 100_000_000, 1000, 20e6, 10e6},
-		// 60 s * 10,000 per second = 600,000 keys, and 30 s need 300,000 keys. The levels are 200,000 and 100,000 keys.
+		// The limits of the runway are 60 s * 10,000 per second = 600,000 keys and 30 s * 10,000 per second = 300,000 keys.
+		// They are above the levels: 20 % and 10 % of 1,000,000 keys are 200,000 and 100,000 keys.
 		{"limits of the runway", 1_000_000, 10_000, 600_000, 300_000},
-		// The runway of 1,800 keys, the low-water mark, is 1,800 / 85 = 21 s and thus below both limits. They apply when no key has
-		// arrived for 10 s: at 1,800 - 10 * 85 = 950 keys. A measured pool signalled page at 900 keys.
+		// The low-water mark is 0.9 * 2,000 = 1,800 keys. Their runway is 1,800 / 85 = 21 s, which is below both limits.
+		// The limits apply when no key has arrived for 10 s: at 1,800 - 10 * 85 = 950 keys. A measured pool signalled page
+		// at 900 keys.
 		{"ten seconds without a key", 2000, 85, 950, 950},
-		// 90 - 10 * 10 < 0: the pool is empty before ten seconds pass, so the levels apply first.
+		// The low-water mark is 0.9 * 100 = 90 keys, and 90 - 10 * 10 < 0: the pool is empty before ten seconds pass, so
+		// the levels apply first.
 		{"empty within ten seconds", 100, 10, 20, 10},
 	} {
 		in := reference()
@@ -195,15 +199,16 @@ func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
 		// 85 * 12 = 1,020 keys for the outage and 85 * 30 = 2,550 keys for the runway; 3,570 / 0.9 = 3,966.7. A measured pool
 		// of 2,000 keys signalled page after 12 s. The level alone needs 1,020 / 0.8 = 1,275 keys.
 		{"measured", 85, 12, 3967},
-		// In an outage of 240 s, both rules need the same: 24,000 / 0.8 = 27,000 / 0.9 = 30,000.
+		// An outage of 240 s takes 100 * 240 = 24,000 keys. Both rules need 30,000 keys: 24,000 / 0.8 = 30,000, and
+		// (24,000 + 100 * 30) / 0.9 = 30,000.
 		{"both rules", 100, 240, 30_000},
-		// The levels need 375,000 keys, and the runway needs 366,667.
+		// The level needs 300,000 / 0.8 = 375,000 keys, and the runway needs (300,000 + 30,000) / 0.9 = 366,667.
 		{"level", 1000, 300, 375_000},
-		// The levels need 75,000 keys, and the runway needs 100,000.
+		// The level needs 60,000 / 0.8 = 75,000 keys, and the runway needs (60,000 + 30,000) / 0.9 = 100,000.
 		{"runway", 1000, 60, 100_000},
 		// 1,000 * (9 + 30) / 0.9 = 43,333.3.
 		{"ten seconds from the look before the outage", 1000, 9, 43_334},
-		// An outage of 8 s is too short for the runway rule. The levels need 10,000 keys.
+		// An outage of 8 s is too short for the rule of the runway. The level needs 8,000 / 0.8 = 10,000 keys.
 		{"less than ten seconds", 1000, 8, 10_000},
 	} {
 		in := reference()
@@ -214,14 +219,15 @@ func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
 	}
 }
 
-func TestCapacityForNightOfSecondsFollowsRunway(t *testing.T) {
+func TestCapacityForShortNightFollowsLevelOrRunway(t *testing.T) {
 	t.Parallel()
 	for night, want := range map[float64]int64{
-		// The levels need 10,000 keys, and the runway needs 12,222.
+		// The level needs 1,000 * 1 / 0.1 = 10,000 keys, and the runway needs 1,000 * (1 + 10) / 0.9 = 12,222.
 		1: 10_000,
-		// 1,000 * 30 / 0.1 = 300,000; 1,000 * (30 + 10) / 0.9 = 44,444.4.
+		// The level needs 1,000 * 30 / 0.1 = 300,000 keys, and the runway needs 1,000 * (30 + 10) / 0.9 = 44,444.4.
 		30: 44_445,
-		// The limit of the runway is 30 s, so the level must be 31 s: 1,000 * 31 / 0.1 = 310,000.
+		// The limit of the runway is 30 s, so only the level can cause the signal 31 s before the pool is empty:
+		// 1,000 * 31 / 0.1 = 310,000.
 		31: 310_000,
 	} {
 		in := reference()

@@ -38,7 +38,8 @@ func (in Input) signalBelow(level, limit float64) float64 {
 	return max(level*keys, min(limit*in.Creations, lowWaterRatio*keys-stillAfter*in.Creations))
 }
 
-// nightCapacity returns the smallest valid capacity with which signalBelow is at least the keys for Input.Night.
+// nightCapacity returns the smallest valid capacity with which the signal page comes at least Input.Night before the
+// pool is empty.
 func (in Input) nightCapacity() int64 {
 	least := in.Creations * in.Night / pageRatio
 	if in.Night <= pageRunway {

@@ -110,8 +110,8 @@ func TestPlanFiguresAreMonotonicInInputs(t *testing.T) {
 		more = in
 		more.Servers += rapid.Int64Range(0, 1000).Draw(t, "servers more")
 		never("more servers need larger batches", more.local().Batch > local.Batch || more.outage(more.local()).Batch > outage.Batch)
-		// The size of a batch is rounded down to a whole number of keys, so a batch of more servers may
-		// last less by up to the time of one key.
+		// The size of a batch is rounded down to a whole number of keys. So if there are more servers, a batch may last for
+		// a shorter time. The difference is at most the time in which a server uses one key.
 		never("more servers bridge less", more.local().Bridge < local.Bridge-float64(more.Servers)/more.Creations)
 
 		more = in

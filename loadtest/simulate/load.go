@@ -11,8 +11,8 @@ import (
 // run, and the index of the server.
 type Load = iter.Seq2[time.Duration, int]
 
-// Steady returns a load of rate creations per second. The first creation is at the time from, and all creations are
-// before the time until. They go to the servers in turn.
+// Steady returns a load at a constant rate, in creations per second. The parameter from is the time of the first
+// creation. The parameter until is a time before which all creations happen. The creations go to the servers in turn.
 func Steady(from, until time.Duration, rate float64, servers int) Load {
 	return func(yield func(time.Duration, int) bool) {
 		for n := 0; ; n++ {
@@ -25,15 +25,15 @@ func Steady(from, until time.Duration, rate float64, servers int) Load {
 }
 
 // daily returns a load whose rate follows a cosine. The rate is lowest at the start and at the end. In the middle it
-// is peak times the average. Each creation goes to a random server. The creations of a step are sorted by server, so
-// that memory is read in order.
+// is the average rate multiplied by peak. Each creation goes to a random server. The creations of a step are sorted by
+// server, so that memory is read in order.
 func daily(keys int64, duration, step time.Duration, peak float64, servers int, seed uint64) Load {
 	return func(yield func(time.Duration, int) bool) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a run must be repeatable
 		n, length, counts := int64(0), duration.Seconds(), make([]int, servers)
 		for at := step; ; at += step {
 			x := min(1, at.Seconds()/length)
-			// The integral of 1 - (peak-1) cos(2 pi x) from 0 to x.
+			// The factor of keys is the integral of 1 - (peak-1) cos(2 pi t) over t, from 0 to x.
 			due := int64(math.Round(float64(keys) * (x - (peak-1)*math.Sin(2*math.Pi*x)/(2*math.Pi))))
 			for ; n < due; n++ {
 				counts[random.IntN(servers)]++

@@ -46,7 +46,8 @@ func TestSignalPageOfDrainedPoolComesAtPlannedKeys(t *testing.T) {
 	}
 }
 
-// The planned capacity is enough for the dead man's switch of the product, and a pool a tenth smaller is not.
+// A pool with the planned capacity causes no signal page of the product's dead man's switch. A pool that is smaller
+// by a tenth causes the signal.
 func TestPoolOfPlannedCapacityDoesNotSignalPageDuringWorkerOutage(t *testing.T) {
 	t.Parallel()
 	const rate, batch = 85, 2

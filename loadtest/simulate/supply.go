@@ -18,7 +18,7 @@ type supply struct {
 	redis   *redis
 	caller  int
 	epochs  map[int64]int64 // epoch of each batch that is not settled
-	pending *kgs.Batch      // batch that Redis gave and no call of Take has returned yet; nil if there is none
+	pending *kgs.Batch      // batch that Redis gave and that no call of Take has returned yet; nil if there is none
 }
 
 var _ kgs.Supply = (*supply)(nil)

@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// BenchmarkTimes measures the times of the real pool in Redis that the model uses. It reports the smallest time of
-// many calls, because other programs on the machine can only make a call slower.
+// BenchmarkTimes measures calls of the real pool in Redis. The constants of the model are such times. The benchmark
+// reports the smallest time of many calls, because other programs on the machine can only make a call slower.
 func BenchmarkTimes(b *testing.B) {
 	server := testenv.StartRedis(b, "--appendonly", "no")
 	client, err := redispool.OpenClient(server.URL)
