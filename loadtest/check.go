@@ -24,7 +24,7 @@ const (
 type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code leads nowhere
-	Wrong   int64    // links whose code leads to another URL, and acknowledgements without a code
+	Wrong   int64    // links with another wrong answer, such as another URL or status, and acknowledgements without a code
 	Twice   int64    // codes that were acknowledged for a second creation, and creations that were stored as a second link
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
@@ -41,7 +41,7 @@ type Census func(ctx context.Context, visit func(code, url string)) error
 // the store, the caller must therefore restart the service first. A Checker may be used concurrently.
 type Checker struct {
 	Client   *Client
-	Patience time.Duration // how long Check repeats the request for a link without a usable answer; 0 means 10 s
+	Patience time.Duration // how long Check repeats the request for a link while no usable answer arrives; 0 means 10 s
 	Census   Census        // nil means that Check does not look for creations that were stored twice
 }
 

@@ -33,8 +33,8 @@ type Client struct {
 	transport *http.Transport
 }
 
-// NewClient returns a client of a service such as http://127.0.0.1:8080. A request fails after
-// timeout; 0 means [DefaultTimeout].
+// NewClient returns a client of a service such as http://127.0.0.1:8080. A request fails if it takes longer
+// than the given timeout; 0 means [DefaultTimeout].
 func NewClient(service string, timeout time.Duration) *Client {
 	timeout = cmp.Or(timeout, DefaultTimeout)
 	return &Client{
@@ -106,8 +106,8 @@ type Answer struct {
 }
 
 // Send sends one request and reads the answer. It adds the fields of header to the request. The
-// Content-Type of a body is JSON unless header contains another Content-Type. Send returns an error
-// if the answer is not complete.
+// Content-Type of a body is JSON unless header contains another Content-Type. If the connection ends before
+// the answer is complete, Send returns an error.
 func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

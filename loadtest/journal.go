@@ -12,7 +12,8 @@ import (
 // State is the state of a request as its client observes it.
 type State string
 
-// The states. An entry is Intended until its outcome is known.
+// The states. An entry is Intended until its outcome is known. The comments below describe a creation; see
+// [Visits.Visit] for a request that follows a link.
 const (
 	Intended     State = "intended"
 	Acknowledged State = "acknowledged" // status 201: the service promised the link

@@ -6,9 +6,9 @@
 //
 // Vocabulary: a creation is one POST for a URL that no other creation uses. An entry is the record of
 // one creation in the [Journal]. A creation is acknowledged, refused, unknown or unsent ([State]). An
-// acknowledged link is lost when the service does not find its code. An acknowledged link is wrong when
-// its code leads to another URL. A code is issued twice when two creations with this code were
-// acknowledged.
+// acknowledged link is lost when the service answers a request for its code with 404 or 410. An
+// acknowledged link is wrong when its code leads to another URL, or when the answer has an unexpected
+// status such as 200 or 301. A code is issued twice when two creations with this code were acknowledged.
 //
 // Invariants:
 //
@@ -29,8 +29,8 @@ import (
 )
 
 // Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or the
-// machine leaves no request unsent. In a server, up to 4,096 creations may wait for a commit.
-// DefaultInFlight is smaller, so one load cannot fill this queue.
+// machine leaves no request unsent. In a server, up to 4,096 creations may wait for a commit in each part of the
+// store. DefaultInFlight is smaller, so one load cannot fill a queue.
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second

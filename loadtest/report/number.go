@@ -14,8 +14,8 @@ import (
 // dash stands for a missing figure.
 const dash = "–"
 
-// Number formats a figure with four significant digits. A figure of 1,000 or more is a whole number
-// with commas. NaN and infinities are a dash.
+// Number formats a figure with four significant digits. A figure from 1,000 to 1e15 is a whole number with commas,
+// and has all its digits. A larger figure, or a figure below 1e-6, has an exponent. NaN and infinities are a dash.
 func Number(v float64) string {
 	size := math.Abs(v)
 	switch {

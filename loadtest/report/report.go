@@ -75,9 +75,9 @@ type Kind string
 const (
 	// A correctness claim that fails always makes the run fail.
 	Correctness Kind = "correctness"
-	// An availability claim is about the share of requests that are served. If it fails, the run fails.
-	// If other programs keep the machine busy, the claim is inconclusive instead, because a service
-	// that lacks processor time refuses requests.
+	// An availability claim is about the share of requests that are served. If it fails, the run fails. If it
+	// fails while other programs or slow writes to the disk keep the machine busy, it can be inconclusive
+	// instead, because a service that lacks processor time or waits for the disk refuses requests.
 	Availability Kind = "availability"
 	// A speed claim that fails makes a strict run fail. In any other run, the report shows the failure,
 	// and the run can pass. On a busy machine, the claim is inconclusive instead.
@@ -99,7 +99,7 @@ type Claim struct {
 	Unit      string   `json:"unit,omitempty"` // unit of both figures, such as "s", "ms" or "keys"
 }
 
-// Control is the result of the same experiment with programs that are broken on purpose, or with other
+// Control is the result of a second run of an experiment, with programs that are broken on purpose or with other
 // settings. The claims in Refutes must then fail.
 type Control struct {
 	Name    string `json:"name"`    // what is broken or set

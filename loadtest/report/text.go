@@ -52,7 +52,7 @@ func (r *Report) ControlTerm() string {
 	if !slices.ContainsFunc(r.Experiments, func(e Experiment) bool { return len(e.Controls) > 0 }) {
 		return ""
 	}
-	return "A control is the same experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail."
+	return "A control repeats an experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail."
 }
 
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the

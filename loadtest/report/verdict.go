@@ -18,8 +18,8 @@ const (
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A failed speed claim makes it fail only
-// if strict is true. Only claims that depend on time may be inconclusive, so any other
+// fails reports whether the claim makes its experiment fail. A failed speed claim makes the experiment
+// fail only if strict is true. Only claims that depend on time may be inconclusive, so any other
 // inconclusive claim fails.
 func (c Claim) fails(strict bool) bool {
 	switch {
