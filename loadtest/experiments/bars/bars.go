@@ -45,8 +45,8 @@ type bar struct {
 	name string // short name, the same in every run
 	text string // sentence of the claim; "" for a yardstick
 	unit string
-	// versus names the baseline, and the aim is then about the ratio to the baseline. If versus is
-	// "", the aim is about the figure itself.
+	// If versus is not "", it names the baseline, and the aim is about the ratio to the baseline.
+	// Otherwise, the aim is about the figure itself.
 	versus      string
 	least, most float64 // the aim; only one of the two is set, and neither for a yardstick
 	note        string  // explanation for the reader of the figure

@@ -58,8 +58,8 @@ func (n *numbered) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: space.Code(codeLength, n.next.Add(1)), Source: "pool"}, nil
 }
 
-// logStore appends links to a file, and never finds a link. Only one Insert runs at a time. The embedded interface is nil.
-// The methods that logStore does not have are never called, and would panic.
+// logStore appends links to a file, and never finds a link. Only one Insert runs at a time. The embedded interface is nil,
+// so the methods that logStore does not define would panic. They are never called.
 type logStore struct {
 	shortener.Store
 	file *os.File

@@ -63,8 +63,8 @@ func creations(t *experiment.T, name, database string, settings ...string) (meas
 	return load.Subject(name), server
 }
 
-// perLink returns load with a further measurement. After each round, it divides the growth of the counter bytes by the
-// number of new links, and appends the quotient to series.
+// perLink returns load with a further measurement. The function bytes reads a counter. After each round, the measurement
+// divides the growth of this counter by the number of new links, and appends the quotient to series.
 func perLink(load measure.Subject, database string, series *measure.Series, bytes func(context.Context) (int64, error)) measure.Subject {
 	run := load.Measure
 	load.Measure = func(ctx context.Context) (perSecond float64, err error) {

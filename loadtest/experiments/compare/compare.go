@@ -2,7 +2,7 @@
 // All key sources run in the same server program, and only the settings differ.
 //
 // Rates and latencies are measured in rounds. Each round measures the key sources one after the other.
-// Crashes and outages affect the servers of all key sources at the same time. All links are in a
+// A crash or an outage affects, at the same time, the servers of all key sources that take part. All links are in a
 // PostgreSQL that commits durably. Each key source has its own database there.
 //
 // Invariant: every figure in a table is measured in this run or computed from such figures. A cell

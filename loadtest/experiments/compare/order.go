@@ -36,8 +36,8 @@ type ordered struct {
 	index, log, micro measure.Series // bytes of the index and of the log for a link, and microseconds for an insert of a link
 }
 
-// order compares tables of links whose primary key is the code with tables whose primary key is the
-// rank of the code.
+// order compares a table of links whose primary key is the code with a table of links whose primary
+// key is the rank of the code.
 func order() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[orderRecord]{
 		Name: "compare/order", Title: "Links by code and by rank",

@@ -30,8 +30,8 @@ const (
 	thePostgres = "PostgreSQL"
 )
 
-// victims returns the components that are killed, or nil if the key source needs only the database of
-// the links.
+// victims returns the components that are killed. It returns nil if the key source needs only the
+// database of the links, or is a rival.
 func (f *found) victims() []string {
 	switch {
 	case isRival(&f.Source):

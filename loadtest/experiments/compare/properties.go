@@ -60,7 +60,7 @@ const (
 	plainFile   = "kgs/keysource/keysource.go"
 )
 
-// sourceFiles returns the files that a key source needs and that a server with KEY_SOURCE=random does not need.
+// sourceFiles returns the files that a key source needs, without the files that a server needs with any key source.
 func sourceFiles(name string) []string {
 	switch name {
 	case "redis-pool":

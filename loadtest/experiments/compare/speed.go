@@ -121,7 +121,7 @@ func (r *record) subject(one *sources.Running, what, unit string, load load) mea
 }
 
 // flatOut measures how many creations per second the server acknowledges. Each creation has a new URL. It
-// records the calls to the supply. Then it pauses so that the server can recover.
+// records the calls to the supply. Then it pauses for the time steadyRest.
 func (m *meter) flatOut(ctx context.Context, one *sources.Running, f *found) (made int64, perSecond float64, err error) {
 	before, err := m.calls(ctx, one)
 	if err != nil {

@@ -97,18 +97,18 @@ func (r *run) citus() *lab.Cluster {
 }
 
 // create waits until a load has created n links. If this takes too long, create refutes the claim
-// about creations, even before the fault. This can happen in the control without placement, because
-// each commit opens connections between the nodes. If a commit does not end within its time limit,
-// the server closes these connections, and the next commit opens new connections.
+// about creations, even if the fault has not happened yet. This can happen in the control without
+// placement. There, a commit opens connections between the nodes. If the commit does not end within its
+// time limit, these connections are closed, and the next commit must open them again.
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
-		r.Refute(available, "only %d of %d links were created before the fault within %v", n-enough+load.Figures().Acknowledged, n, patient)
+		r.Refute(available, "only %d of %d links were created within %v", n-enough+load.Figures().Acknowledged, n, patient)
 	}
 }
 
-// loseWorker makes a worker unavailable while rate links per second are created, and while links are followed. One load
-// ends before the next one begins, so the server never gets more than rate creations per second. The figures of
+// loseWorker makes a worker unavailable while links are created at the given rate (per second), and while links are
+// followed. One load ends before the next one begins, so the server never gets creations at a higher rate. The figures of
 // availability end before the repair.
 func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
@@ -121,7 +121,7 @@ func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	on, elsewhere := r.linksOn(c, lost, acknowledged(load))
 
 	healthy := r.start(server, rate)
-	for range 3 { // the parts of create are shorter than its time limit
+	for range 3 { // three calls, because one call would take as long as the time limit of create
 		r.create(healthy, int64(rate*r.Lasting(citusHealthy/3).Seconds()))
 	}
 	r.record.Worker.Before, r.record.Worker.Small = r.stop(healthy).Latency.P999, r.Scale < 1

@@ -72,7 +72,7 @@ func timed(name, text string) claim {
 func theLinks(further ...claim) []claim { return linksOf("acknowledged link", "", further...) }
 
 // linksOf is like theLinks, but its claims concern only some links. The parameter link is the term for such a
-// link in the text of the claims. The sentence definition defines the term; it is "" if the term needs no definition.
+// link in the text of the claims. The parameter definition is a sentence that defines the term, or "" if the term needs none.
 func linksOf(link, definition string, further ...claim) []claim {
 	if definition != "" {
 		definition += " "

@@ -29,7 +29,7 @@ func crowdRows() []row {
 	return []row{
 		{
 			Name: "fault/26", Title: "10,000 idle or very slow connections to a server with 128 MiB", Alone: true,
-			Summary: "A server runs in a control group of the kernel (cgroup) with 128 MiB. One client opens 10,000 connections. When the server closes a connection, the client opens it again. If the server refused the connection, the client waits ten seconds before that. " +
+			Summary: "A server runs in a control group of the kernel (cgroup) with 128 MiB. One client opens 10,000 connections. When the server closes a connection, the client opens it again: ten seconds later if the server refused the connection, and at once otherwise. " +
 				"On a third of the connections the client sends nothing. On another third it sends a header that never ends. On the last third it sends requests and reads the answers at a byte per second.",
 			Run: inject(crowded), Controls: []experiment.Control{{Settings: []string{"MAX_CONNECTIONS=1000000", "MAX_CONNECTIONS_PER_ADDRESS=1000000"}, Refutes: noOOM}},
 			Claims: theLinks(

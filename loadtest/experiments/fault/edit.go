@@ -18,7 +18,7 @@ const (
 	perLink   = 20              // changes of the URL before a link is deleted
 	generous  = 3 * time.Second // the time after which a redirect to an older state is an error
 	gone      = ""              // the URL of a deleted link
-	fixedPart = 4               // one link in fixedPart links is fixed
+	fixedPart = 4               // on average, one of fixedPart links is fixed
 )
 
 // editRows returns the fault rows in which links change while a server or the database is killed.
@@ -68,7 +68,8 @@ func editLinks(r *run) {
 		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // the random number need not be secret
 		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
 	}
-	// After the time generous, a redirect to an older state is an error. The readers then continue for the time freshness.
+	// A redirect to an older state is an error only if the change is older than the limit generous. Therefore the readers
+	// continue for this time, and then for as long as a server may take to use a change (freshness).
 	lab.Pause(r, generous+freshness)
 	for _, stop := range stops {
 		stop()

@@ -36,10 +36,10 @@ func (h *history) request(url string) (acknowledge func()) {
 	}
 }
 
-// late judges a read that began at the time began and got the given URL. If later states than the
-// state with this URL were acknowledged before the read, late returns the time from the first of
-// these acknowledgements to the read. Otherwise it returns 0. The result known is false if no
-// client requested the URL for this link.
+// late judges a read that began at the given time and got the given URL. If states after the state
+// with this URL were acknowledged before the read, late returns the time from the first of these
+// acknowledgements to the read. Otherwise it returns 0. The result known is false if no client
+// requested the URL for this link.
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,8 +1,8 @@
 // Package fault breaks the programs on purpose while links are created, and checks what users notice.
 //
 // Vocabulary: a fault row, in this package also called a row, is an experiment that injects one fault.
-// It states how the fault is injected and which claims must hold nevertheless. A control is the same
-// row with programs that lack a protection, or with other settings. A control names one or more
+// It states how the fault is injected and which claims must hold nevertheless. A control runs a
+// row again with programs that lack a protection, or with other settings. A control names one or more
 // claims, and these claims must fail. A strike is one injection of the fault. A worker delivers a range
 // when it has pushed all keys of the range to the pool and records this in the ledger.
 //

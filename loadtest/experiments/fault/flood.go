@@ -66,7 +66,7 @@ func scanned(r *run) {
 		}
 	}
 	length := time.Second + r.Lasting(4*time.Second)
-	var beside, under []time.Duration // p99 of each round: beside while the other server is scanned, under while this server is scanned
+	var beside, under []time.Duration // p99s of the rounds in which the other server is scanned (beside) and in which this server is scanned (under)
 	var found answersOf
 	began := time.Now()
 	for range 5 {

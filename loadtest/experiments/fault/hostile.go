@@ -82,7 +82,7 @@ func costOf(r *run, server *lab.Program, n, status int, url string) time.Duratio
 		answer, err := server.Client.Send(r.Context(), http.MethodPost, "/shorten", nil, body)
 		r.Must(err)
 		if answer.Status != status {
-			r.Fatalf("the creation of a link to a host of %d bytes is answered with %d %s, want %d", len(url), answer.Status, answer.Body, status)
+			r.Fatalf("the creation of a link to a URL of %d bytes is answered with %d %s, want %d", len(url), answer.Status, answer.Body, status)
 		}
 	}
 	return (server.Processor() - before) / time.Duration(sent)

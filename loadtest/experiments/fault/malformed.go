@@ -36,7 +36,7 @@ const (
 func malformedRows() []row {
 	return []row{{
 		Name: "fault/24", Title: "slow, huge and malformed requests",
-		Summary: "A client sends headers and bodies at one byte per second. Then it sends bodies of 1 GB, with and without their length. At the end it sends malformed requests.",
+		Summary: "A client sends headers and bodies at one byte per second. Then it sends bodies of 1 GiB, with and without their length. At the end it sends malformed requests.",
 		Run:     inject(malformed),
 		Controls: []experiment.Control{
 			{Without: []string{"slow-client"}, Refutes: slowEnds},
@@ -44,7 +44,7 @@ func malformedRows() []row {
 		},
 		Claims: theLinks(
 			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes the connection."),
-			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GB, the server answers with status 413 or closes the connection."),
+			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GiB, the server answers with status 413 or closes the connection."),
 			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
 			counted(neverInternal, "answers", "The server answers no malformed request with success, a redirect or status 500, and logs no panic."),
 			observed(stillServes, "The server keeps running."),
@@ -117,7 +117,7 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests sends bodies of 1 GB, with and without a length. It returns the number of bodies that the server did not
+// hugeRequests sends bodies of 1 GiB, with and without a length. It returns the number of bodies that the server did not
 // refuse.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
@@ -133,8 +133,8 @@ func hugeRequests(address string) (accepted int64) {
 	return read.Load()
 }
 
-// upload sends a body of 1 GB until the server refuses it. It reports whether the server read hugeSent bytes, or neither read
-// nor closed the connection for 2*slowLimit.
+// upload sends a body of 1 GiB until the server closes the connection. It reports whether the server read hugeSent bytes of
+// the body, or did not close the connection within 2*slowLimit.
 func upload(address string, withLength bool) (accepted bool) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *run) malformedRequests(server *lab.Program, address string) {
 	r.figure(neverInternal, 0, float64(wrong), "%d wrong answers or panics were observed%s", wrong, example(last))
 }
 
-// exchange sends a request and ends its side of the connection. It returns the status of the answer, or 0 without one.
+// exchange sends a request and ends its side of the connection. It returns the status of the answer, or 0 if there is none.
 func exchange(address, request string) (status int) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {

@@ -27,12 +27,12 @@ func outputRows() []row {
 	return []row{
 		{
 			Name: "fault/30", Title: "standard error is a pipe that is not read",
-			Summary: "The reader of the pipe stops reading. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
+			Summary: "The reading end of the pipe is open, but nothing reads from it. Clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
 			Run:     inject(func(r *run) { unwritable(r, func(*os.File) {}) }), Claims: claims, Controls: without(stillServes, "log-queue"),
 		},
 		{
 			Name: "fault/30b", Title: "standard error is a closed pipe",
-			Summary: "The reader of the pipe ends. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
+			Summary: "The reading end of the pipe is closed. Then clients cause 3,000 log lines, and the server is stopped with SIGTERM.",
 			Run:     inject(func(r *run) { unwritable(r, func(pipe *os.File) { r.Must(pipe.Close()) }) }), Claims: claims, Controls: without(stillServes, "log-pipe"),
 		},
 	}
@@ -75,8 +75,9 @@ func unwritable(r *run, harm func(pipe *os.File)) {
 	_ = reader.Close() // row 30b has closed it
 }
 
-// causeLines sends requests that each cause a line in the log, until the queue of the log and the pipe are full. It moves the
-// database away first: without a database, each request to /readyz causes a line at level debug.
+// causeLines sends 3,000 requests, each of which causes a line in the log. These are more lines than the queue of the log
+// (1,024 lines) and the pipe can hold. causeLines moves the database away first: without a database, each request to
+// /readyz causes a line at level debug.
 func causeLines(r *run, server *lab.Program, dir string) error {
 	const lines = 3000
 	r.Must(os.Rename(dir, dir+".away"))

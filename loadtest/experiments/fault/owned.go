@@ -120,8 +120,8 @@ func (r *run) twoServers() []*lab.Program {
 }
 
 // strikeInTurn kills one program with SIGKILL and starts it again. The number n selects the program: first the servers
-// in turn and then, if the links are in PostgreSQL, PostgreSQL. It calls away before it kills PostgreSQL, and back when
-// PostgreSQL is available again.
+// in turn and then, if the links are in PostgreSQL, PostgreSQL. strikeInTurn calls away before it kills PostgreSQL, and
+// back when PostgreSQL is available again.
 func (r *run) strikeInTurn(n int, servers []*lab.Program, away, back func()) {
 	targets := len(servers)
 	if r.postgres != nil {

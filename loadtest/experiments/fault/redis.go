@@ -9,8 +9,8 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// redisRows returns the fault rows in which Redis fails, loses a reply or has the wrong eviction policy. The function
-// rollbackRows returns the rows in which Redis continues with older data.
+// redisRows returns the fault rows in which Redis fails, a reply of Redis is lost, or Redis has the wrong eviction policy.
+// The function rollbackRows returns the rows in which Redis continues with older data.
 func redisRows() []row {
 	return []row{
 		{
@@ -91,7 +91,7 @@ func (r *run) awaitEpoch(p *lab.Program) int64 {
 }
 
 // awaitRecovery waits until a server reports that the breaker is closed and the pool is full in the given epoch. It
-// records this for the claim whose name is in the constant recovers.
+// records the result for the claim recovers.
 func (r *run) awaitRecovery(server *lab.Program, epoch int64) {
 	r.becomes(recovers, "Redis was available again", fmt.Sprintf("the breaker is closed and the pool is full in the epoch %d", epoch), func() bool {
 		s := server.Status()

@@ -20,7 +20,7 @@ import (
 
 const (
 	refLines    = 25 // lines of a bulk request
-	repeaters   = 16 // requests at the same time, each to both servers
+	repeaters   = 16 // requests in progress at the same time; each goes to both servers
 	lostPart    = 7  // a proxy loses one of lostPart replies
 	repeatLimit = 45 * time.Second
 )

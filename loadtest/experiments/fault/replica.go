@@ -26,7 +26,7 @@ func replicaRows() []row {
 	return []row{{
 		Name: "fault/20", Title: "replicas of PostgreSQL lag by 10 s, hang and are killed", Alone: true,
 		Summary: "PostgreSQL has two replicas, and one of them applies each change 10 s late. One server looks links up in both replicas. " +
-			"The other servers look links up in one of them. Then the other replica is frozen and, after a recovery, killed. At the end the primary is killed.",
+			"Each other server looks links up in one of the replicas. The replica without the delay is frozen and, after a recovery, killed. At the end the primary is killed.",
 		Run: inject(replicasFail),
 		Claims: theLinks(
 			counted(justCreated, "links", "A link redirects directly after its creation, even on a server whose only replica does not have the link yet."),
@@ -135,7 +135,7 @@ func (c *replicated) judge(f *followed, claim, when string) {
 	c.figure(linksAnswered, 0, float64(f.failed), "%d of %d redirects failed %s%s", f.failed, f.requests, when, example(f.failureText))
 }
 
-// deleteLinks deletes links that the late replica has, and waits until the server strict answers that they are gone.
+// deleteLinks deletes links that the late replica has, and waits until the server c.strict answers that they are gone.
 func (c *replicated) deleteLinks() {
 	owner, codes, alive := c.ownerOf("owner", c.creating), []string(nil), 0
 	for range max(3, c.Times(20)) {

@@ -21,7 +21,7 @@ func rollbackRows() []row {
 	return []row{
 		{
 			Name: "fault/10", Title: "Redis restarted from an older snapshot", Suites: changeToo(),
-			Summary: "The pool is full. A server takes half of its keys (100,000 keys at scale 1), and Redis saves a snapshot. A second server takes as many keys, " +
+			Summary: "The pool is full. A server takes half of the keys in the pool (100,000 keys at scale 1), and Redis saves a snapshot. A second server takes as many keys, " +
 				"and the worker refills the pool. Redis is killed with SIGKILL and restarts from the snapshot.",
 			Run: inject(func(r *run) { restoreRedis(r, false) }), Claims: claims, Controls: control,
 		},
@@ -114,7 +114,8 @@ func (b *rollback) renewed(epoch int64) {
 	b.audit(b.servers[0])
 }
 
-// restoreRedis restarts Redis from a snapshot. In the snapshot the pool is full, or half empty if full is false.
+// restoreRedis restarts Redis from a snapshot. If full is true, the pool is full in the snapshot. Otherwise, the pool is
+// half empty in the snapshot.
 func restoreRedis(r *run, full bool) {
 	redis := lab.Redis(r)
 	b := newRollback(r, redis, redis.URL)

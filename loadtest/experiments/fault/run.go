@@ -107,8 +107,8 @@ func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	return s
 }
 
-// refills waits until the pool is full, and records this for the claim whose name is in the constant recovers. The text
-// since names the event at which the wait begins.
+// refills waits until the pool is full, and records the result for the claim recovers. The text since names the event
+// at which the wait begins.
 func (r *run) refills(p *lab.Program, since string) {
 	r.becomes(recovers, since, "the pool is full", func() bool { return p.Status().Full() })
 }

@@ -19,7 +19,7 @@ import (
 func serverRows() []row {
 	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, each kill of the server costs at most %d keys: three batches of %d keys.", 3*killBatch, killBatch)))
 	stopped := theLinks(
-		counted("half-sent requests answered", "requests without 201", "The server answers a request with 201 if it had begun to read the request when it received SIGTERM."),
+		counted("half-sent requests answered", "requests without 201", "If the server had begun to read a request when it received SIGTERM, the server answers the request with 201."),
 		observed("requests in progress answered", "The server acknowledges every creation whose request it had read when it received SIGTERM."),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop time", "The server ends within 10 s after SIGTERM."),
@@ -52,7 +52,7 @@ func serverRows() []row {
 	}
 }
 
-// killBatch is the greatest number of keys in a local batch in row 1.
+// killBatch is the greatest number of keys in a local batch in the rows 1 and 1b.
 const killBatch = 500
 
 // killRepeatedly kills the server under load and starts it again, several times. The parameter atFullScale is the

@@ -58,7 +58,7 @@ func sharedRows() []row {
 	}
 }
 
-// pagesSoon waits until a program signals page, and records how long this takes from the time start.
+// pagesSoon waits until a program signals page, and records how long this takes after the given time (start).
 func (r *run) pagesSoon(p *lab.Program, start time.Time) {
 	paged := lab.Happens(r, patient, func() bool { return p.Status().State == "page" })
 	r.saw(pages, paged, "the state of the server is %q", p.Status().State)

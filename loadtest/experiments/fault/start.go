@@ -67,8 +67,8 @@ func shipped(r *run) {
 	}
 }
 
-// startTogether starts servers and migrations at the same moment on an empty database. The rows that use it run without other
-// experiments beside them, because these would slow the starts, and a start has a time limit.
+// startTogether starts servers and migrations at the same moment on an empty database. The rows that call startTogether run
+// alone, because other experiments would slow the starts, and a start has a time limit.
 func startTogether(r *run) {
 	var servers []*lab.Program
 	var migrations []*proc.Process

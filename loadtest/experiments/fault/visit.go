@@ -85,7 +85,8 @@ func visitRows() []row {
 	}
 }
 
-// visitsKilled kills the server while clients follow links. After each start of the server, they follow new links.
+// visitsKilled kills the server while clients follow links. After each start of the server, the clients follow
+// new links.
 func visitsKilled(r *run) {
 	server := r.server()
 	for range max(3, r.Times(20)) {

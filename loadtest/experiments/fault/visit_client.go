@@ -127,7 +127,7 @@ type comparison struct {
 	oldest time.Time // the time of the oldest redirect whose visit may be missing; zero if no visit is missing
 }
 
-// missing returns the age, at the moment now, of the oldest visit that may be missing. It returns 0 if no visit is missing.
+// missing returns the age of the oldest visit that may be missing, at the given time. It returns 0 if no visit is missing.
 func (c *comparison) missing(now time.Time) time.Duration {
 	if c.oldest.IsZero() {
 		return 0

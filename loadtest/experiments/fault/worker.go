@@ -72,7 +72,8 @@ func workerKilled(r *run) {
 	r.sawAbandoned(r.end(server), lost)
 }
 
-// refillAgain is the longest time that a worker may take from its start to its first push.
+// refillAgain is the longest time that a worker may take from its start to its first push, or to the step at which it
+// kills itself.
 const refillAgain = 10 * time.Second
 
 // killWorkerAt runs a worker until it kills itself at a step.
@@ -191,7 +192,7 @@ func workerThaws(r *run) {
 		return r.audit(server).Shipping == 0
 	})
 	frozen.Thaw()
-	r.becomes(recovers, "SIGCONT", "the first worker has delivered its third range", func() bool {
+	r.becomes(recovers, "SIGCONT", "the first worker has pushed three ranges", func() bool {
 		taker.Start()
 		taker.Stop()
 		return pushed(frozen) >= 3000 // three ranges of a thousand keys

@@ -113,8 +113,7 @@ func TestPredictorsGuessOnlyOrderedCodes(t *testing.T) {
 	}
 }
 
-// A repeated guess counts once, at its first position.
-func TestHitsCountsRepeatedGuessAtFirstPosition(t *testing.T) {
+func TestRepeatedGuessCountsOnceAtFirstPosition(t *testing.T) {
 	guesses := make([]string, fewGuesses, manyGuesses)
 	guesses[0], guesses[fewGuesses-1] = "a", "b"
 	guesses = append(guesses, "c", "a")

@@ -57,8 +57,8 @@ func differences(seen []*big.Int, n int) []*big.Int {
 	return continued(seen[len(seen)-lag:], step, n)
 }
 
-// continued returns the n numbers that follow the numbers last. Each is greater by step than the number len(last)
-// positions before it.
+// continued returns the n numbers that follow the given numbers (last). Each is greater by step than the number that is
+// len(last) positions before it.
 func continued(last []*big.Int, step *big.Int, n int) []*big.Int {
 	numbers := slices.Clone(last)
 	for range n {

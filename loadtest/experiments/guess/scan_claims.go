@@ -25,8 +25,8 @@ const (
 	throttled = "misses limited"
 )
 
-// chance is the probability that a sound service has fewer hits than the lower bound. It is also the
-// probability that a sound service has more hits than the upper bound.
+// chance is the greatest probability that a sound service has fewer hits than the lower bound. It is
+// also the greatest probability that a sound service has more hits than the upper bound.
 const chance = 0.0005
 
 func scanClaims() []experiment.Claim[scanRecord] {

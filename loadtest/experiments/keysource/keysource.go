@@ -8,9 +8,10 @@
 // programs. It does not depend on how a key source works.
 //
 // Vocabulary: a draw is a component from which a key source draws keys, besides the database of the
-// links: Redis, a ticket database or the key service. All draws together are the supply. A setting of
-// a control with a lower-case name is for the experiment and not for the programs. rule=NAME selects
-// the only rule to test. damage=WHAT breaks something that no setting of a program can break.
+// links: Redis, a ticket database or the key service. All draws together are the supply. If the
+// name of a setting of a control is in lower case, the setting is for the experiment and not for the
+// programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
+// program can break.
 package keysource
 
 import (

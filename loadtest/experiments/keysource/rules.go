@@ -173,7 +173,7 @@ func (s *server) runDry() error {
 	})
 }
 
-// mustRefuse requires that the servers refuse every creation for the duration refusing. It records the
+// mustRefuse requires that the servers refuse every creation for two seconds (refusing). It records the
 // slowest refusal.
 func (st *stand) mustRefuse(servers ...*server) {
 	err := lab.Together(len(servers), len(servers), func(i int) error {

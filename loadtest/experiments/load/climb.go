@@ -13,8 +13,8 @@ import (
 const (
 	stepFactor = 1.6 // ratio of the rates of two successive steps
 	maxSteps   = 8
-	// kneeLatency is the greatest p99 of a service that keeps up. It is much longer than a single request
-	// takes. It is much shorter than the queueing delay at the end of a step with which the service does not keep up.
+	// kneeLatency is the greatest p99 of a service that keeps up. It is much longer than the time of a single
+	// request. If the service does not keep up, requests wait much longer than kneeLatency at the end of the step.
 	kneeLatency = 100 * time.Millisecond
 )
 

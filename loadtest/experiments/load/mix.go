@@ -19,7 +19,7 @@ const (
 	mixRate      = 2000.0                 // redirects per second
 	mixRatio     = 100                    // redirects for each creation
 	beforeVisits = 2 * time.Second        // duration of the creations before the first visit
-	refreshEvery = 200 * time.Millisecond // interval at which the population takes up new links
+	refreshEvery = 200 * time.Millisecond // interval at which new links are added to the population
 	zipfExponent = 1.1                    // the most popular tenth of the links gets about four fifths of the visits
 )
 

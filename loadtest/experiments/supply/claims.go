@@ -196,7 +196,7 @@ func (r *record) below(share float64) time.Time {
 func (r *record) between() time.Duration { return r.below(pageBelow).Sub(r.below(restartBelow)) }
 
 // judgeAlarm judges when the first signal with one of the states was received. The signal is due when the
-// pool falls below a share of its capacity.
+// pool falls below the given share of its capacity.
 func (r *record) judgeAlarm(share float64, states ...string) experiment.Verdict {
 	due := share * float64(r.capacity)
 	alarm, came := lab.FirstAlert(r.alerts, r.started, states...)

@@ -85,8 +85,8 @@ func (p plan) lasts(keys int64) time.Duration {
 // than nine tenths of its capacity.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
-// await observes the level of the pool until enough returns true. If at is not nil, it is set to the time of
-// this level.
+// await observes the level of the pool until enough returns true for a level. If at is not nil, await sets *at to the
+// time of that level.
 func (d *run) await(limit time.Duration, what string, at *time.Time, enough func(level) bool) error {
 	l, err := d.levels.await(d.Context(), limit, what, enough)
 	if err == nil && at != nil {
@@ -95,7 +95,7 @@ func (d *run) await(limit time.Duration, what string, at *time.Time, enough func
 	return err
 }
 
-// signalled reports whether an alert with the given state was received at the time start or later.
+// signalled reports whether an alert with the given state was received at the given time (start) or later.
 func (d *run) signalled(start time.Time, state string) bool {
 	_, came := lab.FirstAlert(d.hook.Alerts(), start, state)
 	return came

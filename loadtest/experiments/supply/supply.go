@@ -29,9 +29,10 @@ func Experiments() []*experiment.Experiment { return []*experiment.Experiment{dr
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
-//   - The switch also raises an alarm after ten seconds without new keys if the runway is less than a minute.
-//     The runway is the time until the pool is empty. If a pool lasts from twelve seconds to five minutes, this
-//     alarm comes before the pool falls below the thresholds.
+//   - After ten seconds without new keys, the switch also signals `restart` if the runway is less than a minute,
+//     and `page` if the runway is less than half a minute. The runway is the time until the pool is empty. If a
+//     pool lasts from twelve seconds to five minutes, such a signal can come before the pool falls below the
+//     threshold for this signal.
 const (
 	usualSeconds = 11.0
 	fullSeconds  = 500.0

@@ -25,9 +25,9 @@ type Class string
 const (
 	Counter Class = "counter" // consecutive numbers
 	Time    Class = "time"    // numbers that begin with the time
-	Random  Class = "random"  // six digits, in random order
-	Hash    Class = "hash"    // six digits of base64url, in random order
-	UUID    Class = "uuid"    // 22 digits, in random order
+	Random  Class = "random"  // six digits; successive codes are in random order
+	Hash    Class = "hash"    // six digits of base64url; successive codes are in random order
+	UUID    Class = "uuid"    // 22 digits; successive codes are in random order
 	Other   Class = "other"   // a variant that the comparison leaves out
 )
 
