@@ -90,7 +90,7 @@ func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d.end(d.server)
 }
 
-// fill starts a worker with further settings, waits until the worker has filled the pool, and then starts
+// fill starts a worker with the given settings, waits until the worker has filled the pool, and then starts
 // a load that takes keys from the pool.
 func (d *dry) fill(settings ...string) (worker *lab.Program) {
 	worker = d.worker(settings...)

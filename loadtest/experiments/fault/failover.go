@@ -47,8 +47,8 @@ func failoverRows() []row {
 	}
 }
 
-// newForgetful starts a server and a database. The fault row later rolls the database back. The pool is so small that
-// the worker refills it all the time.
+// newForgetful starts a PostgreSQL, a Redis and a server. The fault row later rolls PostgreSQL back. The pool is so small
+// that the worker refills it all the time.
 func newForgetful(r *run) (*lab.Database, *lab.Program) {
 	r.use(lab.Postgres(r), lab.DurableRedis(r), "KGS_POOL_CAPACITY=1000", "KGS_BATCH_MAX=200")
 	return r.postgres, r.startFull()

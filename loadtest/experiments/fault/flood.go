@@ -66,7 +66,8 @@ func scanned(r *run) {
 		}
 	}
 	length := time.Second + r.Lasting(4*time.Second)
-	var beside, under []time.Duration // p99s of the rounds in which the other server is scanned (beside) and in which this server is scanned (under)
+	// beside has the p99s of the rounds in which the other server is scanned, and under those in which this server is scanned.
+	var beside, under []time.Duration
 	var found answersOf
 	began := time.Now()
 	for range 5 {

@@ -57,7 +57,7 @@ func (o *owner) send(ctx context.Context, server int, method, path, body string)
 	return o.sendWith(ctx, server, method, path, http.Header{}, body)
 }
 
-// sendWith is like send, but with further header fields.
+// sendWith is like send, but also sends the given header fields.
 func (o *owner) sendWith(ctx context.Context, server int, method, path string, header http.Header, body string) (loadtest.Answer, error) {
 	header.Set("Authorization", "Bearer "+o.bearer)
 	return o.clients[server].Send(ctx, method, path, header, []byte(body))

@@ -10,7 +10,7 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// patient is the longest time for which a run waits for a state of the programs.
+// patient is the usual time limit of a wait for a state of the programs.
 const patient = lab.Patience
 
 // run is one run of a row, with the databases and the settings that its programs share. Only the
@@ -25,7 +25,7 @@ type run struct {
 	loads           []*lab.Load   // all loads of the row
 }
 
-// store makes the programs store their links in the database at url, and adds further settings.
+// store makes the programs store their links in the database at url, and use the given settings.
 func (r *run) store(url string, settings ...string) {
 	r.links, r.settings = url, append([]string{"DATABASE_URL=" + url}, settings...)
 }
@@ -47,7 +47,7 @@ func (r *run) fastDatabases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.Redis(r), settings...)
 }
 
-// use makes the programs use the given databases, and adds further settings.
+// use makes the programs use the given databases and the given settings.
 func (r *run) use(postgres, redis *lab.Database, settings ...string) {
 	r.postgres, r.redis = postgres, redis
 	r.store(postgres.URL, append([]string{"REDIS_URL=" + redis.URL}, settings...)...)

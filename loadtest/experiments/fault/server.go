@@ -146,8 +146,8 @@ func stallCommits(r *run) (release func()) {
 	return lockFile(r, strings.TrimPrefix(r.links, "sqlite:"))
 }
 
-// onItsWay is the longest time between the moments at which a client sends a request and the server reads
-// it. A server that stops may close a connection before it has read the request. Therefore sawAnswers
+// onItsWay is the longest time from the moment at which a client sends a request until the server reads
+// the request. A server that stops may close a connection before it has read the request. Therefore sawAnswers
 // judges only requests that were sent at least onItsWay before SIGTERM.
 const onItsWay = 250 * time.Millisecond
 

@@ -43,7 +43,7 @@ const (
 	dry = 3 * time.Second
 	// settled is the least time for which the load continues after all servers take keys from Redis again.
 	settled  = time.Second
-	patience = 30 * time.Second // the longest wait for a state of the servers
+	patience = 30 * time.Second // time limit of each wait for a state of the servers after the kill
 )
 
 // choose returns the plan of a run. The plan is small if the scale is below 1.

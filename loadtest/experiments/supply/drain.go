@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second // the longest wait for an event; the claims have their own bounds
+	patience    = 30 * time.Second // limit of each wait for an event, in addition to its expected time; the claims have their own bounds
 	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 
