@@ -12,7 +12,7 @@ import (
 const (
 	breakerFailures = 3           // number of consecutive failures that opens the breaker
 	breakerPause    = time.Second // time for which the breaker stays open before it lets one call through
-	breakerReminder = time.Minute // time between two log lines while the breaker is open
+	breakerReminder = time.Minute // shortest time between two log lines while calls through the half-open breaker fail
 )
 
 // Breaker is a circuit breaker in front of a pool. While the pool does not answer, for example because
@@ -36,14 +36,16 @@ type Breaker struct {
 
 var _ Supply = (*Breaker)(nil)
 
-// NewBreaker returns a closed breaker in front of pool. Its log lines name the pool, such as "pool" or "key service".
+// NewBreaker returns a closed breaker in front of pool. Each of its log lines contains the given name, such as "pool"
+// or "key service".
 func NewBreaker(pool Supply, name string, log *slog.Logger) *Breaker {
 	return &Breaker{pool: pool, circuit: NewCircuit[struct{}](answered, log.With(slog.String("of", name)))}
 }
 
-// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The breaker logs when
-// it opens and when it closes. While the breaker stays open, it logs a reminder once a minute. An error for which
-// isAnswer returns true counts as a success. context.Canceled does not count. Every other error counts as a failure.
+// NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The breaker logs when it
+// opens and when it closes. While the test calls of the half-open breaker fail, the breaker logs a reminder at most
+// once a minute. An error for which isAnswer returns true counts as a success. context.Canceled does not count. Every
+// other error counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
 	// The library calls IsSuccessful and OnStateChange under its own lock. This lock also guards the
 	// variables last and logged.

@@ -164,8 +164,9 @@ func (s *Source) install(l *LocalBatch) {
 	s.current.Store(l)
 }
 
-// refillUnderWay returns a channel that is closed when the running refill ends or installs a current batch. It fails with
-// ErrNoKeys if the caller should not wait.
+// refillUnderWay requests a refill, and returns a channel. The channel is closed when the running refill ends or
+// installs a current batch. If no refill runs, the next refill closes the channel in the same way. If the caller should
+// not wait, refillUnderWay fails with ErrNoKeys.
 func (s *Source) refillUnderWay() (<-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

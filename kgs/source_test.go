@@ -203,7 +203,7 @@ func TestSourceFailsAtOnceWhileSupplyIsDown(t *testing.T) {
 
 // In this test, one part of the supply does not answer, so the batches of this part cannot be settled. The
 // source must still take new batches from the other parts.
-func TestSourceTakesBatchesWhileOthersCannotBeSettled(t *testing.T) {
+func TestSourceTakesBatchesWhileFinishedBatchesCannotBeSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		supply := &stubSupply{}
 		s := newTestSource(t, supply, func(c *SourceConfig) { c.Max = 100 })

@@ -115,9 +115,9 @@ const retryInterval = 500 * time.Millisecond
 // the reason is not a move.
 const auditPasses = 3
 
-// Run accounts for every reserved number. It makes up to three passes. Each pass reads the whole ledger,
-// then the whole pool and then all links, because keys move in this order. Run takes no locks that block
-// other processes, and several audits may run at once.
+// Run accounts for every reserved number. It makes up to three passes. Each pass reads the whole ledger, then the whole
+// pool and then all links, because keys move in this order. At its end, a pass reads the ledger again. Run takes no
+// locks that block other processes, and several audits may run at once.
 //
 // Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges of the keys in
 // the pool, and the gaps between the links of the present epoch. It keeps nothing for the other numbers and links. If
@@ -125,10 +125,10 @@ const auditPasses = 3
 // reserved numbers. In a random order, Run gives the same accounts, but needs up to 40 bytes for each link of the
 // present epoch.
 //
-// A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count
-// if the last pass finds them. The first kind is a code that is used as a key and has no number. The second
-// kind is a misplaced row, which is a row that a search for its code would miss. Run compares all faults of the
-// passes, although Accounts lists only the first MaxListed faults of each kind, in the order of their ranks.
+// A fault counts only if every pass finds the fault, because keys move during a pass. There are two exceptions, for
+// which the last pass is sufficient: a code that is used as a key and has no number, and a misplaced row. A row is
+// misplaced if a search for its code would miss the row. Run compares all faults of the passes, although Accounts lists
+// only the first MaxListed faults of each kind, in the order of their ranks.
 //
 // An error means that Run could not complete the audit. If the shared pool loses its data during
 // the audit, or waits for a new epoch, Run begins again until the time Patience has passed. After

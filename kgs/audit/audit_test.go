@@ -274,8 +274,8 @@ func TestAuditReportsNoFaultForRecordedLosses(t *testing.T) {
 	}
 }
 
-// If a key moves to its next place during a pass, the pass may find the key in no place or in
-// two places. The next pass must remove this fault.
+// If a key moves to its next place during a pass, the pass may find the key in no place or in two places. If the next
+// pass does not find this fault, the audit must not report it.
 func TestAuditReportsNoFaultForMovingKeys(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, kgstest.NewSQLiteLedger(t))

@@ -6,9 +6,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// A further list is any list except list 0. Its first epoch abandons no keys. So a number that was reserved before this
-// epoch and is in no place is missing. But if any list has begun a second epoch since then, the number may be lost with
-// an earlier epoch.
+// The first epoch of a list other than list 0 abandons no keys. So a number that was reserved before this epoch and is
+// in no place is missing. But if any list has begun a second epoch since then, the number may be lost with an earlier
+// epoch.
 func TestFirstEpochOfAnotherPoolListAbandonsNoKeys(t *testing.T) {
 	t.Parallel()
 	at := func(epoch int64, list int, next int64) ledger.Boundary {

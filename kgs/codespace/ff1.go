@@ -12,10 +12,10 @@ import (
 // FF1 has ten Feistel rounds for every key size.
 const ff1Rounds = 10
 
-// lanes is the number of inputs that go through the rounds together. A round needs the AES output
-// of the previous round, so the processor waits between the rounds of a single input. With 16
-// independent inputs, a key takes about half as long as with one input. More inputs do not reduce
-// the time further.
+// lanes is the number of inputs that go through the rounds together. A round needs the AES output of the previous
+// round, so the processor waits between the rounds of a single input. If 16 independent inputs go through the rounds
+// together, the encryption of each input takes about half as long as the encryption of a single input. More than 16
+// inputs do not reduce the time further.
 const lanes = 16
 
 // halves is a string of n numerals, split into the two parts that FF1 uses. a is the value of the
@@ -34,7 +34,7 @@ type ff1 struct {
 	block  cipher.Block
 	mod    [2]uint64 // radix^m for even (0) and odd (1) rounds, where m is the length of the half that the round replaces
 	width  int       // number of bytes of NUM(B) in Q; the standard calls it b
-	hi, lo uint64    // MAC of all blocks before the last block of Q, XORed with the end of the tweak
+	hi, lo uint64    // MAC of all blocks before the last block of Q, XORed with the part of the tweak in the last block
 }
 
 // newFF1 prepares FF1 for strings with the given number of numerals. It panics if a half does not
@@ -84,9 +84,9 @@ func (f *ff1) split(n int64) halves {
 
 func (f *ff1) join(x halves) int64 { return int64(x.a*f.mod[1] + x.b) }
 
-// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides the memory
-// and reuses it. A local variable instead would be allocated on the heap in each call, because the
-// arguments of a method of cipher.Block escape to the heap.
+// ff1Scratch is the working memory of one call of encrypt or decrypt. The caller provides the memory and reuses it. If
+// the working memory were a local variable, each call would allocate it on the heap, because the arguments of a method
+// of cipher.Block escape to the heap.
 type ff1Scratch struct {
 	x   [lanes]halves
 	mac [lanes][aes.BlockSize]byte

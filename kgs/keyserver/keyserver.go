@@ -52,8 +52,8 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Reflection adds the handlers of the gRPC reflection service to mux. They describe the given services. Package reflection
-// implements it.
+// Reflection adds the handlers of the gRPC reflection service to mux. The handlers describe the given services. Package
+// reflection contains such a function.
 type Reflection func(mux *http.ServeMux, services []string, options ...connect.HandlerOption)
 
 // Config is the configuration of a server. All fields except Term and Reflection are required.

@@ -54,9 +54,9 @@ func (c *client) pay(n int) error {
 	return later(connect.CodeResourceExhausted, "this client exceeds its rate of keys per second", max(wait, 0))
 }
 
-// payBack adds n keys to the client's allowance, by reserving a negative number. Other goroutines may
-// call pay at the same time. A rate.Limiter has no other way to give keys back: it cancels a reservation
-// only before the time for which the reservation was made, and pay reserves for the present time.
+// payBack adds n keys to the client's allowance, by reserving a negative number. Other goroutines may call pay at the
+// same time. A rate.Limiter has no other way to give keys back. It can cancel a reservation, but only before the time
+// for which the reservation was made, and pay reserves for the present time.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
 // later returns an error that says when to retry. Retry-After in the header contains the delay in

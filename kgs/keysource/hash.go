@@ -11,8 +11,8 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is the number of codes that Hash makes from one URL. Each attempt needs a commit. Even if a commit
-// takes 20 ms, all attempts together stay within the time limit of a creation.
+// hashAttempts is the number of codes that Hash makes from one URL. Each attempt needs a commit. Even if a commit takes
+// 20 ms, 200 attempts take 4 s, which is below the time limit of a creation (5 s).
 const hashAttempts = 200
 
 // hashLength is the number of characters of a code. There are 64^6 codes, which is 68.7 billion.
@@ -39,7 +39,7 @@ func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) 
 	return kgs.Key{Code: h.code(url, attempt), Source: kgs.SourceHash}, nil
 }
 
-// Attempt returns the attempt at which Next returns code for url. ok is false if no attempt gives code.
+// Attempt returns the attempt at which Next returns code for url. ok is false if no attempt returns this code.
 func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
 	for attempt = range hashAttempts {
 		if h.code(url, attempt) == code {

@@ -17,7 +17,8 @@ import (
 // errNoMachine means that every suitable machine id has a promise that has not ended yet.
 var errNoMachine = errors.New("no machine id is free")
 
-// promise is the permission of a holder to make numbers with a machine id and with times before until.
+// promise is the permission of a holder to make numbers with one machine id. The times of these numbers must be before
+// the field until.
 type promise struct {
 	id     int
 	holder string // name of the holder; "" if there is none
@@ -72,9 +73,9 @@ func (m *MachineIDs) Machine(ctx context.Context, id int) (Machine, error) {
 	return Machine{Holder: p.holder, Until: time.UnixMilli(snowflakeEpoch + p.until).UTC()}, nil
 }
 
-// acquire records p for a machine id whose promise has ended at now, and returns p with that id. If
-// id is not negative, acquire uses this id. Otherwise it uses the id that has been free for the
-// longest time. It fails with errNoMachine if no such id is free.
+// acquire records the promise p for a free machine id, and returns p with this id. A machine id is free if its last
+// promise has ended at the time now. If the parameter id is not negative, acquire uses only this id. Otherwise it uses
+// the id that has been free for the longest time. If no such id is free, acquire fails with errNoMachine.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
 	for lost := 0; ; { // lost is how many rows to skip: one for each id that another process acquired first
 		err := m.db.QueryRowContext(ctx, `SELECT id FROM kgs_machines

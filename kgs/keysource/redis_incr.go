@@ -21,10 +21,10 @@ const (
 	maxGallop = 20
 )
 
-// skipCounter moves the counter to ARGV[1] if it is lower, and returns how many numbers it skipped.
-// It uses only INCRBY, because the Redis user may have no right to use other commands. Lua rounds
-// numbers above 2^53. The rounding error is below 2^8, and the margin (skipMargin) is much larger. The
-// error does no harm, because no code is made from the result, and the script never moves the counter back.
+// skipCounter moves the counter to ARGV[1] if the counter is lower than ARGV[1]. It returns how many numbers it
+// skipped. It uses only INCRBY, because the Redis user may have no right to use other commands. Lua rounds numbers
+// above 2^53. The rounding error is below 2^8, and the margin (skipMargin) is much larger. The error does no harm,
+// because no code is made from the result, and the script never moves the counter back.
 const skipCounter = `
 local skipped = tonumber(ARGV[1]) - redis.call('INCRBY', KEYS[1], 0)
 if skipped <= 0 then
@@ -37,18 +37,16 @@ return skipped`
 // The code is the number in base 62, padded with zeros. So anyone who has one code can guess the
 // other codes. When all codes of a length are used up, the codes become longer, up to MaxLength.
 //
-// The high-water mark of a running process is the highest number that it took. If a Redis that lost
-// data gives it a number up to the mark, the process discards the number, moves the counter to the
-// mark plus a margin (see skipMargin), and logs this. The margin covers numbers that other processes
-// took before the loss.
+// The high-water mark of a running process is the highest number that it took. If Redis has lost data, it may return a
+// number that is not above the mark. The process then discards the number, moves the counter to the mark plus a margin
+// (see skipMargin), and logs this. The margin covers numbers that other processes took before the loss.
 //
-// After a loss of data, Redis returns some numbers a second time. A process whose mark is below these
-// numbers does not notice the loss, and issues the numbers a second time. This ends when a process
-// with a higher mark skips ahead. If no such process runs, no process skips ahead. The store then refuses the codes for which links exist. To find an unused number in few
-// attempts, each conflict of a creation doubles the step to the next number. This is a galloping
-// search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). If the
-// counter lost a million numbers, the search takes 20 attempts and skips up to a million unused
-// numbers.
+// After a loss of data, Redis returns some numbers a second time. A process whose mark is below these numbers does not
+// notice the loss, and issues the numbers a second time. This stops when a process with a higher mark skips ahead. If
+// no such process runs, no process skips ahead. The store then refuses the codes for which links exist. To find an
+// unused number in few attempts, each conflict of a creation doubles the step to the next number. This is a galloping
+// search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). If the counter lost a million
+// numbers, the search takes 20 attempts and skips up to a million unused numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {

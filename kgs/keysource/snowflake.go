@@ -129,7 +129,7 @@ func (s *Snowflake) refusal() error {
 	return s.because(err)
 }
 
-// late returns the error of Next if the clock is behind the last key by d.
+// late returns the error of Next for a clock that is behind the last key. The duration d is the difference.
 func (s *Snowflake) late(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,8 +64,9 @@ func TestSnowflakeReplacesMachineIDIfClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestSnowflakeKeepsMachineIDIfClockIsSecondBehind checks that a short step of the clock does not use up a machine id.
-func TestSnowflakeKeepsMachineIDIfClockIsSecondBehind(t *testing.T) {
+// TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind checks that a step of the clock by one second does not use up a
+// machine id.
+func TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)

@@ -12,11 +12,10 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor freezes the holder of a machine id until its promise has ended
-// and another process, the heir, has acquired this machine id. When the holder continues, its clock shows the times
-// for which the heir has made numbers. The end of its promise must prevent the holder from making these numbers
-// again.
-func TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor(t *testing.T) {
+// TestFrozenSnowflakeHolderRepeatsNoNumberOfHeir freezes the holder of a machine id until its promise has ended and
+// another process, the heir, has acquired this machine id. When the holder continues, its clock shows the times for
+// which the heir has made numbers. The end of its promise must prevent the holder from making these numbers again.
+func TestFrozenSnowflakeHolderRepeatsNoNumberOfHeir(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock, heirs := clockAt(100_000), clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, heirs.now)
@@ -41,10 +40,10 @@ func TestFrozenSnowflakeHolderRepeatsNoNumberOfItsSuccessor(t *testing.T) {
 	})
 }
 
-// TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack lets a process, the heir, acquire an id. Then it sets the
-// clock of the heir back to a time at which the previous holder had the id. The heir must not make the numbers of
-// the previous holder.
-func TestNextHolderOfMachineIDRepeatsNoNumberDespiteClockSetBack(t *testing.T) {
+// TestNextHolderOfMachineIDRepeatsNoNumberIfClockIsSetBack lets a process, the heir, acquire an id. Then it sets the
+// clock of the heir back to a time at which the previous holder had the id. The heir must not make the numbers of the
+// previous holder.
+func TestNextHolderOfMachineIDRepeatsNoNumberIfClockIsSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		holder, heir := newTestSnowflake(l, "holder", 7, clock.now), newTestSnowflake(l, "heir", 7, clock.now)

@@ -19,8 +19,8 @@ const (
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is a remaining time that only the promise of a stopped holder reaches. A holder
-	// that runs extends its promise earlier, at promiseLow.
+	// promiseDead is a limit of the remaining time. If less time remains, the holder no longer extends the promise. A
+	// holder that runs extends its promise earlier, at promiseLow.
 	promiseDead = time.Second
 	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
 	// limit of one check, and of the return of the machine id.
@@ -165,7 +165,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 		s.next = 0 // the numbers of another id may begin before the last number of the old id
 	}
 	s.promise = held
-	s.next = max(s.next, from<<sequenceBits) // the numbers begin at from even if the clock is set back later
+	s.next = max(s.next, from<<sequenceBits) // the numbers begin at the time from, even if the clock is set back later
 }
 
 // giveBack ends the promise at the first unused millisecond.

@@ -42,9 +42,9 @@ type TicketDatabase interface {
 	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
 	// latest when ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
-	// SkipTo skips all numbers of parity p up to the number to, which has this parity. It returns how
-	// many numbers it skipped. It has no effect if the counter is already at or above this number. The
-	// comparison and the skip are one atomic step. SkipTo returns at the latest when ctx ends.
+	// SkipTo moves the counter of parity p to its argument to, which must have this parity. It returns how many numbers
+	// it skipped. If the counter is already at this number or above it, SkipTo skips no number. The comparison and the
+	// skip are one atomic step. SkipTo returns at the latest when ctx ends.
 	SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error)
 }
 
@@ -55,16 +55,16 @@ type TicketDatabase interface {
 // base 62, padded with zeros. So anyone who has one code can guess the other codes. When all codes
 // of a length are used up, the codes become longer, up to MaxLength.
 //
-// A running process has a mark for each database: the highest number that it took from the database.
-// If a database that was rolled back gives it a number up to the mark, the process discards the
-// number, moves the counter to the mark plus a margin (see skipMargin), and logs this. The margin
-// covers numbers that other processes took before the rollback.
+// A running process has a mark for each database: the highest number that it took from the database. If a database was
+// rolled back, it may return a number that is not above the mark. The process then discards the number, moves the
+// counter to the mark plus a margin (see skipMargin), and logs this. The margin covers numbers that other processes
+// took before the rollback.
 //
-// The numbers that the rollback removed from a counter are lost numbers. A process that took none of
-// them issues them again, until a process that took some of them skips ahead. If no such process
-// runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict
-// of a creation doubles the step to the next number, as in [RedisIncr]. If the rollback also removed
-// links, the codes of these links are issued again without a conflict.
+// The numbers that the rollback removed from a counter are lost numbers. A process that took no lost number issues the
+// lost numbers again. This stops when a process that took some of the lost numbers skips ahead. If no such process
+// runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict of a creation
+// doubles the step to the next number, as in [RedisIncr]. If the rollback also removed links, the codes of these links
+// are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -95,10 +95,11 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500 ms. The
-// first attempts of consecutive creations alternate between the databases. A later attempt begins with the same database as the
-// latest first attempt, which may be an attempt of a concurrent creation. While the breaker of one database is open or half-open,
-// each attempt begins with this database, for the reason in the comment of [Tickets.first].
+// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500
+// ms. The first attempts of consecutive creations alternate between the databases. After a conflict, the next attempt
+// begins with the database of the creation that began last, which may be a concurrent creation. While the breaker of
+// one database is open or half-open, each attempt begins with this database, for the reason in the comment of
+// [Tickets.first].
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -205,12 +206,12 @@ func (t *PostgresTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipp
 	return skipped, err
 }
 
-// ticketsAhead is how many numbers are stored before their use, as in a PostgreSQL sequence. If
-// each number needed a sync, all creations would wait for the disk one after the other.
+// ticketsAhead is how many more numbers an update of the counter stores than the call needs, as in a PostgreSQL
+// sequence. If each number needed a sync, all creations would wait for the disk one after the other.
 const ticketsAhead = 32
 
-// SQLiteTickets counts with one row per parity. It stores up to 32 numbers before it issues them,
-// so a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
+// SQLiteTickets counts with one row per parity. It stores the numbers that a call needs, and 32 more, before it issues
+// the first of them. So a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
 	turn  chan struct{} // mutex of the next field: the channel has room for one element, which the running call puts into it

@@ -159,7 +159,7 @@ func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }
 
-// ExpireAll sets the expiry of every lease to the time d before now.
+// ExpireAll sets the expiry of every lease to the present time minus d.
 func (b LedgerUnderTest) ExpireAll(t testing.TB, d time.Duration) {
 	t.Helper()
 	b.Exec(t, `UPDATE kgs_leases SET expires_at = `+b.Now+` - $1`, d.Microseconds())
@@ -187,7 +187,7 @@ func OnEngines(t *testing.T, test func(t *testing.T, newLedger func(*testing.T) 
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger) })
 }
 
-// WhileLocked runs f while another transaction locks the row of the ledger.
+// WhileLocked locks the row of the ledger in a transaction, and runs f before the transaction ends.
 func (b LedgerUnderTest) WhileLocked(t testing.TB, f func()) {
 	t.Helper()
 	tx, err := b.DB.BeginTx(t.Context(), nil)

@@ -12,7 +12,7 @@ import (
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	begin    string        // statement that limits how long a frozen client can hold a transaction; may be empty
-	lock     string        // query that locks the row of the ledger and reads the four columns that updateTx scans
+	lock     string        // query that locks the row of the ledger and reads the five values that updateTx scans
 	renew    string        // statement that records a heartbeat of holder $1
 	now      string        // expression for the present time in microseconds since 1970
 	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970

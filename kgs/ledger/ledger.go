@@ -22,7 +22,9 @@
 //
 // Invariants:
 //
-//   - the ranges of two rows never overlap;
+//   - the ranges of two rows do not overlap, with one exception: keys of a shipping range that servers have already
+//     taken can be abandoned before the range is delivered. Then the row of these abandoned numbers lies within the
+//     range of the shipping row;
 //   - a number is reserved a second time only if it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.

@@ -255,8 +255,8 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 	}
 }
 
-// abandon calls Abandon once or twice for the first consecutive numbers in the pool. The sweep of a pool in Redis calls Abandon
-// for the numbers in the batches of dead holders.
+// abandon calls Abandon once or twice for the lowest number in the pool and the numbers in the pool that follow it
+// without a gap. The sweep of a pool in Redis calls Abandon for the numbers in the batches of dead holders.
 func (m *ledgerModel) abandon(rt *rapid.T) {
 	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
 	for ; numbers.Lo < codespace.Size(3) && m.outcomes[number{3, numbers.Lo}] != outcomePooled; numbers.Lo++ {

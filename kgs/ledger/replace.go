@@ -145,7 +145,8 @@ func (u Unused) Lock(ctx context.Context, tx *sql.Tx) error {
 	return compare(u.beats, beats)
 }
 
-// compare returns ErrInUse if after contains a heartbeat that is not in before.
+// compare returns ErrInUse if a holder in the map after has no entry in the map before, or has another number of
+// heartbeats there.
 func compare(before, after map[string]int64) error {
 	for holder, beat := range after {
 		if seen, ok := before[holder]; !ok || seen != beat {

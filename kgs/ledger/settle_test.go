@@ -158,8 +158,8 @@ func TestAbandonMergesAdjacentRangesAndIsIdempotent(t *testing.T) {
 	})
 }
 
-// A server that died had the first keys of a range that its worker still pushes. The keys of later numbers can be abandoned
-// before the delivery of the range.
+// A worker still pushes a range. A server has already taken the first keys of this range, and dies. These keys cannot
+// be abandoned before the range is delivered. Keys with later numbers of the range can be abandoned at once.
 func TestAbandonFailsWhileShippingRangeBeginsWithinNumbers(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		if _, _, err := l.OpenEpoch(t.Context(), 0, "pool"); err != nil {

@@ -119,8 +119,9 @@ const (
 		"if the database was restored from a file that is newer than the witness, the ledger repeats the codes that it issued after that file was made"
 )
 
-// skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change fails. Otherwise
-// each further start would skip ahead again. If the process crashes before the commit, the new witness makes the next start skip ahead.
+// skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change
+// fails. If the change succeeded without a new file, each later start would skip ahead again. If the process crashes
+// before the commit, the new witness makes the next start skip ahead.
 func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 	if err := t.skipAhead(ctx); err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestPostgresFillersOfOnePoolStopAtCapacity(t *testing.T) {
 	kgstest.Await(t, "a status that equals the table", func() (equal bool) {
 		var err error
 		s, err = p.Status(t.Context())
-		// PostgreSQL may commit an interrupted insert after its worker has ended, so also after Status.
+		// If a worker ends during an insert, PostgreSQL may commit the insert later, even after this call of Status.
 		return err == nil && int64(k.Count(`SELECT count(*) FROM available_keys`)) == s.Keys
 	})
 	if s.Keys > capacity+2*chunk {

@@ -84,8 +84,9 @@ func New(db *pgxpool.Pool, cfg Config) *Pool {
 // Take takes up to n keys, but at most 10,000. It fails with [kgs.ErrEmpty] when no key is available,
 // and with [kgs.ErrNoEpoch] when the pool is not open.
 //
-// If the process crashes after Take, or the reply is lost, the keys stay in used_keys without a
-// link. The audit counts them as used without a link. With Config.Reserve they become available again.
+// If the process crashes after Take, or the reply is lost, the effect depends on Config.Reserve. With Config.Reserve,
+// the keys become available again when the holder is dead. Without Config.Reserve, the keys stay in used_keys, and the
+// audit counts them as used without a link.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		from := p.front.load()
@@ -104,8 +105,8 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// take makes one attempt to take rows whose id is at least from. The id of the batch is the id of
-// its last row, or 0 if there was no row.
+// take makes one attempt to take up to n rows. It takes no row with an id below the parameter from. The id of the batch
+// is the id of its last row, or 0 if there was no row.
 func (p *Pool) take(ctx context.Context, from int64, n int) (*kgs.Batch, error) {
 	query, args := takeByDelete, []any{from, n, p.transactions.Load()}
 	if p.cfg.Reserve {
@@ -259,8 +260,8 @@ func (p *Pool) close(ctx context.Context) error {
 	return nil
 }
 
-// closeOlder closes a pool whose database returned to an older state. The id of the next transaction was known, and is now
-// lower. closeOlder always returns an error.
+// closeOlder closes a pool whose database returned to an older state. The id of the next transaction has decreased from
+// the parameter known to the parameter now. closeOlder always returns an error.
 func (p *Pool) closeOlder(ctx context.Context, known, now int64) error {
 	p.closing.Lock()
 	defer p.closing.Unlock()

@@ -9,9 +9,10 @@ import (
 // locked. A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
 // key.
 const (
-	// transactions is the id of the next transaction. It grows with each transaction that writes. It decreases in a rollback,
-	// when older files replace those of the database. It also decreases if PostgreSQL crashes before its last transactions are
-	// durable, which concerns aborted transactions and those with synchronous_commit=off. The pool is then emptied needlessly.
+	// transactions is the id of the next transaction. It grows with each transaction that writes. If older files
+	// replace the files of the database, the id decreases. The id also decreases if PostgreSQL crashes before its last
+	// transactions are durable. Only aborted transactions, and transactions with synchronous_commit=off, may not be
+	// durable. In the case of aborted transactions, the pool is emptied without need.
 	transactions = `CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)`
 
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other

@@ -49,7 +49,7 @@ type Filler struct {
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
 
-	beyond ledger.HighWaterMark // the last high-water mark beyond which skipForeign made the ledger skip
+	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
 }
 
 var _ refill.Filler = (*Filler)(nil)

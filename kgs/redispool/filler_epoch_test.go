@@ -285,8 +285,9 @@ func TestConcurrentFillersOpenOneEpoch(t *testing.T) {
 	d.wantEpoch(first, 2)
 }
 
-// TestLedgerContinuesFromGreatNumberInRedis writes a great number to Redis, which is not damage yet. The numbers that the
-// ledger then assigns must not be damage either. Otherwise every new epoch of the pool would be damaged.
+// TestLedgerContinuesFromGreatNumberInRedis writes a great number to Redis. The number is at most maxCount, so it is a
+// valid value. The numbers that the ledger assigns afterwards must be valid values too. Otherwise every new epoch would
+// begin with a pool that counts as altered.
 func TestLedgerContinuesFromGreatNumberInRedis(t *testing.T) {
 	t.Parallel()
 	for _, field := range []string{"epoch", "range"} {

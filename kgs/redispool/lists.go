@@ -31,7 +31,7 @@ type Lists struct {
 type list struct {
 	*Pool
 	breaker *kgs.Breaker
-	size    atomic.Int64 // number of keys in the list when it last answered; 0 after a failure
+	size    atomic.Int64 // keys in the list at its last status, minus the keys that this process took since then; 0 after a failure
 
 	mu   sync.Mutex
 	last Status // the last status without an error
@@ -168,7 +168,8 @@ func (l *list) remember(s Status, err error) Status {
 	return s
 }
 
-// each calls do for all lists at the same time. It returns the error of each list, in the order of the lists.
+// each calls the function do for all lists at the same time. It returns the error of each list, in the order of the
+// lists.
 func (l *Lists) each(do func(i int, list *list) error) []error {
 	errs := make([]error, len(l.lists))
 	var calls sync.WaitGroup

@@ -26,7 +26,9 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	d.wantSize(first, 0)
 	d.fill(first, 100, 100)
 
-	for range 3 { // the servers of the copy reserve more ranges than the original has pushed, so only the numbers are behind
+	// The copy reserves three ranges, and the original has pushed one. So the range ids of the copy are higher, and only its numbers are
+	// lower.
+	for range 3 {
 		if _, err := other.Reserve(t.Context(), "server", ledger.StateBatch, 6, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +147,9 @@ func workersStopReplacingEpochs(t *testing.T, second redis.UniversalClient) {
 	}
 }
 
-// TestWorkerContinuesAfterManyFailovers lets a pool return with an older epoch than that of the ledger, after several failovers of
-// Redis within a minute. Each failover gave the pool another name, so the worker must not wait.
+// TestWorkerContinuesAfterManyFailovers simulates several failovers of Redis within a minute. Afterwards, the epoch of
+// the pool is older than the epoch of the ledger. Each failover gave the pool another name, so the worker must not
+// wait.
 func TestWorkerContinuesAfterManyFailovers(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -202,10 +202,9 @@ func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) 
 	return b.recorded != epoch, nil
 }
 
-// Release ends the use of the pool by this holder. Call it after the last Settle. If the holder did
-// not read the reply to its last Take, the keys of that reply go back to the pool. Release keeps
-// any other unsettled batch on record. A Sweep abandons such a batch after the holder has ended in
-// the ledger.
+// Release ends the use of the pool by this holder. Call it after the last Settle. If the holder did not read the reply
+// to its last Take, the keys of that reply go back to the pool. Release keeps any other unsettled batch on record. When
+// the ledger no longer has the holder, a Sweep abandons such a batch.
 func (p *Pool) Release(ctx context.Context) error {
 	if err := p.lock(ctx); err != nil {
 		return err

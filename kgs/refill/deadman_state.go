@@ -14,8 +14,8 @@ const (
 	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; it is long, because servers take whole batches
 	idleAfter   = 30 * time.Second // if EachKey is true, the service counts as idle when no key was taken for this time
 
-	// Limits of the runway in seconds. If no keys reach the pool, the switch raises an alarm when
-	// the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
+	// Limits of the runway in seconds. If for stillAfter no key has arrived and the pool was not full, the switch
+	// raises an alarm when the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
 	// rate do not start and end the alarm repeatedly.
 	restartRunway = 60
 	pageRunway    = 30

@@ -31,9 +31,9 @@ func (w Workers) Rate() (sum float64) {
 	return sum
 }
 
-// Share returns the capacity of one list of a pool with n lists. The capacities of all lists add up to the
-// capacity of the pool. The parameter list is the index of the list, which begins with 0. If the number of lists was
-// reduced, lists with an index of n or more may still exist. Their capacity is 0, so that their workers push no keys.
+// Share returns the capacity of one list of a pool with n lists. The capacities of all lists add up to the capacity of
+// the pool. The parameter list is the index of the list, counted from 0. If the number of lists was reduced, lists with
+// an index of n or more may still exist. Their capacity is 0, so that their workers push no keys.
 func Share(capacity int64, list, n int) int64 {
 	if list >= n {
 		return 0
