@@ -63,10 +63,10 @@ func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, erro
 	return key, err
 }
 
-// Probe requests a key from the first generator if Dry returns true, and discards the key. A server that
-// creates no links calls Probe to find out whether the first generator has keys again. Probe does not
-// report what happened to the key, so the first generator must not be a [Source]. Probe blocks as
-// long as Next of the first generator.
+// Probe requests a key from the first generator and discards the key. If Dry returns false, Probe does nothing. A
+// server that creates no links calls Probe to find out whether the first generator has keys again. Probe does not
+// report what happened to the key, so the first generator must not be a [Source]. Probe blocks as long as Next of the
+// first generator.
 func (f *Fallback) Probe(ctx context.Context) {
 	if !f.Dry() {
 		return

@@ -15,11 +15,10 @@
 //	keyserver   serves keys to other programs over gRPC and HTTP
 //	kgstest     conformance tests for the contracts
 //
-// A key passes through these steps. The ledger reserves a range of numbers. A code space turns the
-// numbers into codes. A worker pushes the codes to a pool. A Source takes a batch from the pool, and
-// gives one key to each creation. A creation is a request that creates a link. There are two exceptions. A
-// pool in PostgreSQL holds random codes, so it needs neither the ledger nor a code space. The key
-// sources of package keysource have no pool.
+// A key passes through these steps. The ledger reserves a range of numbers. A code space turns the numbers into codes.
+// A worker pushes the codes to a pool. A Source takes a batch from the pool, and gives one key to each creation. A
+// creation is a request that creates a link. There are two exceptions to these steps. A pool in PostgreSQL holds random
+// codes, so it needs neither the ledger nor a code space. The key sources of package keysource have no pool.
 //
 // Vocabulary:
 //

@@ -15,7 +15,7 @@ type EWMA struct {
 	at        time.Time
 }
 
-// NewEWMA returns an EWMA that starts with a count of 0 at now.
+// NewEWMA returns an EWMA that starts with a count of 0 at the time now.
 func NewEWMA(now time.Time) EWMA { return EWMA{at: now} }
 
 // Rate returns the average growth of the count per second.
@@ -27,7 +27,7 @@ func (m *EWMA) Sample(total int64, now time.Time) {
 	m.add(total, now, rateWeight*now.Sub(m.at).Seconds())
 }
 
-// add updates the rate with the growth since the last sample, with a weight of at most 1.
+// add includes the growth since the last sample in the average. It limits the weight of this growth to 1.
 func (m *EWMA) add(total int64, now time.Time, weight float64) {
 	elapsed := now.Sub(m.at).Seconds()
 	if elapsed <= 0 {

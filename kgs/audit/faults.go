@@ -69,9 +69,9 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 // faultRanks holds the ranks of the faulty codes by kind, as ordered spans. It has no empty entry.
 type faultRanks map[FaultKind][]span
 
-// fault records the faults of one kind that the previous pass found too. In the first pass, it
-// records all faults. It returns the faults that it recorded. A fault that only this pass finds is
-// a key that moved during the pass.
+// fault compares the faults of one kind with the faults of the previous pass. It records only the faults that both
+// passes found. In the first pass, it records all faults. It returns the faults that it recorded. A fault that only
+// this pass finds is a key that moved during the pass.
 func (p *pass) fault(kind FaultKind, ranks []span) []span {
 	if p.candidates != nil {
 		ranks = both(ranks, p.candidates[kind])

@@ -151,8 +151,8 @@ func (p *pass) addTo(s *segment, rank int64, kind linkKind) {
 	}
 }
 
-// close finds the remaining kinds of faults and counts the numbers. after is the ledger at the end
-// of the pass.
+// close finds the remaining kinds of faults and counts the numbers. The parameter after is the state of the ledger at
+// the end of the pass.
 func (p *pass) close(after ledger.Snapshot) error {
 	p.fault(FaultReused, p.reused.join())
 	p.findForeign(after)

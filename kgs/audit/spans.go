@@ -43,8 +43,8 @@ func push(all []span, s span) []span {
 	return append(all, s)
 }
 
-// joined returns two ordered slices. The slice all has the ranks that are in any of spans. The slice
-// again has the ranks that are in more than one of spans. joined overwrites spans.
+// joined returns two ordered slices. The slice all has the ranks that are in at least one of the spans. The slice again
+// has the ranks that are in two spans or more. joined overwrites spans.
 func joined(spans []span) (all, again []span) {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	all = spans[:0]
@@ -63,8 +63,8 @@ func union(sets ...[]span) []span {
 	return all
 }
 
-// overlaps yields the overlaps of the spans of two ordered slices in ascending order. With each
-// overlap, it yields the index of the span in a.
+// overlaps yields the overlaps of the spans of two ordered slices in ascending order. With each overlap, it yields the
+// index of the overlapping span in the slice a.
 func overlaps(a, b []span) iter.Seq2[int, span] {
 	return func(yield func(int, span) bool) {
 		for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -81,7 +81,7 @@ func overlaps(a, b []span) iter.Seq2[int, span] {
 	}
 }
 
-// both returns the ranks that are in a and in b. Both slices must be ordered.
+// both returns the ranks that are in the set a and in the set b. Both slices must be ordered.
 func both(a, b []span) (all []span) {
 	for _, s := range overlaps(a, b) {
 		all = append(all, s)
@@ -89,7 +89,7 @@ func both(a, b []span) (all []span) {
 	return all
 }
 
-// without returns the ranks that are in a and not in b. Both slices must be ordered.
+// without returns the ranks that are in the set a and not in the set b. Both slices must be ordered.
 func without(a, b []span) (rest []span) {
 	for _, s := range a {
 		for len(b) > 0 && b[0].lo < s.hi {

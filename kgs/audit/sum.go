@@ -27,8 +27,8 @@ func sections(b ledger.Snapshot) (all []section) {
 	return all
 }
 
-// sectionsOf divides the numbers [0, next) of one length by epoch. A number belongs to the last
-// epoch that was opened while the counter was at most the number.
+// sectionsOf divides the numbers [0, next) of one length by epoch. A number belongs to the newest epoch whose boundary
+// is at most the number.
 //
 // The first epoch of a list other than list 0 abandons no keys, because no key was in the list
 // before. So such an epoch does not end the earlier epochs.
@@ -83,8 +83,8 @@ func newEpochs(all []section) []*EpochAccounts {
 	return epochs
 }
 
-// sum counts the places of the numbers by epoch, and adds the epochs to the totals. after is the
-// rows of the ledger at the end of the pass.
+// sum counts the places of the numbers by epoch, and adds the epochs to the totals. The parameter after has the rows of
+// the ledger at the end of the pass.
 func (p *pass) sum(after []ledger.Row) error {
 	linked := p.linked.join()
 	if p.repeated() {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// incrTimeout limits one call of Redis, because a creation waits for it.
+	// incrTimeout is the time limit of one call of Next, because a creation waits for it.
 	incrTimeout = 250 * time.Millisecond
 	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. Even if Redis lost no
 	// data, a client can cause conflicts by choosing the next codes of the counter as aliases. Because

@@ -19,18 +19,17 @@ const (
 
 var errBelowMark = errors.New("the counter is below a number that it issued before")
 
-// highWater is the high-water mark of one counter: the highest number that this process took from
-// the counter. A number that is not above the mark shows a rollback: the server of the counter
-// returned to an older state. Its methods are safe for concurrent use.
+// highWater is the high-water mark of one counter: the highest number that this process took from the counter. A number
+// that is not above the mark shows a rollback: the server of the counter returned to an older state. The methods of
+// highWater are safe for concurrent use.
 type highWater struct {
 	length int // minimum length of a code
 	log    *slog.Logger
 	mark   atomic.Int64
 }
 
-// next takes a number. If take shows a rollback, next discards the number, skips ahead and takes
-// another number. So next never returns a number up to the mark that the process had when next
-// began.
+// next takes a number. If take shows a rollback, next discards the number, skips ahead and takes another number. So
+// each number that next returns is above the mark that the process had when the call began.
 //
 // The parameter take takes one or more numbers from the counter and returns the first and the last
 // of them. The parameter skipTo moves the counter to its argument if the counter is lower, and never

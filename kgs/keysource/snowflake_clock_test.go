@@ -83,9 +83,9 @@ func TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind(t *testing.T) {
 	})
 }
 
-// TestSnowflakeErrorReportsThatNoMachineIDReplacesOldOne sets the clock back while no other id is free. The errors of
-// Next and keep must say so. When an id becomes free, the process must acquire it.
-func TestSnowflakeErrorReportsThatNoMachineIDReplacesOldOne(t *testing.T) {
+// TestSnowflakeErrorReportsThatNoOtherMachineIDIsFree sets the clock back while no other id is free. The errors of Next
+// and keep must say so. When an id becomes free, the process must acquire it.
+func TestSnowflakeErrorReportsThatNoOtherMachineIDIsFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(3_600_000)
 		s := newTestSnowflake(l, "holder", -1, clock.now)

@@ -29,8 +29,8 @@ const (
 	// watchFor is the longest time that Open waits for another holder to extend its promise.
 	watchFor      = promiseAhead - promiseDead
 	watchInterval = 50 * time.Millisecond
-	// clockLimit is the longest time by which the clock may be behind the last key before the process
-	// acquires another machine id.
+	// clockLimit is a limit of the time by which the clock is behind the last key. Above the limit, a process without a
+	// configured machine id acquires another machine id.
 	clockLimit = time.Second
 )
 

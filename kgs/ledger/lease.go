@@ -60,11 +60,10 @@ type LeaseRequest struct {
 // requested at the end of a code length and after a skip-ahead. It fails with ErrExhausted if no
 // numbers are left.
 //
-// One transaction stores the lease and its ranges. Therefore a repeated request returns the same
-// lease with the same ranges, even after a crash and even through another process. Lend ignores
-// the other fields of a repeated request. After the end of the lease, a repeated request fails
-// with ErrLeaseReturned or ErrLeaseExpired. The ledger forgets the request 24 hours after the
-// expiry of the lease.
+// One transaction stores the lease and its ranges. Therefore a repeated request returns the same lease with the same
+// ranges, even after a crash and even through another process. Lend recognises a repeated request by its client and its
+// id, and ignores its other fields. After the end of the lease, a repeated request fails with ErrLeaseReturned or
+// ErrLeaseExpired. The ledger forgets the request 24 hours after the expiry of the lease.
 //
 // A lease ends according to the clock of the database. Even if the clock is wrong, no number is
 // handed out twice, because only numbers that the client returned unused are handed out again.
@@ -171,11 +170,11 @@ type Ended struct {
 	Lost int64 // numbers that were abandoned as ReasonLostReply
 }
 
-// EndLease ends a lease of client. The unused ranges become reserved ranges without a holder. The lost ranges are abandoned as
-// ReasonLostReply. The client keeps all other numbers of the lease. EndLease abandons these numbers as ReasonClient, because the
-// ledger does not record the links of the client. It returns how many numbers it abandoned for each of these two reasons. Of each
-// of the arguments unused and lost, EndLease accepts only the 100 longest ranges (leaseRanges). The client keeps the numbers of
-// all other ranges.
+// EndLease ends a lease of client. The unused ranges become reserved ranges without a holder. The lost ranges are
+// abandoned as ReasonLostReply. The client keeps all other numbers of the lease. EndLease abandons these numbers as
+// ReasonClient, because the ledger does not record the links of the client. It returns how many numbers it abandoned
+// for each of these two reasons. EndLease accepts only the 100 longest unused ranges and the 100 longest lost ranges
+// (leaseRanges). The client keeps the numbers of all other ranges.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.

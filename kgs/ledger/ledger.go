@@ -91,7 +91,8 @@ func (l *Ledger) Name() string {
 	return name
 }
 
-// recognizeName fails with ErrReplaced if name is not the name of this ledger.
+// recognizeName fails with ErrReplaced if name differs from the name of this ledger. If one of the two names is empty,
+// recognizeName succeeds.
 func (l *Ledger) recognizeName(name string) error {
 	if own := l.Name(); own != "" && name != "" && name != own {
 		return ErrReplaced
@@ -209,8 +210,7 @@ func CheckSecret(ctx context.Context, db *sql.DB, cfg Config) error {
 	return err
 }
 
-// space returns the code space that cfg requests. It also returns the secret if it made a new
-// secret.
+// space returns the code space that cfg requests. If space makes a new secret for it, space also returns this secret.
 func (cfg Config) space() (space *codespace.Space, made sql.Null[[]byte], err error) {
 	switch {
 	case !cfg.Permute:

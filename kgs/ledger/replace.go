@@ -104,8 +104,9 @@ func (l *Ledger) CheckUnused(ctx context.Context) (Unused, error) {
 	return Unused{l.dialect.lock, beats}, err
 }
 
-// quiet returns the heartbeats of all holders if none of them changes for deadAfter times HeartbeatInterval.
-// Otherwise it returns ErrInUse.
+// quiet waits for deadAfter times HeartbeatInterval. If a holder registers or sends a heartbeat in this time, quiet
+// returns ErrInUse. Otherwise it returns the number of heartbeats of each holder. If there is no holder at the start,
+// quiet returns at once.
 func quiet(ctx context.Context, read func(context.Context) (map[string]int64, error)) (map[string]int64, error) {
 	before, err := read(ctx)
 	if err != nil || len(before) == 0 {

@@ -10,9 +10,9 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// Reservation is a range that has a row in the ledger. Each new reservation gets a higher id. Numbers
-// of a reservation get a new id when Cut makes them a batch, and when Reserve or Lend takes them from
-// a reserved range without a live holder.
+// Reservation is a range that has a row in the ledger. The id of each new reservation is higher than all earlier ids.
+// Numbers of a reservation get a new id when Cut makes them a batch, and when Reserve or Lend takes them from a
+// reserved range without a live holder.
 type Reservation struct {
 	codespace.Range
 	ID    int64

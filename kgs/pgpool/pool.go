@@ -20,8 +20,8 @@ import (
 	"keypool/kgs"
 )
 
-// maxKeys is the largest number of keys that one statement moves. A larger statement would take
-// longer than a server waits for its next batch.
+// maxKeys is the largest number of keys that one statement moves. A statement with more keys would take longer than a
+// server waits for its next batch.
 const maxKeys = 10_000
 
 // Config selects how a Pool takes keys.
@@ -160,7 +160,7 @@ func (p *Pool) settle(ctx context.Context, query string, b *kgs.Batch, codes []s
 	return nil
 }
 
-// allBut returns a copy of all without the codes in some. It keeps the order.
+// allBut returns the codes in the slice all that are not in the slice some. It keeps their order.
 func allBut(all, some []string) []string {
 	left := make(map[string]bool, len(some))
 	for _, v := range some {

@@ -130,13 +130,12 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 	return status.Keys, err
 }
 
-// behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads
-// the epoch of the ledger before the epoch of the pool, so another worker may have begun an epoch in
-// between. Therefore behind reads the epoch of the ledger again. If the epoch of the pool is still
-// newer, the database of the ledger was restored from an older state. Such a ledger would reserve
-// numbers a second time. In this case behind begins a new epoch, and the ledger skips ahead: it moves its
-// counters past every number that the rollback may have hidden. If no ledger can have begun the epoch of
-// the pool, behind treats the pool as damaged.
+// behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads the epoch of the
+// ledger before the epoch of the pool, so another worker may have begun an epoch in between. Therefore behind reads the
+// epoch of the ledger again. If the epoch of the pool is still newer, the database of the ledger was restored from an
+// older state. Such a ledger would reserve numbers a second time. In this case behind begins a new epoch, and the
+// ledger skips ahead: it moves its counters past every number that the rollback may have hidden. If the epoch of the
+// pool is above maxTakenOver, no ledger has begun this epoch, and behind treats the pool as damaged.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
@@ -171,7 +170,7 @@ func (s *Filler) renew(ctx context.Context) error {
 	return nil
 }
 
-// openEpoch begins the epoch that follows the epoch previous. It abandons the keys of the pool and opens an
+// openEpoch begins the epoch that follows the given epoch (previous). It abandons the keys of the pool and opens an
 // empty pool for the new epoch.
 //
 // The worker may crash after the ledger has begun the epoch and before the pool is open. The next

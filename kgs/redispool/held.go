@@ -39,7 +39,7 @@ func newHeld() *held {
 	return &held{recording: make(chan struct{}, 1), batches: make(map[int64]*heldBatch)}
 }
 
-// add adds a batch that was taken in epoch.
+// add adds a batch that was taken in the given epoch.
 func (h *held) add(b *kgs.Batch, epoch int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,8 +70,8 @@ func (h *held) addLate(batches []*heldBatch) {
 	h.late = append(h.late, batches...)
 }
 
-// unrecorded returns the batches that are not on record in epoch. Such a batch may be on record in an epoch with a
-// higher number, if PostgreSQL and Redis both came back from older states.
+// unrecorded returns the batches that are not on record in the given epoch. Such a batch may be on record in an epoch
+// with a higher number, if PostgreSQL and Redis both came back from older states.
 func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -103,8 +103,9 @@ func (s *statusReply) set(name, value string) {
 const (
 	// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount exactly.
 	maxCount = 1 << 51
-	// maxTakenOver is the greatest epoch and the greatest range id of a pool that a ledger takes over. The ledger continues
-	// from such a number, so the limit keeps the later numbers of the ledger below maxCount.
+	// maxTakenOver is a limit for the epoch and the range id of a pool. A ledger that is behind the pool continues from
+	// these values, but only if they are at most maxTakenOver. So the later epochs and range ids of the ledger stay
+	// below maxCount.
 	maxTakenOver = ledger.MaxSeenID
 )
 
@@ -131,10 +132,10 @@ func (foreignError) Error() string {
 // Unwrap returns kgs.ErrNoEpoch. Error does not contain the text of ErrNoEpoch, because this pool has not lost its state.
 func (foreignError) Unwrap() error { return kgs.ErrNoEpoch }
 
-// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause and HighWater are
-// valid. If the error is [kgs.ErrNoEpoch] itself, Keys, RunID, HighWater and Policy are also valid, because a worker needs them to open
-// a new epoch. If the pool has a value that Keypool never writes, Status raises the alarm and returns [kgs.ErrNoEpoch], so that a
-// worker begins a new epoch.
+// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause
+// and HighWater are valid. If the error is [kgs.ErrNoEpoch] itself, only Cause, Keys, RunID, HighWater and Policy are
+// valid. A worker needs them to open a new epoch. If the pool has a value that Keypool never writes, Status raises the
+// alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {

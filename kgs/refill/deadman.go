@@ -51,8 +51,8 @@ type DeadMansSwitchConfig struct {
 //
 // A pool that fills for the first time in an epoch causes no alarm while it grows. A pool that the switch cannot read
 // for 10 s counts as empty. The switch also watches the runway, which is the time until the pool is empty at the
-// current rate. The switch raises an alarm if the runway is short, and if for 10 s no key has arrived and the pool was
-// not full (see LowWater). This alarm does not depend on RestartBelow and PageBelow.
+// current rate. If the runway is short, the switch raises an alarm, but only if no key has arrived for 10 s and the
+// pool was not full in this time (see LowWater). This alarm does not depend on RestartBelow and PageBelow.
 type DeadMansSwitch struct {
 	cfg DeadMansSwitchConfig
 

@@ -14,9 +14,9 @@ const (
 	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; it is long, because servers take whole batches
 	idleAfter   = 30 * time.Second // if EachKey is true, the service counts as idle when no key was taken for this time
 
-	// Limits of the runway in seconds. If for stillAfter no key has arrived and the pool was not full, the switch
-	// raises an alarm when the runway is below a limit. The alarm ends at twice the limit, so that small changes of the
-	// rate do not start and end the alarm repeatedly.
+	// Limits of the runway in seconds. If the runway is below a limit, the switch raises an alarm, but only if no key
+	// has arrived for stillAfter and the pool was not full in this time. The alarm ends at twice the limit, so that
+	// small changes of the rate do not start and end the alarm repeatedly.
 	restartRunway = 60
 	pageRunway    = 30
 )
@@ -70,10 +70,10 @@ func (d *DeadMansSwitch) see(now time.Time, pool Observation) {
 	d.seenAt, d.last.Pool, d.last.Rate = now, pool, d.takenRate(now)
 }
 
-// takenRate returns the rate at which servers take keys. The average takes minutes to fall below LeastRate after the last key. If
-// the switch observes each creation (EachKey), the rate is 0 as soon as no key was taken for idleAfter. If the switch observes
-// only whole batches, this rule does not apply. A server that creates few links takes no batch for longer than idleAfter,
-// although it is not idle.
+// takenRate returns the rate at which servers take keys. The average takes minutes to fall below LeastRate after the
+// last key. If the switch observes each creation (EachKey), the rate is 0 as soon as no key was taken for idleAfter. If
+// the switch observes only whole batches, this rule does not apply. The reason is that a server that creates few links
+// may take no batch for longer than idleAfter, although it is not idle.
 func (d *DeadMansSwitch) takenRate(now time.Time) float64 {
 	if d.cfg.EachKey && now.Sub(d.takenAt) >= idleAfter {
 		return 0
