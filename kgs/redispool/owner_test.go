@@ -26,8 +26,8 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 	d.wantSize(first, 0)
 	d.fill(first, 100, 100)
 
-	// The copy reserves three ranges, and the original has pushed one. So the range ids of the copy are higher, and only its numbers are
-	// lower.
+	// The copy reserves three ranges, and the original has pushed one. So the range ids of the copy are higher, and only
+	// its numbers are lower.
 	for range 3 {
 		if _, err := other.Reserve(t.Context(), "server", ledger.StateBatch, 6, 1); err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ type KeyServiceClient interface {
 	// ReturnKeys ends a lease. The client permanently keeps the keys that it does not list. If
 	// the client never calls ReturnKeys, the lease expires and the client keeps all its keys.
 	ReturnKeys(context.Context, *kgsv1.ReturnKeysRequest) (*kgsv1.ReturnKeysResponse, error)
-	// Status reports how many codes are used.
+	// Status reports how many codes are reserved.
 	Status(context.Context, *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error)
 }
 
@@ -129,7 +129,7 @@ type KeyServiceHandler interface {
 	// ReturnKeys ends a lease. The client permanently keeps the keys that it does not list. If
 	// the client never calls ReturnKeys, the lease expires and the client keeps all its keys.
 	ReturnKeys(context.Context, *kgsv1.ReturnKeysRequest) (*kgsv1.ReturnKeysResponse, error)
-	// Status reports how many codes are used.
+	// Status reports how many codes are reserved.
 	Status(context.Context, *kgsv1.StatusRequest) (*kgsv1.StatusResponse, error)
 }
 
