@@ -57,7 +57,7 @@ func usesOf(t *testing.T, pattern string, names map[string][]string) (uses []str
 	return uses
 }
 
-// usesIn returns the positions in a file at which it uses names. A key of names is an import path, and its value is a list of
+// usesIn returns the positions at which a file uses names. A key of names is an import path, and its value is a list of
 // names of this package. If the list is empty, the import itself is a use.
 func usesIn(t *testing.T, path string, names map[string][]string) (uses []string) {
 	t.Helper()

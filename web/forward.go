@@ -20,9 +20,10 @@ func (p *public) codePath(c echo.Context) error {
 	return p.missed(c, p.redirect(c, link, err))
 }
 
-// forward returns the URL to which the request is redirected: the URL of the link with the query and the path that the
-// link forwards. It appends the bytes as the client sent them, because the other server may distinguish between a
-// character and its percent-encoding. It encodes only the bytes that cannot be in a Location header; see encoded.
+// forward returns the URL to which the request is redirected. This is the URL of the link, extended by the parts of the
+// request that the link forwards: the query, or the query and the path after the code. forward appends the bytes as the
+// client sent them, because the server at the destination may distinguish between a character and its percent-encoding.
+// It encodes only the bytes that cannot be in a Location header; see encoded.
 func forward(l *shortener.Link, r *http.Request) string {
 	f := l.Forward()
 	if f == shortener.ForwardNone {

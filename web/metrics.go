@@ -71,11 +71,11 @@ func child(requests *prometheus.HistogramVec, route, method string, status int) 
 	return requests.WithLabelValues(route, method, strconv.Itoa(status)).(prometheus.Histogram) // every child of the vector is a histogram
 }
 
-// CreateLatency returns the histogram of the seconds that POST /shorten took in the requests with status 201.
+// CreateLatency returns the histogram of the durations, in seconds, of the requests POST /shorten with status 201.
 // It has native buckets.
 func (m *Metrics) CreateLatency() prometheus.Histogram { return m.created }
 
-// RedirectLatency returns the histogram of the seconds that GET requests for /{code} took if their status was 302.
+// RedirectLatency returns the histogram of the durations, in seconds, of the requests GET /{code} with status 302.
 // It has native buckets.
 func (m *Metrics) RedirectLatency() prometheus.Histogram { return m.redirect }
 

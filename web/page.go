@@ -83,7 +83,7 @@ func (e *entered) With(alias string) string {
 // Choice is one option of the expiry field.
 type Choice struct{ Value, Label string }
 
-// Expiries returns the choices of the expiry field. The API accepts any duration.
+// Expiries returns the choices of the expiry field. The API also accepts other durations.
 func (v *view) Expiries() []Choice {
 	return []Choice{
 		{"", "Never"}, {"1h", "After an hour"}, {"24h", "After a day"}, {"168h", "After a week"},

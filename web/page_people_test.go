@@ -216,8 +216,8 @@ func TestPageSuggestsFreeAliases(t *testing.T) {
 	}
 }
 
-// The bookmarklet fills the form with the address of a page. A click on the link to the bookmarklet in the page of
-// Keypool has no effect except a message that says to drag the link.
+// The bookmarklet fills the form with the address of the page on which a person chooses it. On the page of Keypool
+// itself, a click on the bookmarklet only shows a message, which asks the person to drag the link.
 func TestBookmarkletFillsFormWithAddressOfPage(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)

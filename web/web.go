@@ -6,7 +6,7 @@
 //
 //   - forwarding headers are used only if the peer is a trusted proxy (web/client);
 //   - one table maps errors to problems, the error answers of RFC 9457 (web/internal/problem);
-//   - no metric label contains a code, a path, an address, a token or an undefined method.
+//   - no metric label contains a code, a path, an address, a token or a method that is not in the list of methodLabel.
 package web
 
 import (

@@ -66,8 +66,8 @@ func At(step string) (skip bool) {
 	return false
 }
 
-// signal sends sig to the current thread, so that this thread does not continue past the call. The kernel could deliver a signal
-// for the whole process to another thread first, and the current thread would continue.
+// signal sends sig to the current thread, so that this thread does not continue past the call. If signal sent sig to the
+// whole process, the kernel could deliver sig to another thread first, and the current thread would continue meanwhile.
 func signal(sig syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

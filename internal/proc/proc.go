@@ -156,9 +156,9 @@ func Processes() (stats []procfs.ProcStat, err error) {
 	return stats, nil
 }
 
-// Family returns the processor time of a process and of its descendants, according to stats. The parameter root is the id of the
-// process. The result includes the time of an ended child if its parent has waited for it. The result does not include the time
-// of a process whose parent has ended; see [Orphaned].
+// Family returns the processor time of a process and of its descendants, according to stats. The parameter root is the
+// id of the process. The result includes the time of an ended child if its parent has waited for it. The result does not
+// include the time of a process whose parent has ended; see [Orphaned].
 func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
 	for i := range stats {
 		s := &stats[i]
@@ -172,8 +172,8 @@ func Family(stats []procfs.ProcStat, root int) (used time.Duration) {
 	return used
 }
 
-// Processor returns the processor time that the process and its descendants have used. It returns an error if the process has ended,
-// because the time of its descendants is then unknown.
+// Processor returns the processor time that the process and its descendants have used. It returns an error if the process
+// has ended, because the time of its descendants is then unknown.
 func (p *Process) Processor() (time.Duration, error) {
 	stats, err := Processes()
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Process) Processor() (time.Duration, error) {
 	return Family(stats, p.PID()), nil
 }
 
-// usedTime is like Used. It returns 0 if the process has ended.
+// usedTime is like Used, but takes the id of the process. It returns 0 if the process does not exist any more.
 func usedTime(pid int) time.Duration {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
@@ -205,8 +205,8 @@ func Alive(pid int) bool {
 	return state != "" && state != "Z" && state != "X"
 }
 
-// State returns the state of a process as in proc_pid_stat(5), such as "T" for stopped. It returns "" if
-// the process has ended.
+// State returns the state of a process as in proc_pid_stat(5), such as "T" for stopped, or "Z" for a process that has
+// ended but was not reaped. It returns "" if the process does not exist.
 func State(pid int) string {
 	process, err := procfs.NewProc(pid)
 	if err != nil {
@@ -222,9 +222,9 @@ func State(pid int) string {
 // tried counts the ports that FreePort has tried, so that it tries other ports in its next call.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
-// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. The caller should not set high above 32768,
-// because by default Linux uses higher ports for outgoing connections. Such a connection could take the port of a program while
-// the program is stopped. FreePort may be called concurrently.
+// FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be 32768 at most, because
+// by default Linux uses the ports from 32768 to 60999 for outgoing connections. Such a connection could take the port of
+// a program while the program is stopped. FreePort may be called concurrently.
 func FreePort(low, high int) (int, error) {
 	var err error
 	for range 100 {

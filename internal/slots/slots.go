@@ -1,10 +1,11 @@
 // Package slots limits how many operations of one kind run at the same time.
 //
-// An operation occupies a slot from its begin to its end. Each operation belongs to a client, for example to a token or to
-// an IP address.
+// An operation occupies a slot while it runs. Each operation belongs to a client, for example to a token or to an IP
+// address. The share of a client is the number of slots that its operations may occupy at the same time.
 //
-// Invariant: the operations of one client never occupy more than the share of this client. Operations get the slots in
-// the order in which they began to wait.
+// Invariant: the operations of one client never occupy more slots than the share of this client. An operation waits for
+// a slot of its client, and then for a slot of the server. In each of the two queues, the operation that began to wait
+// first gets the next slot.
 package slots
 
 import (
@@ -18,7 +19,8 @@ import (
 // ErrBusy reports that the maximum number of operations of one kind is in progress, for all clients or for one client.
 var ErrBusy = errors.New("the server handles the maximum number of such requests")
 
-// Slots limits how many operations of one kind a server runs at the same time, in total and for each client. The methods may be called concurrently.
+// Slots limits how many operations of one kind a server runs at the same time, in total and for each client. The methods
+// may be called concurrently.
 type Slots[Client comparable] struct {
 	all       chan struct{} // holds a value for each running operation
 	perClient int
@@ -46,8 +48,8 @@ func NewShared[Client comparable](n, perClient int) *Slots[Client] {
 
 // Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends, Begin
 // fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An operation first waits for a slot
-// of its client, and then for a slot of the server. So only few operations of one client at a time wait for a slot of the
-// server. A client with many requests does not delay the requests of other clients.
+// of its client, and then for a slot of the server. So at most the share of a client occupies or waits for slots of the
+// server, and the number of further requests of this client does not affect how long other clients wait.
 func (s *Slots[Client]) Begin(ctx context.Context, client Client, wait time.Duration) (end func(), err error) {
 	c := s.join(client)
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -58,7 +58,7 @@ func TestOneTokenGetsAtMostHalfOfSlots(t *testing.T) {
 	})
 }
 
-// Many requests of a token do not delay the request of another token.
+// However many requests of two tokens wait, the request of a third token waits for at most one query of these tokens.
 func TestWaitingOperationsOfOneTokenDoNotDelayOtherToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

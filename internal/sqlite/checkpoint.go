@@ -16,10 +16,10 @@ import (
 const (
 	// checkpointLook is the interval at which the checkpointer checks the length of the log.
 	checkpointLook = 100 * time.Millisecond
-	// walEnough is the number of pages in the log at which the checkpointer moves the pages into the
-	// database file. Commits wait for the same disk during a checkpoint, so checkpoints must be
-	// short. In measurements, the slowest commits were 3 times slower with 4,000 pages, and at
-	// least 10 times slower with 16,000 pages.
+	// walEnough is a number of pages. When the log has this many pages that are not in the database file
+	// yet, the checkpointer moves them there. Commits wait for the same disk during a checkpoint, so
+	// checkpoints must be short. In measurements, the slowest commits were 3 times slower with 4,000
+	// pages than with 1,000 pages, and at least 10 times slower with 16,000 pages.
 	walEnough = 1000
 	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log: SQLite
 	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
@@ -115,9 +115,9 @@ func freePages(path string) (int, error) {
 	return int(min(disk.Bavail, math.MaxInt32) * uint64(disk.Bsize) / pageSize), nil
 }
 
-// checkpoint runs one checkpoint in a mode of
-// https://www.sqlite.org/pragma.html#pragma_wal_checkpoint. It returns the length of the log
-// and how much of the log is moved in total, both in pages.
+// checkpoint runs one checkpoint in one of the modes that
+// https://www.sqlite.org/pragma.html#pragma_wal_checkpoint describes. It returns the length of the
+// log, and how much of the log this checkpoint and earlier ones have moved, both in pages.
 func checkpoint(ctx context.Context, db *sql.DB, mode string) (length, moved int, err error) {
 	var busy int // ignored; not 0 if another connection is running a checkpoint, which serves the same purpose
 	err = db.QueryRowContext(ctx, `PRAGMA wal_checkpoint(`+mode+`)`).Scan(&busy, &length, &moved)
@@ -137,9 +137,9 @@ const (
 var ErrLogInUse = errors.New("the log of the database is in use")
 
 // TruncateLog moves the log into the database file and makes the log empty, so that no former content of the database
-// remains in the log. It waits until no transaction reads from the log and no other checkpoint runs, at most until ctx
-// ends or for 10 s. It fails with ErrLogInUse if other connections prevented the truncation during this time. Other
-// processes can write meanwhile, but may wait for 50 ms.
+// remains in the log. It waits until no transaction reads from the log and no other checkpoint runs. After 10 s, or when
+// ctx ends, it stops waiting and fails with ErrLogInUse. Other processes can write meanwhile, but one write may wait for
+// 50 ms.
 func (db *DB) TruncateLog(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, truncateTimeout)
 	defer cancel()

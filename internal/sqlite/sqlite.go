@@ -65,10 +65,10 @@ type DB struct {
 // ErrNotDatabase reports that a path leads to something other than a SQLite database.
 var ErrNotDatabase = errors.New("not a SQLite database")
 
-// Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read the
-// file, because the key ledger keeps a secret in it. If another process creates or recovers the same database, Open
-// waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase if path leads
-// to something other than a regular file, or is a symbolic link to a missing file.
+// Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read a
+// file that Open creates, because the key ledger keeps a secret in it. If another process creates or recovers the same
+// database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
+// if path leads to something other than a regular file, or is a symbolic link to a missing file.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
@@ -148,9 +148,9 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// OverwriteFreedPages makes the later transactions of Write overwrite the pages that become free with zeros. A row that is longer than
-// about 4 KiB has pages of its own. By default, such pages keep their content, because the removal of a large table would
-// otherwise write as much as the table occupies.
+// OverwriteFreedPages changes a setting of Write: if a page becomes free, later transactions write zeros over its
+// content. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their content after
+// the row is deleted, because the removal of a large table would otherwise write as much as the table occupies.
 func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 	if _, err := db.Write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
 		return fmt.Errorf("make the database overwrite freed pages: %w", err)

@@ -37,8 +37,8 @@ func Redis(t testing.TB) *redis.Client {
 	return connect(t, RedisURL(t))
 }
 
-// RedisURL claims an empty logical database for the test and returns its URL. Each call claims another database, and so does each
-// call of [Redis].
+// RedisURL claims an empty logical database for the test and returns its URL. Two calls of RedisURL or [Redis] never claim
+// the same database.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	base := redisServer.URL(t)
@@ -84,9 +84,9 @@ func connect(t testing.TB, url string) *redis.Client {
 	return client
 }
 
-// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. The tests
-// that do not test a time limit then do not depend on the speed of the machine. The options of the client
-// must not have shorter time limits.
+// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. So only tests
+// of a time limit depend on the speed of the machine. The options of the client must not have time limits of less than a
+// minute.
 func Patient(client redis.UniversalClient) { client.AddHook(patient{}) }
 
 // patient is a hook for the clients of [Patient].

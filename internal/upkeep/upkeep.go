@@ -24,8 +24,8 @@ func Repeat(ctx context.Context, interval time.Duration, do func(context.Context
 	}
 }
 
-// InParts calls the function do until a call fails or processes fewer than size rows. If a call processes fewer rows, no
-// rows are left. timeout limits each call. A call of do should be one short transaction, which does not delay other writers.
+// InParts calls the function do until a call fails or processes fewer than size rows, which means that no rows are left.
+// timeout limits each call. A call of do should be one short transaction, which does not delay other writers.
 func InParts(ctx context.Context, size int, timeout time.Duration, do func(context.Context) (n int, err error)) error {
 	for {
 		part, cancel := context.WithTimeout(ctx, timeout)

@@ -40,11 +40,12 @@ var assets embed.FS
 // readyRetry is the Retry-After of a program that is not ready, in seconds.
 const readyRetry = 1
 
-// Config holds what the admin handler needs. Each function returns within about a second.
+// Config holds what the admin handler needs. Each function returns within about a second, with one exception: in a server
+// with SQLite, Ready may block for about five seconds while another process holds the write lock of the database.
 type Config struct {
 	Gatherer prometheus.Gatherer
 	Counters Counters
-	Ready    func(context.Context) error // an error means that the program cannot do its work; nil means that it always can
+	Ready    func(context.Context) error // returns an error while the program cannot do its work; if nil, the program is always ready
 	Degraded func() bool                 // reports whether the program works without one of its parts, such as the pool; nil means never
 	Status   func() Status
 	Instance string // name of this process for people

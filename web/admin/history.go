@@ -64,9 +64,9 @@ type news struct {
 	over   bool            // the history has ended
 }
 
-// after returns the events with an id above last. If last is above every id, last comes from
-// another process, or from a time before the clock was set back. In this case, after returns all
-// events.
+// after returns the events with an id above last. If last is above every id, last is an id of
+// another process, whose clock was ahead of the clock of this process. In this case, after returns
+// all events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -59,7 +59,8 @@ func (l latencies) since(old latencies) latencies {
 }
 
 // quantile returns the duration in seconds that a fraction q of the observations did not exceed. It
-// returns nil if there are no observations. The error of the result is at most half a bucket.
+// returns nil if there are no observations. The result is the middle of the bucket that contains the
+// exact value, so its error is at most half a bucket.
 func (l latencies) quantile(q float64) *float64 {
 	all := int64(0)
 	for _, n := range l.counts {

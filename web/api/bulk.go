@@ -36,8 +36,8 @@ const (
 	// bodies of the requests need. A server handles one bulk request of a token at a time, because a request occupies its
 	// slot for minutes if the client sends the body or reads the answers slowly.
 	maxBulks = 4
-	// bulkWait is how long a bulk request waits for its turn. It is shorter than the time limit for the body of other
-	// requests, which applies until the server reads the body.
+	// bulkWait is how long a bulk request waits for its turn. While the request waits, the time limit for the bodies of
+	// all requests (10 s; see httpserver.New) still applies to its body, so bulkWait is shorter.
 	bulkWait = 5 * time.Second
 	// bulkTimeout is the time limit for the creations and the answer. If no two lines have the same ref or alias, 10,000
 	// lines are 79 rounds of up to 128 lines. Package commit waits up to 0.9 s for one commit. So if each creation needs
@@ -64,8 +64,8 @@ type bulkAnswer struct {
 }
 
 // createLinks answers POST of /api/links. It creates a link for each line of the body that is not blank. The answer has
-// a line for each of these lines, in the same order. The lines are not one transaction: a line that fails does not affect the links of
-// other lines.
+// a line for each of these lines, in the same order. The lines are not one transaction: if the creation for one line
+// fails, the links of other lines are created nevertheless.
 func (a *API) createLinks(c echo.Context) error {
 	tok, err := a.bulkToken(c)
 	if err != nil {

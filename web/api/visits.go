@@ -103,8 +103,8 @@ func (a *API) topVisits(c echo.Context) error {
 	})
 }
 
-// sendVisits calls the function read, which makes one query, and sends its answer as JSON or CSV. The service limits how many
-// of these queries run at the same time, and how many answers are in memory while clients receive them.
+// sendVisits calls the function read, which makes one query, and sends the result as JSON or CSV. The service limits how
+// many of these queries run at the same time, and how many answers are in memory while clients receive them.
 func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.Context) (table, error)) error {
 	end, err := a.service.BeginAnswer(c.Request().Context(), actor)
 	if err != nil {

@@ -31,7 +31,7 @@ const DefaultAnonymousRate quota.Rate = 10
 // Limits configures the limits of clients. Each server counts separately. The zero value has the default limits.
 type Limits struct {
 	MissRate, MissBurst int           // misses of an address per second and in a burst; 50 and 200 if 0
-	AnonymousRate       *quota.Rate   // rate of creations of an address without a token; if nil, 10/s except for loopback addresses
+	AnonymousRate       *quota.Rate   // rate of anonymous creations of an address; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
 }
@@ -39,7 +39,7 @@ type Limits struct {
 // allowance is how much a limiter allows one client.
 type allowance struct {
 	rate  rate.Limit // per second
-	burst int        // requests at the same time
+	burst int        // requests that may arrive at once
 }
 
 func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Burst()} }

@@ -120,8 +120,8 @@ func (p *Proxies) isProxy(addr netip.Addr) bool {
 // Address returns the address of the client of r. It implements [echo.IPExtractor]. If the connection does not come
 // from a trusted proxy, the result is the address of the connection. Behind trusted proxies, the result is the nearest
 // forwarded address that is not a trusted proxy. Address reads the forwarded addresses from the nearest to the farthest.
-// It stops before the first text that is not an address. If it has then found only trusted proxies, of which the sender of
-// the connection is the nearest, the result is the farthest of them.
+// It stops at the first text that is not an address. If it has read only addresses of trusted proxies, the result is the
+// last of them. If it has read no address, the result is the address of the connection.
 func (p *Proxies) Address(r *http.Request) string {
 	forwarded := r.Header[echo.HeaderXForwardedFor]
 	if len(forwarded) == 0 {

@@ -263,6 +263,6 @@ func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, be
 	}
 	// A single series may be longer, because the kernel may suspend the threads of the other connections.
 	if average := counted / turns; average > 10 {
-		t.Errorf("the server answered %d requests of one connection in turn on average, want at most 10", average)
+		t.Errorf("the server answered %d requests of one connection in a row on average, want at most 10", average)
 	}
 }

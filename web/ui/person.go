@@ -53,7 +53,8 @@ func (p person) actor() service.Actor {
 
 // Entrance determines the person who sends a request.
 type Entrance interface {
-	// enter returns the person. The method of a [Session] fails with errNoSession if the request has no valid session.
+	// enter returns the person. If the entrance is a [Session] and the request has no valid session, enter fails with
+	// errNoSession.
 	enter(r *http.Request) (person, error)
 }
 
@@ -150,8 +151,9 @@ func unavailable(err error) error {
 }
 
 // maxReturn is the maximum length of a path to which a browser returns after the sign-in, in bytes. The answers repeat
-// the path and percent-encode it, so they could otherwise be ten times as long as the request. The page for a new link
-// has a parameter url of up to 2,048 bytes, which has three times as many bytes if each byte is percent-encoded.
+// and percent-encode the path, so without a maximum they could be several times as long as the request. The path of the
+// page for a new link must fit. Its parameter url has up to 2,048 bytes, or 3 x 2,048 = 6,144 bytes if each byte is
+// percent-encoded.
 const maxReturn = 8 << 10
 
 // local returns text if text is a path below base, with or without a query. For any other text, it returns the path

@@ -17,8 +17,8 @@ func (u *UI) session() (Session, error) {
 	return s, nil
 }
 
-// signInPath returns the path of the sign-in page. After the sign-in, the browser loads the page of r, unless its path
-// is too long.
+// signInPath returns the path of the sign-in page, with a parameter for the page that the browser loads after the
+// sign-in. This is the page that r requested, or the list if the path of that page is too long.
 func (u *UI) signInPath(r *http.Request) string {
 	return u.Base + "/sign-in?" + url.Values{"to": {local(r.URL.RequestURI(), u.Base)}}.Encode()
 }

@@ -10,9 +10,9 @@ import (
 
 // Visits reads the counts of visits.
 type Visits interface {
-	// Daily returns the visits of a link on each of the last days, from the oldest day to today (UTC). It includes
-	// the days without a visit. It leaves out the first days if their counts are no longer stored. The caller has
-	// checked that the person may see the link. Daily limits its own time.
+	// Daily returns the visits of a link on each day (UTC) of a period. The period ends today, and its length is the
+	// parameter days. The oldest day is first. Days without a visit are included. The first days are left out if their
+	// counts are no longer stored. The caller has checked that the person may see the link. Daily limits its own time.
 	Daily(ctx context.Context, code string, days int) (Series, error)
 }
 
@@ -39,7 +39,7 @@ type chart struct {
 	Failed     bool // the series could not be read
 	Days       []Day
 	Bars       []bar
-	Human, Bot int64 // visits on the days
+	Human, Bot int64 // visits on all Days together
 	Total      Day   // visits since the link was created
 	Top        int64 // number of visits to which the height of the chart corresponds
 	AsOf       time.Time

@@ -152,9 +152,10 @@ func pageGone(err error) bool {
 	}, e.Message)
 }
 
-// Press sends keys to the element that has the focus, with the events of a keyboard. [chromedp.KeyEvent] sends
-// another type of event. The browser handles some keys when they go down, such as Enter on a link. After an event of that
-// type, the element that then has the focus would receive the same key.
+// Press sends keys to the element that has the focus, with the events of a keyboard. When a key goes down, this event has
+// the type kb.KeyRawDown. [chromedp.KeyEvent] alone would send kb.KeyDown instead. The browser handles some keys when they
+// go down, such as Enter on a link, and the focus may move. After kb.KeyDown, the element that then has the focus would
+// receive the key again.
 func Press(keys string) chromedp.Action[chromedp.Void] {
 	return chromedp.KeyEvent(keys, func(p *input.DispatchKeyEventParams) {
 		if p.Type == kb.KeyDown {

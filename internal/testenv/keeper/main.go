@@ -58,8 +58,8 @@ func run(args []string) int {
 	return status
 }
 
-// serve prints the server's URL. It stops the server when standard input ends. Standard input ends when
-// the process that started this program closes the input or ends.
+// serve prints the server's URL. When standard input or ctx ends, serve stops the server if the keeper started it.
+// Standard input ends when the process that started this program closes the input or ends.
 func serve(ctx context.Context, f finder, e engine) (err error) {
 	server, err := f.find(ctx, e)
 	if err != nil {

@@ -17,14 +17,14 @@ const BearerScheme = "Bearer"
 
 // Errors of requests.
 var (
-	// ErrTooManyMisses reports a client that has used up its misses. A miss is a request with an unknown code, a creation with an
-	// alias that belongs to another link, or a failed sign-in.
+	// ErrTooManyMisses reports a client that has used up its misses. A miss is a request with an unknown code, a
+	// creation with an alias that belongs to another link, or a failed sign-in.
 	ErrTooManyMisses = errors.New("the client had too many misses")
 	ErrLimited       = errors.New("the client created too many links")
 	ErrVisitsOff     = errors.New("visits are not counted")
-	// ErrMisdirected reports a request for a page of package ui whose Host header does not name the host of the base
-	// URL. Another site can make its host name lead to this service, so that its scripts can use the pages (DNS
-	// rebinding).
+	// ErrMisdirected reports that a request for a page of package ui has a Host header that does not name the host of
+	// the base URL. Without this error, another site could make its own host name lead to this service, and its scripts
+	// could then use the pages (DNS rebinding).
 	ErrMisdirected = errors.New("the Host header names another host")
 
 	errMalformed    = errors.New("the request is malformed")
