@@ -127,8 +127,8 @@ func FuzzBulk(f *testing.F) {
 	})
 }
 
-// Each value of the header Idempotency-Key is refused, or a repetition of the request gets the same
-// link.
+// For each value of the header Idempotency-Key, the service either refuses the request, or answers a repetition of the
+// request with the link of the first request.
 func FuzzIdempotencyKey(f *testing.F) {
 	for _, seed := range []string{firstKey, `"`, ``, `0123456789abcdef`, `"0123456789abcdef";a=1`, `"0123456789\"bcdef"`} {
 		f.Add(seed)

@@ -20,7 +20,8 @@ import (
 	"keypool/web/httpserver"
 )
 
-// pipes is a listener of connections in memory. In a bubble of synctest, their deadlines pass without waiting.
+// pipes is a listener of connections in memory. In a bubble of synctest, the deadlines of these connections pass without
+// real waiting.
 type pipes struct {
 	accepted chan net.Conn
 	closed   chan struct{}

@@ -19,7 +19,7 @@ const (
 	startTime = 3 * time.Second
 )
 
-// failing records whether the program cannot do its work. It is safe for concurrent use.
+// failing records since when the program cannot do its work. It is safe for concurrent use.
 type failing struct {
 	since atomic.Pointer[time.Time] // time of the first check that failed; nil while the program is ready
 	ended atomic.Pointer[time.Time] // time of the last check that succeeded after a failed one; nil if there was none

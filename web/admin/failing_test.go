@@ -58,15 +58,15 @@ func TestDashboardShowsThatCreationsFail(t *testing.T) {
 	})
 }
 
-// A program that is not ready in its first three seconds does not count as failing. If the program is still not ready
-// after this time, it counts as failing.
+// During its first three seconds, a program that has not been ready yet does not count as failing. If the program is still
+// not ready after these three seconds, it counts as failing.
 func TestDashboardShowsNoFailureWhileProgramStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
 			name  string
 			ready time.Duration // time from the start until the program is ready
 			fails bool
-		}{{"at once", 0, false}, {"after two seconds", 2500 * time.Millisecond, false}, {"never", time.Hour, true}} {
+		}{{"at once", 0, false}, {"after 2.5 seconds", 2500 * time.Millisecond, false}, {"never", time.Hour, true}} {
 			start := time.Now()
 			h := New(Config{
 				Gatherer: prometheus.NewRegistry(), Status: full,

@@ -25,7 +25,7 @@ const (
 	clientsKept      = 1 << 16 // limiters in memory; they take a few MB at most
 )
 
-// DefaultAnonymousRate is the rate of anonymous creations for all addresses except loopback addresses.
+// DefaultAnonymousRate is the rate of anonymous creations of each address. It does not apply to loopback addresses.
 const DefaultAnonymousRate quota.Rate = 10
 
 // Limits configures the limits of clients. Each server counts separately. The zero value has the default limits.

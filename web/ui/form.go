@@ -149,7 +149,8 @@ func (*form) Forwards() []choice {
 	}
 }
 
-// labels returns the name of each field for people. In the error of a field, this name replaces the name of the JSON member.
+// labels returns the name of each field for people. In the error of a field, this name replaces the name of the JSON
+// member.
 func labels() map[string]string {
 	return map[string]string{
 		"url": "The destination", "alias": "The alias", "title": "The title", "tags": "Tags", "expires_at": "The expiry",

@@ -137,8 +137,8 @@ func TestKeeperServeKeepsServerUntilInputEnds(t *testing.T) {
 	}
 }
 
-// TestKeeperServeStartsLocalProgramIfContainerImageIsUnavailable names a registry of container images that does not answer. The
-// keeper must then start the server from the programs of the machine.
+// TestKeeperServeStartsLocalProgramIfContainerImageIsUnavailable sets a registry that does not answer as the source of the
+// container images. The keeper must then start the server from the programs of the machine.
 func TestKeeperServeStartsLocalProgramIfContainerImageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
