@@ -4,8 +4,8 @@
 // address. The share of a client is the number of slots that its operations may occupy at the same time.
 //
 // Invariant: the operations of one client never occupy more slots than the share of this client. An operation waits for
-// a slot of its client, and then for a slot of the server. In each of the two queues, the operation that began to wait
-// first gets the next slot.
+// a slot of its client, and then for a slot of the server. Each free slot goes to the operation that has waited for such a
+// slot longest.
 package slots
 
 import (
@@ -48,8 +48,9 @@ func NewShared[Client comparable](n, perClient int) *Slots[Client] {
 
 // Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends, Begin
 // fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An operation first waits for a slot
-// of its client, and then for a slot of the server. So at most the share of a client occupies or waits for slots of the
-// server, and the number of further requests of this client does not affect how long other clients wait.
+// of its client, and then for a slot of the server. So the number of operations of one client that occupy a slot of the
+// server or wait for it is at most the share of the client. All other operations of this client do not affect how long
+// other clients wait.
 func (s *Slots[Client]) Begin(ctx context.Context, client Client, wait time.Duration) (end func(), err error) {
 	c := s.join(client)
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -148,8 +148,8 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// OverwriteFreedPages changes a setting of Write: if a page becomes free, later transactions write zeros over its
-// content. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their content after
+// OverwriteFreedPages changes a setting of Write: each later transaction that frees a page writes zeros over the content
+// of the page. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their content after
 // the row is deleted, because the removal of a large table would otherwise write as much as the table occupies.
 func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 	if _, err := db.Write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {

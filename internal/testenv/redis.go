@@ -37,8 +37,8 @@ func Redis(t testing.TB) *redis.Client {
 	return connect(t, RedisURL(t))
 }
 
-// RedisURL claims an empty logical database for the test and returns its URL. Two calls of RedisURL or [Redis] never claim
-// the same database.
+// RedisURL claims an empty logical database for the test and returns its URL. While the test runs, no other call of
+// RedisURL or [Redis] claims this database.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	base := redisServer.URL(t)

@@ -124,7 +124,7 @@ func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
 }
 
-// readVisits waits until the service permits the actor another query, and then calls read. An error of read becomes an
+// readVisits waits until the service permits the actor one more query, and then calls read. An error of read becomes an
 // *UnavailableError.
 func (a *API) readVisits(ctx context.Context, actor service.Actor, read func(context.Context) (table, error)) (table, error) {
 	end, err := a.service.BeginRead(ctx, actor)

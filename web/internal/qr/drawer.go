@@ -23,7 +23,7 @@ func NewDrawer() *Drawer {
 	return &Drawer{turns: slots.New[netip.Prefix](max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
-// Draw encodes text as a QR code, passes the code to the function image, and returns the result. It waits at most
+// Draw encodes text as a QR code, passes the code to the function image, and returns the result. Draw waits at most
 // drawPatience for its turn, and fails with [slots.ErrBusy] if its turn does not come. One client has at most
 // half of the turns, but at least one.
 func (d *Drawer) Draw(ctx context.Context, client netip.Prefix, text string, level Level, image func(*Code) ([]byte, error)) ([]byte, error) {
