@@ -60,7 +60,8 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	})
 }
 
-// If a token is revoked during a bulk request, the server creates no further links.
+// If a token is revoked during a bulk request, the server creates no links for the parts of the request that it begins
+// after the revocation.
 func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond

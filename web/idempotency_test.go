@@ -218,7 +218,8 @@ func TestLongLinesOfABulkRequestAreRefused(t *testing.T) {
 	}
 }
 
-// Slow bulk requests of several tokens do not prevent bulk requests with other tokens.
+// A token can have only one bulk request in progress. So slow bulk requests of a few tokens do not prevent bulk requests
+// with other tokens.
 func TestConcurrentBulkRequestsOfOneTokenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})

@@ -78,8 +78,8 @@ func TestHEADRequestForLinkStreamDoesNotSearch(t *testing.T) {
 	})
 }
 
-// A client may receive a stream slowly, but the server disconnects a client that is so slow that a part
-// of the answer times out.
+// A client may receive a stream slowly. But if one part of the answer times out, the server disconnects
+// the client.
 func TestLinkStreamDisconnectsTooSlowClient(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		const links = 600

@@ -63,7 +63,7 @@ type slowStore struct {
 	insert time.Duration
 	page   time.Duration
 	links  int // maximum number of links in a page; 0 for no maximum
-	pages  int // number of pages after which the store fails; 0 if it never fails
+	pages  int // the Newest call with this number fails; 0 if none fails
 
 	revoked atomic.Bool // whether the token of each request is revoked
 }

@@ -169,8 +169,8 @@ func TestConcurrentSQLiteOpenCallsSucceed(t *testing.T) {
 }
 
 // TestSQLiteReadersDoNotWaitForWriter reads during an open write transaction, and must get the rows as
-// they were before the transaction. A second writer, which has opened the file as another DB, must
-// succeed when the transaction has ended.
+// they were before the transaction. A second writer uses another DB for the same file. It must succeed
+// after the transaction has ended.
 func TestSQLiteReadersDoNotWaitForWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
