@@ -69,7 +69,7 @@ func TestTakenAliasCountsAsMiss(t *testing.T) {
 	})
 }
 
-// A creation with the alias and the URL of an existing link is not a miss.
+// An anonymous creation with the alias and the URL of an existing fixed link is not a miss.
 func TestExistingAliasWithSameURLDoesNotCountAsMiss(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(c *PublicConfig) { c.Limits = client.Limits{MissRate: 1, MissBurst: 1} })

@@ -230,9 +230,9 @@ func TestLinksOfOtherOwnersAreHidden(t *testing.T) {
 	admin.want(t, http.StatusNoContent, http.MethodDelete, path, "")
 }
 
-// A creation with the alias and the URL of an existing link gets this link. The answer must not contain the details
-// of another owner. If the existing link is editable, the creation fails, because the URL of the existing link may
-// change.
+// An anonymous creation with the alias and the URL of an existing fixed link gets this link, without the details for its
+// owner. If the existing link is editable, the creation fails, because the URL of the existing link may change. A creation
+// with another token, or with other details, also fails.
 func TestCreationWithExistingAliasRevealsNoOwnerDetails(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
