@@ -22,7 +22,8 @@ const (
 	probeTimeout = 3 * time.Second
 	// probes is the maximum number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
-	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a
+	// nodeFailures is the number of consecutive failures after which a node counts as down. If the node has not answered
+	// since the circuit breaker was created or closed, one failure is enough. If the last failure was a
 	// timeout, the node may only be slow. In this case, the node counts as down after nodeTimeouts failures.
 	nodeFailures = 2
 	nodeTimeouts = 4
