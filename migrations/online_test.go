@@ -235,7 +235,7 @@ func TestMigrationRepeatsIndexBuildOfKilledProcess(t *testing.T) {
 
 // In some databases, the migration to version 9 created the indexes, because version 9 once
 // contained the statements formerIndexes. The migration to version 11 must keep these indexes.
-func TestMigrationKeepsIndexesThatOldFormOfVersion9Created(t *testing.T) {
+func TestMigrationKeepsIndexesFromEarlierEditionOfVersion9(t *testing.T) {
 	t.Parallel()
 	for _, version := range []int64{9, 10} {
 		o := openOnline(t, version)

@@ -11,8 +11,8 @@ import (
 // IdempotencyKeyLifetime is the time for which a store remembers the idempotency key of a creation.
 const IdempotencyKeyLifetime = 24 * time.Hour
 
-// IdempotencyKey is the idempotency key of a creation. It ensures that repeated requests create at most one link, because the store
-// inserts the link and the key in one transaction.
+// IdempotencyKey is the idempotency key of a creation. For IdempotencyKeyLifetime, repeated requests create at most one link,
+// because the store inserts the link and the key in one transaction.
 type IdempotencyKey struct {
 	Owner   int64  // id of the token of the request
 	Key     string // idempotency key, which is unique among the keys of the owner

@@ -4,8 +4,7 @@
 // address. The share of a client is the number of slots that its operations may occupy at the same time.
 //
 // Invariant: the operations of one client never occupy more slots than the share of this client. An operation waits for
-// a slot of its client, and then for a slot of the server. Each free slot goes to the operation that has waited for such a
-// slot longest.
+// a slot of its client, and then for a slot of the server. In both queues, the first to wait gets the next free slot.
 package slots
 
 import (
@@ -35,22 +34,22 @@ type clientSlots struct {
 	users int           // operations that run or wait
 }
 
-// New returns n slots, but at least one slot. One client may occupy at most half of the slots, but at least one slot. So
-// if there are two or more slots, other clients still get a slot.
+// New returns n slots, but at least one slot. The share of a client is half of the slots, rounded down, but
+// never less than one slot. So if there are two or more slots, other clients still get a slot.
 func New[Client comparable](n int) *Slots[Client] { return NewShared[Client](n, n/2) }
 
-// NewShared is like New, but one client may occupy up to perClient slots, and at least one slot.
+// NewShared is like New, but the share of a client is perClient, and never less than one slot.
 func NewShared[Client comparable](n, perClient int) *Slots[Client] {
 	return &Slots[Client]{
 		all: make(chan struct{}, max(1, n)), perClient: max(1, perClient), byClient: make(map[Client]*clientSlots),
 	}
 }
 
-// Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends, Begin
+// Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends while it waits, Begin
 // fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An operation first waits for a slot
 // of its client, and then for a slot of the server. So the number of operations of one client that occupy a slot of the
-// server or wait for it is at most the share of the client. All other operations of this client do not affect how long
-// other clients wait.
+// server or wait for it is at most the share of the client. The remaining operations of this client do not
+// delay other clients.
 func (s *Slots[Client]) Begin(ctx context.Context, client Client, wait time.Duration) (end func(), err error) {
 	c := s.join(client)
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -159,7 +159,8 @@ func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 }
 
 // Close closes all connections. The last connection to close moves the log into the database file and then deletes
-// the log. A connection for reading cannot do this, so Close closes the anchor last. If the files of the database are
+// the log. Only a connection that can write does this, so Close closes the
+// anchor last, which can write (see type anchor). If the files of the database are
 // not at its path, the anchor would delete the log of another database. Close then leaves the anchor open and fails
 // with ErrMoved.
 func (db *DB) Close() error {

@@ -27,8 +27,8 @@ func StartRedisCluster(t testing.TB, masters int, args ...string) (nodes []*Serv
 	return nodes, machine.ClusterURL(servers)
 }
 
-// StartSentinel starts a Sentinel that watches the Redis server of the parameter master, under the name "main". The parameter
-// lines contains further lines for the configuration of the Sentinel. If the Redis has not answered for 5 s, the Sentinel
+// StartSentinel starts a Sentinel that watches the Redis server in the parameter master, and calls it "main". It appends the
+// lines to the configuration of the Sentinel. If the Redis has not answered for 5 s, the Sentinel
 // considers it down.
 func StartSentinel(t testing.TB, master *Server, lines ...string) *Server {
 	t.Helper()

@@ -9,14 +9,14 @@ import (
 )
 
 // place is where the ledger or the pool has a number. If a number is in two places, the greater
-// place counts, because keys move from smaller to greater places. A link takes precedence over
+// place counts, because keys usually move from smaller to greater places. A link takes precedence over
 // every place.
 type place int
 
 const (
 	nowhere     place = iota
 	shipping          // the number is on its way to the shared pool
-	reserved          // the number is reserved for the pool in a process, or has no holder
+	reserved          // the number is reserved for the pool in the memory of a process, or it is reserved and has no holder
 	pooled            // the number is in the shared pool
 	ledgerBatch       // the number is in a batch that the ledger has on record
 	sharedBatch       // the number is in a batch that the shared pool has on record
@@ -85,7 +85,7 @@ func (c cover) separate() (all []span) {
 	return all
 }
 
-// segment stands for consecutive reserved numbers that are in the same section and have the same place.
+// segment stands for consecutive reserved numbers that are in the same section (see sum.go) and have the same place.
 type segment struct {
 	span
 	place   place

@@ -72,8 +72,8 @@ func (l *Ledger) Remember(seen HighWaterMark) {
 	l.highWater.raise(seen)
 }
 
-// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the ledger is below this mark, it skips ahead
-// before SkipBeyond returns.
+// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the last id of the ledger or one of its
+// counters is below this mark, the ledger skips ahead before SkipBeyond returns.
 func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	l.Remember(seen)
 	return l.update(ctx, "skip beyond a mark", func(ctx context.Context, t *tx) error {
@@ -108,9 +108,9 @@ func (l *Ledger) Restored(ctx context.Context) error {
 	return nil
 }
 
-// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. The
-// argument abandoned is the number of numbers that the skip-ahead abandoned: the skipped numbers, and the
-// numbers of the ranges, batches and leases that the ledger had on record. The caller must call OnSkipAhead
+// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. f gets
+// the count of the numbers that the skip-ahead abandoned: the skipped numbers, and those of the ranges, batches and
+// leases that the ledger had on record. The caller must call OnSkipAhead
 // before it uses the ledger.
 func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
@@ -122,8 +122,8 @@ func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 //     id is below the high-water mark. This process, the pool, or the witness of an SQLite file
 //     supplied the mark.
 //
-// The check runs under the lock, before the change itself. advance also compares the counter that
-// it reads with the high-water mark.
+// The check runs under the lock, before the change itself. The method advance makes one more comparison: the counter
+// that it reads with the high-water mark.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.behind()
 	if kept == present && !behind {

@@ -50,8 +50,8 @@ func NewFiller(pool *Pool, draw kgs.Generator, log *slog.Logger) *Filler {
 }
 
 // Prepare makes reserved keys of dead holders available again. It searches for such keys once a
-// minute. It also empties a pool that was filled before the database came back from an older
-// state; see [Pool.Status].
+// minute. It also empties the pool if the database was restored or promoted after the pool was
+// filled; see [Pool.Status].
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.takeBack(ctx); err != nil {
 		return err

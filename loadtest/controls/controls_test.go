@@ -50,8 +50,8 @@ func names() (all []string) {
 	return slices.Compact(all)
 }
 
-// TestControlsEditDifferentText fails when two controls edit the same text.
-func TestControlsEditDifferentText(t *testing.T) {
+// TestNoTwoControlsEditSameText fails when two controls edit the same text.
+func TestNoTwoControlsEditSameText(t *testing.T) {
 	if _, err := edited(mustRoot(t), names()...); err != nil {
 		t.Error(err)
 	}

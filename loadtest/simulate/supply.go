@@ -46,7 +46,8 @@ func (s *supply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	return batch, nil
 }
 
-// Settle implements [kgs.Supply]. If the epoch of the batch has ended, the unused keys are abandoned.
+// Settle implements [kgs.Supply]. If the epoch of the batch has ended, or if Redis has lost its data
+// and no new epoch has begun, the unused keys are abandoned.
 func (s *supply) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) error {
 	return s.redis.call(ctx, s.caller, func() time.Duration {
 		r, n := s.redis, int64(len(unused))

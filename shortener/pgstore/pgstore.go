@@ -55,8 +55,8 @@ const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
 // is one transaction. There are two exceptions. If a link has an idempotency key, the transaction
-// needs several round trips (see insertWithKeys). If a node of a Citus cluster gets only a few links,
-// Insert sends one statement for each link (see maxEach).
+// needs several round trips (see insertWithKeys). If a node of a Citus cluster gets only a few links
+// without details, Insert sends one statement for each link (see maxEach).
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
@@ -216,8 +216,8 @@ func without(links []shortener.Link, inserted []string) (existing []string) {
 	return existing
 }
 
-// outcomesOf returns the outcomes of links. The map stored contains, by code, the rows that existed before
-// the INSERT.
+// outcomesOf returns the outcomes of links. The keys of the map stored are codes. Its values are the rows that existed
+// before the INSERT.
 func outcomesOf(links []shortener.Link, stored map[string]result) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
@@ -275,8 +275,8 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 	return found, db.SendBatch(ctx, &batch).Close()
 }
 
-// collect returns a function that adds each row to found. The first column of a row is its key. The map
-// wanted maps this key to the code under which the function adds the row.
+// collect returns a function that adds each row to found. The first column of a row is its key. For this key,
+// wanted[key] is the code under which the function adds the row.
 func collect[K comparable](found map[string]result, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K
@@ -287,8 +287,8 @@ func collect[K comparable](found map[string]result, wanted map[K]string) func(pg
 	}
 }
 
-// forEachLink calls the function do for each row, with the error from decoding the row, until do returns an error. The first
-// column of a row is its key, and the others are linkColumns.
+// forEachLink calls do(link, err) for each row, where err is the error of decoding the row. It stops when do returns an
+// error. The first column of a row is its key, and the others are linkColumns.
 func forEachLink(rows pgx.Rows, key any, do func(shortener.Link, error) error) error {
 	var row linkRow
 	_, err := pgx.ForEachRow(rows, append([]any{key}, row.columns()...), func() error { return do(row.link()) })

@@ -65,8 +65,8 @@ type news struct {
 }
 
 // after returns the events with an id above last. If last is above every id, last is an id of
-// another process, whose clock was ahead of the clock of this process. In this case, after returns
-// all events.
+// another process, whose clock was ahead of the clock of this process. In this case, the
+// result is all events.
 func (h *history) after(last int64) news {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -104,8 +104,8 @@ func (b *buffers) put(buf *bytes.Buffer) { b.pool.Put(buf) }
 const adviseEncoding = ` If this name is a part of the URL, percent-encode the URL, because "&" separates the fields of a form. ` +
 	`curl does this with --data-urlencode 'url=https://example.com/?a=1&b=2'.`
 
-// parseForm parses a form. The values may have any character encoding because the service
-// stores the bytes of a URL unchanged.
+// parseForm parses a form. The values may have any character encoding, because the service percent-encodes the bytes of
+// a URL that are not ASCII, and does not decode them.
 func parseForm(body []byte) (shortener.Request, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
 		return shortener.Request{}, problem.Malformed("The body looks like JSON but its Content-Type is a form. " +
@@ -117,8 +117,8 @@ func parseForm(body []byte) (shortener.Request, error) {
 	}
 	var r shortener.Request
 	var link, editable, redirect *string
-	// Names are case-sensitive, because another program that reads the same body might ignore the
-	// name "URL".
+	// Names are case-sensitive. Otherwise, the field "URL" could pass a filter in front of this service that checks only
+	// the field "url".
 	fields := map[string]**string{
 		"url": &link, "alias": &r.Alias, "expires_at": &r.ExpiresAt, "expires_in": &r.ExpiresIn,
 		"title": &r.Title, "editable": &editable, "redirect": &redirect, "forward": &r.Forward,

@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// Prefix is a text. The other types are URLs, which may contain secrets. An error shows only the part of a URL that Redacted
+// Each of these types except Prefix is a URL, which may contain secrets. An error shows only the part of a URL that Redacted
 // returns, or the path of a file that a RedisURL names.
 var (
 	_ encoding.TextUnmarshaler = (*BaseURL)(nil)

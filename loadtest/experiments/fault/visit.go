@@ -93,8 +93,8 @@ func visitsKilled(r *run) {
 		server.Start()
 		v := r.visitors(server, 20)
 		v.start()
-		// The pause is long enough that some visits are older than the visits that the kill may lose. The kill happens at a
-		// random moment between two flushes.
+		// The pause is longer than the period whose visits the kill may lose. So each round also has visits that must
+		// survive. The kill happens at a random moment between two flushes.
 		lab.Pause(r, visitsFlush+flushLimit+500*time.Millisecond+rand.N(visitsFlush)) //nolint:gosec // the random number need not be secret
 		killed := time.Now()
 		server.Kill()
@@ -129,7 +129,7 @@ func flushReplyLost(r *run) {
 	r.store(postgres.URL, "VISITS_FLUSH=100ms")
 	server := r.started("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
 	v := r.visitors(server, 20)
-	commits := commitAfter(lab.StatementWith("INSERT INTO visits AS v"))
+	commits := firstCommitAfter(lab.StatementWith("INSERT INTO visits AS v"))
 	for _, keep := range []int{0, 5} {
 		before := proxy.Lost()
 		proxy.Lose(2, keep, commits)
@@ -147,10 +147,10 @@ func flushReplyLost(r *run) {
 	r.sawVisits(v, time.Now())
 }
 
-// commitAfter returns a function that matches the first commit after each request for which statement returns true.
+// firstCommitAfter returns a function that matches the first commit after each request for which statement returns true.
 // The requests of other connections may come between the statement and its commit, so a commit of another transaction
 // can match.
-func commitAfter(statement func(request []byte) bool) func(request []byte) bool {
+func firstCommitAfter(statement func(request []byte) bool) func(request []byte) bool {
 	executed := false
 	return func(request []byte) bool {
 		if statement(request) {
@@ -207,8 +207,8 @@ func (r *run) sawNoneDropped(server *lab.Program) {
 	r.figure(visitsFitted, 0, dropped, "the server dropped %v visits", dropped)
 }
 
-// sawVisits compares the visits in the database with the redirects. The visit of a redirect that was answered before due
-// must be stored.
+// sawVisits compares the visits in the database with the redirects. If a request was answered with a redirect before the
+// time due, its visit must be stored.
 func (r *run) sawVisits(v *visitors, due time.Time) comparison {
 	stored, err := lab.CountVisits(r.Context(), r.links)
 	r.Must(err)

@@ -40,8 +40,8 @@ func TestCompareVisitsFindsLostAndSurplusVisits(t *testing.T) {
 	}
 }
 
-func TestCommitAfterMatchesFirstCommitAfterStatement(t *testing.T) {
-	matches := commitAfter(func(request []byte) bool { return string(request) == "insert" })
+func TestOnlyFirstCommitAfterStatementMatches(t *testing.T) {
+	matches := firstCommitAfter(func(request []byte) bool { return string(request) == "insert" })
 	for i, step := range []struct {
 		request string
 		want    bool

@@ -85,7 +85,7 @@ func killed(st *stand) {
 		st.strict.more(some)
 	}
 	st.strict.load.Stop()
-	st.serves(st.helped.load.Stop(), "on the server that was not killed")
+	st.noteFailures(st.helped.load.Stop(), "on the server that was not killed")
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER RESET ALL`)
 	st.strict.Kill() // the open connections of this server still have slow commits
 	st.strict.Start()
@@ -122,7 +122,7 @@ func survives(st *stand, f fault) {
 		s.more(2 * rate)
 		f.mend(d)
 		s.more(rate)
-		st.serves(s.load.Stop(), fmt.Sprintf("while ticket database %d was %s", i+1, f.name))
+		st.noteFailures(s.load.Stop(), fmt.Sprintf("while ticket database %d was %s", i+1, f.name))
 	}
 }
 
@@ -141,7 +141,7 @@ func goesWithout(st *stand, f fault) {
 		f.mend(d)
 	}
 	st.must(st.strict.awaitSource())
-	st.serves(st.helped.load.Stop(), "on the server with a fallback")
+	st.noteFailures(st.helped.load.Stop(), "on the server with a fallback")
 	st.must(st.helped.awaitSource())
 }
 

@@ -27,7 +27,7 @@ const (
 	look      = 20 * time.Millisecond // pause between two checks
 )
 
-// stand holds a key source under test, with its servers and draws.
+// stand holds a key source under test, its servers, and the components that it needs (see draw).
 type stand struct {
 	*experiment.T
 	source   sources.Source
@@ -111,8 +111,8 @@ func newServer(st *stand, more ...string) *server {
 
 func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
 
-// option returns the value of a setting that the control has for the experiment, such as rule. It
-// returns "" if the control has no such setting.
+// option returns the value of a setting of the control that is for the experiment. The names of these settings, such as
+// "rule", are in lower case. option returns "" if the control has no such setting.
 func (st *stand) option(name string) string {
 	for _, s := range st.T.Settings() {
 		if value, ok := strings.CutPrefix(s, name+"="); ok {
@@ -122,8 +122,8 @@ func (st *stand) option(name string) string {
 	return ""
 }
 
-// Settings returns the settings that the control has for the programs. ${DRAW} stands for the URL of
-// the first draw.
+// Settings returns the settings that the control has for the programs. ${DRAW} stands for the name of the first draw, which
+// is the URL of its database.
 func (st *stand) Settings() (settings []string) {
 	for _, s := range st.T.Settings() {
 		if s[0] >= 'a' && s[0] <= 'z' {
@@ -145,9 +145,9 @@ func (st *stand) must(err error) {
 	st.Refute(st.rule, "%v", err)
 }
 
-// serves records the failed creations of a load in which every creation had to be served. The
-// parameter where describes the load, such as "on the server with a fallback".
-func (st *stand) serves(f loadtest.Figures, where string) {
+// noteFailures records the failed creations of a load in which no creation may fail. The parameter where describes the
+// load, such as "on the server with a fallback".
+func (st *stand) noteFailures(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {
 		st.record.unserved[st.rule] = fmt.Sprintf("%d creations were refused, %d have an unknown outcome, and %d were not sent %s", f.Refused, f.Unknown, f.Unsent, where)
@@ -221,8 +221,8 @@ func (s *server) awaitSource() error {
 }
 
 // fromSource makes six links. It returns an error unless the keys of the last five came from the
-// key source. It ignores the first link, because the server reports the metric only after this
-// link.
+// key source. It ignores the first link, because the counter of the keys that the server took exists only after the server
+// has taken its first key.
 func (s *server) fromSource() error {
 	const links = 5
 	var taken [2]float64

@@ -172,7 +172,7 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 // In the simulator too, the local keys of a server last until its batches are used up. Each server creates 50 links
 // per second, and Redis is killed after 3 s of load, when half of the second batch is used. The other half and the
 // spare batch are left, which are 150 keys.
-func TestSimulatedLocalKeysLastUntilBatchesAreUsed(t *testing.T) {
+func TestSimulatedServersCreateLinksUntilTheirBatchesAreUsed(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_000_000_000, 0)
 	r := &record{plan: plan{servers: 20, batch: 100, rate: 1000}, killed: start.Add(3 * time.Second), started: start.Add(10 * time.Second)}

@@ -7,8 +7,9 @@ import (
 	"keypool/loadtest/simulate"
 )
 
-// simulate computes the time until the pool is empty with the simulator. Its server begins with two batches, like the
-// server of the run. Its pool then holds as many keys as the run observed when the worker stopped.
+// simulate computes the time until the pool is empty with the simulator. The simulated server takes two
+// batches, as the server of the run did. After that, the simulated pool holds as many keys as the pool of the run held
+// when the worker stopped.
 func (r *record) simulate(ctx context.Context) error {
 	const begin = time.Second // the load begins when the server holds its batches
 	patience := begin + 2*r.lasts(r.capacity)
