@@ -93,7 +93,7 @@ func PlainCodes(name string) bool {
 // background task fails later, the task calls the function fail with the error.
 func (c *Core) OpenChain(ctx context.Context, s config.Serve, fail func(error)) (*Chain, error) {
 	ch := &Chain{Core: c, settings: s, fail: fail, counters: ledger.NewWatch(c.ledger.Counters, c.CodeLength, c.Log), started: time.Now()}
-	ch.serving = &servingWatch{from: ch.servingFrom, probe: ch.probe, taken: ch.taken, rate: kgs.NewWindow(takenWindow)}
+	ch.serving = newServingWatch(ch.servingFrom, ch.probe, ch.taken)
 	c.life.Background("ledger watch", fail, ch.counters.Run)
 	for _, source := range keySources() {
 		if source.name == s.KeySource {

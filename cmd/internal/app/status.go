@@ -213,6 +213,12 @@ type servingWatch struct {
 	rate  kgs.Window
 }
 
+func newServingWatch(from func() string, probe func(context.Context), taken func() int64) *servingWatch {
+	// The samples are taken servingInterval apart, sometimes a few milliseconds more or less. The window must begin with the
+	// sample that is about takenWindow old, and not with the sample before it.
+	return &servingWatch{from: from, probe: probe, taken: taken, rate: kgs.NewWindow(takenWindow - servingInterval/2)}
+}
+
 func (w *servingWatch) run(ctx context.Context) error {
 	tick := time.NewTicker(servingInterval)
 	defer tick.Stop()

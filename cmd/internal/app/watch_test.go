@@ -19,7 +19,6 @@ import (
 	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/internal/testenv/logbuffer"
-	"keypool/kgs"
 	"keypool/kgs/ledger"
 	"keypool/kgs/refill"
 	"keypool/web/admin"
@@ -163,9 +162,7 @@ func TestServingWatchReturnsTimeOfChangeFromBatchToFallback(t *testing.T) {
 func TestRateOfTakenKeysBecomesZeroAfterLastCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var taken atomic.Int64
-		w := &servingWatch{
-			from: func() string { return "batch" }, probe: func(context.Context) {}, taken: taken.Load, rate: kgs.NewWindow(takenWindow),
-		}
+		w := newServingWatch(func() string { return "batch" }, func(context.Context) {}, taken.Load)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = w.run(ctx) }() // returns nil
@@ -180,6 +177,33 @@ func TestRateOfTakenKeysBecomesZeroAfterLastCreation(t *testing.T) {
 		synctest.Wait()
 		if rate := w.takenRate(); rate != 0 {
 			t.Errorf("the rate is %v after the last creation, want 0", rate)
+		}
+	})
+}
+
+// The rate covers five seconds, although the samples are not exactly a second apart.
+func TestRateOfTakenKeysCoversFiveSecondsDespiteLateSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var taken atomic.Int64
+		late := false
+		probe := func(context.Context) { // runs before each sample
+			if late = !late; late {
+				time.Sleep(5 * time.Millisecond)
+			}
+		}
+		w := newServingWatch(func() string { return "batch" }, probe, taken.Load)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = w.run(ctx) }() // returns nil
+		time.Sleep(20*time.Second + 500*time.Millisecond)
+		for range 20 { // bursts that are ten seconds apart
+			taken.Add(60)
+			for range 10 {
+				time.Sleep(time.Second)
+				if rate := w.takenRate(); rate != 0 && math.Abs(rate-12) > 0.1 {
+					t.Fatalf("the rate is %v, want 12 or 0", rate)
+				}
+			}
 		}
 	})
 }
