@@ -71,8 +71,8 @@ type clientKey struct{}
 
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
-// gate refuses a request without a valid token. It runs before the server reads any byte of the
-// message.
+// gate refuses a request without a valid token, and a request of a client with too many requests in progress. It runs before
+// the server reads any byte of the message, so that the messages that wait need a limited amount of memory.
 func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
@@ -82,6 +82,13 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 			err.Meta().Set("WWW-Authenticate", "Bearer")
 		}
 		return nil, err
+	}
+	select {
+	case c.underWay <- struct{}{}:
+		context.AfterFunc(ctx, func() { <-c.underWay }) // net/http ends ctx at the end of the request
+	default:
+		s.metrics.answered(spec, connect.CodeResourceExhausted.String())
+		return nil, later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
 	}
 	return context.WithValue(ctx, clientKey{}, c), nil
 }

@@ -15,11 +15,12 @@ import (
 // crowded is how long a client with too many requests in progress must wait before it retries.
 const crowded = time.Second
 
-// around limits the time of a request and the number of requests in progress. It counts each reply
-// by its status code.
+// around limits the time of a request, and counts each reply by its status code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		answer, err := s.inTurn(ctx, req, next)
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		answer, err := next(ctx, req)
 		code := "ok"
 		if err != nil {
 			code = connect.CodeOf(err).String()
@@ -27,19 +28,6 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 		s.metrics.answered(req.Spec(), code)
 		return answer, err
 	}
-}
-
-func (s *server) inTurn(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
-	c := clientOf(ctx)
-	select {
-	case c.underWay <- struct{}{}:
-		defer func() { <-c.underWay }()
-	default:
-		return nil, later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	return next(ctx, req)
 }
 
 // pay deducts n keys from the client's allowance. If the allowance is too small, pay deducts

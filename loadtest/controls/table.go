@@ -6,6 +6,10 @@ package controls
 //nolint:funlen // the function is one table
 func Table() []Edit {
 	return []Edit{
+		// A connection of the key service may have few HTTP/2 requests in progress.
+		{"http2-streams", "cmd/internal/app/connections.go",
+			"MaxConcurrentStreams: maxStreams,",
+			"MaxConcurrentStreams: 250,"},
 		// A write to a closed standard error does not end the process.
 		{"log-pipe", "cmd/internal/app/console.go",
 			"signal.Ignore(syscall.SIGPIPE)",
@@ -38,6 +42,10 @@ func Table() []Edit {
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
+		// A string that cannot be a code does not become the code of a link, even if the key service sends it.
+		{"remote-codes", "kgs/keyserver/remote.go",
+			"return !s.space.IsCode(code)",
+			"return false && !s.space.IsCode(code)"},
 		// Random codes contain every character with equal probability.
 		{"even", "kgs/keysource/random.go",
 			"if int(b) < unbiased && n < length {",

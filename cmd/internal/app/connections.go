@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -13,18 +14,34 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// connectionMemory is the number of bytes that a connection takes in memory. This memory holds the goroutine
+	// ConnectionMemory is the number of bytes that a connection of HTTP/1 takes in memory. This memory holds the goroutine
 	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the
 	// client does not read.
-	connectionMemory = 40 << 10
+	ConnectionMemory = 40 << 10
+	// http2Memory is the number of bytes that an HTTP/2 connection of the key service takes in memory: about 12 KiB for each
+	// of maxStreams requests in progress, and the buffers of the connection.
+	http2Memory = 256 << 10
+	// maxStreams is the number of requests that an HTTP/2 connection may have in progress.
+	maxStreams = 16
 	// connectionShare is the part of the memory limit that connections may use.
 	connectionShare = 0.25
 )
 
-// LimitConnections limits the open connections of the public listener of a server or key service. The limit of an address
-// does not apply to proxies. LimitConnections must be called once, before p.ServePublic.
-func (c *Core) LimitConnections(p *program.Program, proxies config.Networks) {
-	total, perAddress := connectionLimits(c.Common)
+// keyStreams returns limits for the HTTP/2 connections of the key service. Without them, a connection may have 250 requests
+// in progress, and 1 MiB of bodies that were not read.
+func keyStreams() *http.HTTP2Config {
+	const least = 64 << 10 // HTTP/2 permits no smaller window for a connection
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: 16 << 10,
+		MaxReceiveBufferPerConnection: least, MaxReceiveBufferPerStream: least,
+	}
+}
+
+// LimitConnections limits the open connections of the public listener of a server or key service, each of which takes the
+// given memory in bytes. The limit of an address does not apply to proxies. LimitConnections must be called once, before
+// p.ServePublic.
+func (c *Core) LimitConnections(p *program.Program, proxies config.Networks, memory float64) {
+	total, perAddress := connectionLimits(c.Common, memory)
 	connections := httpserver.NewConnections(httpserver.ConnectionLimits{
 		Total: total, PerClient: perAddress,
 		Client: func(addr netip.Addr) (netip.Prefix, bool) { return connectionClient(c.Common, proxies, addr) },
@@ -33,9 +50,9 @@ func (c *Core) LimitConnections(p *program.Program, proxies config.Networks) {
 }
 
 // connectionLimits returns MAX_CONNECTIONS and MAX_CONNECTIONS_PER_ADDRESS with their defaults.
-func connectionLimits(s config.Common) (total, perAddress int) {
+func connectionLimits(s config.Common, memory float64) (total, perAddress int) {
 	if total = s.MaxConnections; total == 0 {
-		total = Fitting(connectionShare, connectionMemory, defaultConnections)
+		total = Fitting(connectionShare, memory, defaultConnections)
 		if files := openFiles(); files > 0 {
 			total = max(1, min(total, files/2))
 		}

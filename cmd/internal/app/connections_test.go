@@ -20,13 +20,13 @@ func TestDefaultConnectionLimitsFitIntoMemoryLimit(t *testing.T) {
 		total, perAddress int
 	}{
 		{math.MaxInt64, config.Common{}, most, most / 2},
-		{connectionMemory * 4 * 100, config.Common{}, 100, 50},
+		{ConnectionMemory * 4 * 100, config.Common{}, 100, 50},
 		{0, config.Common{}, 1, 1},
 		{0, config.Common{MaxConnections: 500}, 500, 250},
 		{0, config.Common{MaxConnections: 500, MaxPerAddress: 7}, 500, 7},
 	} {
 		debug.SetMemoryLimit(tt.limit)
-		if total, perAddress := connectionLimits(tt.set); total != tt.total || perAddress != tt.perAddress {
+		if total, perAddress := connectionLimits(tt.set, ConnectionMemory); total != tt.total || perAddress != tt.perAddress {
 			t.Errorf("GOMEMLIMIT %d, settings %d and %d: limits %d and %d, want %d and %d",
 				tt.limit, tt.set.MaxConnections, tt.set.MaxPerAddress, total, perAddress, tt.total, tt.perAddress)
 		}

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -164,6 +166,38 @@ func TestKeyServiceLimitsOpenConnections(t *testing.T) {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %q", want)
 		}
+	}
+}
+
+// An HTTP/2 connection may have few requests in progress. Otherwise, a few hundred connections could have tens of thousands of
+// requests in progress, which need more memory than a container has.
+func TestKeyServiceLimitsRequestsOfHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	p, _ := startKeyServiceWith(t, settings(t, sqliteURL(t), "").Common)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const emptySettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+emptySettings); err != nil {
+		t.Fatal(err)
+	}
+	header := make([]byte, 9) // of the SETTINGS frame of the server (RFC 9113, section 6.5)
+	if _, err := io.ReadFull(conn, header); err != nil || header[3] != 4 {
+		t.Fatalf("the first frame has the header %x, %v; want SETTINGS", header, err)
+	}
+	payload := make([]byte, binary.BigEndian.Uint16(header[1:]))
+	if _, err := io.ReadFull(conn, payload); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[uint16]uint32)
+	for setting := range slices.Chunk(payload, 6) {
+		got[binary.BigEndian.Uint16(setting)] = binary.BigEndian.Uint32(setting[2:])
+	}
+	const maxConcurrentStreams, maxFrameSize, maxHeaderListSize = 3, 5, 6
+	if got[maxConcurrentStreams] != 16 || got[maxFrameSize] > 16<<10 || got[maxHeaderListSize] > 32<<10 {
+		t.Errorf("the settings of the server are %v; want 16 concurrent streams, frames of 16 KiB, and headers of at most 32 KiB", got)
 	}
 }
 

@@ -104,7 +104,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 			HomeURL: string(s.HomeURL), NotFoundURL: string(s.NotFoundURL), ReportURL: string(s.ReportURL),
 			UI: publicUI(s.Serve, tokens),
 		})
-		c.LimitConnections(p, s.TrustedProxies)
+		c.LimitConnections(p, s.TrustedProxies, app.ConnectionMemory)
 		p.ServePublic("public listener", httpserver.New(handler, c.Log))
 		logStart(log, p, c, s, chain.Pooled())
 		return nil
