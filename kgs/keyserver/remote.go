@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 	"keypool/kgs/keyserver/kgsv1"
 	"keypool/kgs/keyserver/kgsv1/kgsv1connect"
 )
@@ -25,7 +26,8 @@ import (
 type RemoteSupply struct {
 	service      kgsv1connect.KeyServiceClient
 	http         *http.Client
-	closeTimeout time.Duration // the constant closeTimeout, except in tests
+	closeTimeout time.Duration    // the constant closeTimeout, except in tests
+	space        *codespace.Space // checks the codes of answers
 
 	mu         sync.Mutex
 	unanswered []string // ids of failed requests, which may have a lease; at most one for each concurrent Take
@@ -46,7 +48,7 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 		return nil, errors.New("the address of the key service contains no token")
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	s := &RemoteSupply{closeTimeout: closeTimeout, http: &http.Client{
+	s := &RemoteSupply{closeTimeout: closeTimeout, space: codespace.Plain(), http: &http.Client{
 		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another server must not get the token
 	}}
@@ -122,13 +124,21 @@ func retryAfter(err error) (wait time.Duration, asked bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
+// errInvalidAnswer reports that the key service is not a key service of Keypool, or that something on the way to it changes
+// its answers.
+var errInvalidAnswer = errors.New("the answer is not valid")
+
 // Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
-// its rate or has too many requests in progress.
+// its rate or has too many requests in progress. It also fails if the answer contains a string that cannot be a code. The
+// keys of such an answer are not used.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		request, old := s.nextRequest()
 		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: int32(min(n, MaxCount))})
 		if err == nil {
+			if i := slices.IndexFunc(answer.GetCodes(), func(code string) bool { return !s.space.IsCode(code) }); i >= 0 {
+				return nil, fmt.Errorf("key service: take: %w: %.40q is not a code", errInvalidAnswer, answer.GetCodes()[i])
+			}
 			return &kgs.Batch{ID: answer.GetLeaseId(), Source: kgs.SourceKGS, Codes: answer.GetCodes()}, nil
 		}
 		if old && connect.CodeOf(err) == connect.CodeFailedPrecondition {

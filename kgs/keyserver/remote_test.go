@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"keypool/kgs"
+	"keypool/kgs/keyserver/kgsv1"
 	"keypool/kgs/kgstest"
 )
 
@@ -145,6 +147,28 @@ func TestSettleOfExpiredLeaseSucceeds(t *testing.T) {
 			t.Errorf("Take after the expiry = %v, error %v, want 10 new keys", after, err)
 		}
 	})
+}
+
+// A faulty or foreign service may answer with strings that cannot be codes.
+func TestRemoteSupplyRefusesInvalidCodes(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"", "ab", "../x", "a/b", "a.b", "%41", " ", "ab\r\nX: y", strings.Repeat("a", 33)} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/proto")
+			answer, err := proto.Marshal(&kgsv1.TakeKeysResponse{LeaseId: 1, Codes: []string{"abc123", code}})
+			if err == nil {
+				_, err = w.Write(answer)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}))
+		s := supply(t, strings.Replace(srv.URL, "//", "//one:"+mine+"@", 1))
+		if b, err := s.Take(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "is not a code") {
+			t.Errorf("an answer with %q gives the batch %+v and the error %v", code, b, err)
+		}
+		srv.Close()
+	}
 }
 
 func TestRemoteSupplyConvertsServiceErrors(t *testing.T) {
