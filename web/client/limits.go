@@ -22,8 +22,13 @@ import (
 const (
 	defaultMissRate  = 50
 	defaultMissBurst = 200
-	clientsKept      = 1 << 16 // limiters in memory; they take a few MB at most
 )
+
+// DefaultClients is the default of Limits.Clients.
+const DefaultClients = 1 << 16
+
+// ClientMemory is the number of bytes that the limits of one client take in memory.
+const ClientMemory = 192
 
 // DefaultAnonymousRate is the rate of anonymous creations of each address. It does not apply to loopback addresses.
 const DefaultAnonymousRate quota.Rate = 10
@@ -34,6 +39,7 @@ type Limits struct {
 	AnonymousRate       *quota.Rate   // rate of anonymous creations of an address; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
+	Clients             int           // clients whose misses, and whose creations, the server remembers; DefaultClients if 0
 }
 
 // allowance is how much a limiter allows one client.
@@ -52,9 +58,9 @@ type limiter[Client comparable] struct {
 	refused prometheus.Counter
 }
 
-func newLimiter[Client comparable](refused prometheus.Counter) *limiter[Client] {
+func newLimiter[Client comparable](clients int, refused prometheus.Counter) *limiter[Client] {
 	return &limiter[Client]{refused: refused, clients: otter.Must(&otter.Options[Client, *rate.Limiter]{
-		MaximumSize: clientsKept,
+		MaximumSize: clients,
 		Executor:    func(f func()) { f() }, // run maintenance in the calling goroutine
 	})}
 }
@@ -143,11 +149,14 @@ func NewLimiters(cfg Limits, refused Refused) *Limiters {
 	if cfg.MissBurst == 0 {
 		cfg.MissBurst = defaultMissBurst
 	}
+	if cfg.Clients == 0 {
+		cfg.Clients = DefaultClients
+	}
 	return &Limiters{
 		Limits:    cfg,
-		Misses:    Misses{newLimiter[netip.Prefix](refused.Miss), allowance{rate.Limit(cfg.MissRate), cfg.MissBurst}},
-		anonymous: newLimiter[netip.Prefix](refused.Anonymous),
-		tokens:    newLimiter[int64](refused.Token),
+		Misses:    Misses{newLimiter[netip.Prefix](cfg.Clients, refused.Miss), allowance{rate.Limit(cfg.MissRate), cfg.MissBurst}},
+		anonymous: newLimiter[netip.Prefix](cfg.Clients, refused.Anonymous),
+		tokens:    newLimiter[int64](cfg.Clients, refused.Token),
 	}
 }
 

@@ -73,11 +73,11 @@ func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 func TestMissLimiterLimitsNumberOfClientsInMemory(t *testing.T) {
 	t.Parallel()
 	m := testMisses()
-	for i := range 2 * clientsKept {
+	for i := range 2 * DefaultClients {
 		m.Count(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
 	}
 	m.clients.CleanUp()
-	if n := m.clients.EstimatedSize(); n > clientsKept {
+	if n := m.clients.EstimatedSize(); n > DefaultClients {
 		t.Errorf("the limiter keeps %d clients", n)
 	}
 }

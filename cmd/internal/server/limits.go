@@ -18,6 +18,7 @@ func limits(s config.Serve) client.Limits {
 	return client.Limits{
 		MissRate: s.MissRate, MissBurst: s.MissBurst,
 		AnonymousRate: s.AnonymousRate.Limit(), AnonymousMaxAge: time.Duration(s.AnonymousMaxAge), TokensOnly: !s.Anonymous.On,
+		Clients: limitedClients(),
 	}
 }
 

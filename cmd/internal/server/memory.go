@@ -10,6 +10,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/shortener/service"
 	"keypool/shortener/visits"
+	"keypool/web/client"
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default the
@@ -30,6 +31,8 @@ const (
 	rowMemory = 128
 	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress may need the same amount in addition.
 	rowShare = 0.05
+	// clientShare is the part of GOMEMLIMIT that the misses of clients may need, and the part that their creations may need.
+	clientShare = 0.03
 )
 
 // cachedLinks returns how many links a server keeps in memory.
@@ -37,6 +40,11 @@ func cachedLinks() int { return app.Fitting(cacheShare, service.LinkMemory, serv
 
 // countedRows returns how many counts of visits a server keeps in memory.
 func countedRows() int { return app.Fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
+
+// limitedClients returns for how many clients a server counts the misses, and for how many it counts the creations.
+func limitedClients() int {
+	return app.Fitting(clientShare, client.ClientMemory, client.DefaultClients)
+}
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
 // collector runs after headroom bytes of new objects, or after new objects of a quarter of the heap if
