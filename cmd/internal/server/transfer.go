@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -146,11 +148,37 @@ func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log i
 		if f.File == "" || f.File == "-" {
 			return run(out)
 		}
+		if isPartOf(f.File, s.Database.SQLitePath) {
+			return fmt.Errorf("%s is a file of the database; choose another file", f.File)
+		}
 		if info, err := os.Stat(f.File); err == nil && !info.Mode().IsRegular() {
 			return writeTo(f.File, run)
 		}
 		return replaceWhenDone(f.File, run)
 	})
+}
+
+// isPartOf reports whether path leads to the SQLite database or to one of the files beside it. database is empty if the
+// database is PostgreSQL.
+func isPartOf(path, database string) bool {
+	if database == "" {
+		return false
+	}
+	suffix, found := strings.CutPrefix(resolved(path), resolved(database))
+	return found && (slices.Contains([]string{"", "-wal", "-shm", "-journal"}, suffix) || strings.HasPrefix(suffix, ".witness-"))
+}
+
+// resolved returns path as an absolute path without symbolic links. The last part of the path may be missing.
+func resolved(path string) string {
+	path, _ = filepath.Abs(path) // fails only if the working directory was removed; the export then fails too
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
+	}
+	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return path
+	}
+	return filepath.Join(folder, filepath.Base(path))
 }
 
 // writeTo writes to a device or a pipe.

@@ -289,6 +289,34 @@ func killImport(t *testing.T, url, pipe, text string) {
 	_ = file.Close()
 }
 
+func TestExportRefusesToReplaceItsDatabase(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	start(t, settings(t, url, "")).stop()
+	database := strings.TrimPrefix(url, "sqlite:")
+	before, err := os.ReadFile(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "links.csv")
+	if err := os.Symlink(database, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{database, database + "-wal", database + "-shm", database + ".witness-x", link} {
+		status, _, stderr := runShortener(t, "--database-url="+url, "export", "--to=csv", file)
+		if status == 0 || !strings.Contains(stderr, "is a file of the database; choose another file") {
+			t.Errorf("export to %s: exit status %d, %s", file, status, stderr)
+		}
+	}
+	if after, err := os.ReadFile(database); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the database was changed: %v", err)
+	}
+	beside := database + ".csv"
+	if status, _, stderr := runShortener(t, "--database-url="+url, "export", "--to=csv", beside); status != 0 {
+		t.Errorf("export to %s: exit status %d, %s", beside, status, stderr)
+	}
+}
+
 func TestExportReplacesFileToWhichSymbolicLinkLeads(t *testing.T) {
 	t.Parallel()
 	dir, export := t.TempDir(), func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
