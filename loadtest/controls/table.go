@@ -385,6 +385,10 @@ func Table() []Edit {
 		{"accept-warning", "web/httpserver/error_log.go",
 			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
 			"case false:"},
+		// The header of a request has a limited number of lines, because each line takes memory.
+		{"header-lines", "web/httpserver/header_lines.go",
+			"maxHeaderLines = 100",
+			"maxHeaderLines = 10_000"},
 		// A client has a limited time to send its request.
 		{"slow-client", "web/httpserver/httpserver.go",
 			"ReadHeaderTimeout: 5 * time.Second,\n\t\tReadTimeout:       10 * time.Second,\n",

@@ -31,6 +31,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"foreign-numbers", "./kgs/redispool", []string{"TestWorkerRefusesRedisPoolOwnedByOtherDatabase"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressUsesForwardingHeaderOnlyFromTrustedProxies"}},
 		{"full-redis", "./kgs/redispool", []string{"TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders"}},
+		{"header-lines", "./cmd/internal/server", []string{"TestListenersLimitLinesOfEachHeader"}},
 		{"http2-streams", "./cmd/internal/server", []string{"TestKeyServiceLimitsRequestsOfHTTP2Connection"}},
 		{"give-up", "./kgs/redispool", []string{"TestWorkerGivesUpRangeThatItCannotPush"}},
 		{"held-batches", "./kgs/redispool", []string{"TestRedisPoolKeepsBatchesOfEarlierEpoch"}},

@@ -136,6 +136,7 @@ type countedConn struct {
 
 	once   sync.Once
 	closed func()
+	header header
 }
 
 // Close implements [net.Conn].

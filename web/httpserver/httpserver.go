@@ -22,6 +22,7 @@ func New(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      20 * time.Second, // includes the reading of the body, so it exceeds ReadTimeout
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnState:         countHeaderLines,
 		ErrorLog:          slog.NewLogLogger(newErrorLog(log.Handler()), slog.LevelDebug),
 	}
 }

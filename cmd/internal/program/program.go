@@ -163,7 +163,13 @@ func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
 // requests. Then it closes their connections.
 func (p *Program) serve(name string, srv *http.Server, l net.Listener, grace time.Duration) {
 	idle := silentConns{conns: make(map[net.Conn]time.Time)}
-	srv.ConnState = idle.track
+	observe := srv.ConnState
+	srv.ConnState = func(c net.Conn, state http.ConnState) {
+		if observe != nil {
+			observe(c, state)
+		}
+		idle.track(c, state)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -165,6 +166,40 @@ func TestKeyServiceLimitsOpenConnections(t *testing.T) {
 	for _, want := range []string{"http_connections 1\n", `http_connections_refused_total{limit="total"} 1` + "\n"} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %q", want)
+		}
+	}
+}
+
+// A header has few lines, also in a later request of a connection. A header with thousands of lines takes much more memory
+// than its bytes.
+func TestListenersLimitLinesOfEachHeader(t *testing.T) {
+	t.Parallel()
+	s := settings(t, sqliteURL(t), "")
+	k, _ := startKeyServiceWith(t, settings(t, sqliteURL(t), "").Common)
+	for name, p := range map[string]*program.Program{"server": start(t, s).Program, "key service": k} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", p.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := bufio.NewReader(conn)
+		for i, lines := range []int{50, 50, 1000} {
+			if _, err := io.WriteString(conn, "GET /nothing/here HTTP/1.1\r\nHost: a\r\n"+strings.Repeat("x:\r\n", lines)+"\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				t.Fatalf("%s, request %d: %v", name, i+1, err)
+			}
+			_, err = io.Copy(io.Discard, answer.Body)
+			if err := errors.Join(err, answer.Body.Close()); err != nil {
+				t.Error(err)
+			}
+			if refused := answer.StatusCode == http.StatusRequestHeaderFieldsTooLarge; refused != (lines == 1000) {
+				t.Errorf("%s, request %d with %d lines: status %d", name, i+1, lines, answer.StatusCode)
+			}
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
