@@ -72,7 +72,7 @@ type clientKey struct{}
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
 // gate refuses a request without a valid token, and a request of a client with too many requests in progress. It runs before
-// the server reads any byte of the message, so that the messages that wait need a limited amount of memory.
+// the server reads any byte of the message, so the server holds at most maxUnderWay messages of a client.
 func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {
@@ -83,10 +83,7 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 		}
 		return nil, err
 	}
-	select {
-	case c.underWay <- struct{}{}:
-		context.AfterFunc(ctx, func() { <-c.underWay }) // net/http ends ctx at the end of the request
-	default:
+	if !turnOf(ctx).begin(c) {
 		s.metrics.answered(spec, connect.CodeResourceExhausted.String())
 		return nil, later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
 	}

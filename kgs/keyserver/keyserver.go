@@ -83,9 +83,10 @@ func New(cfg Config) http.Handler {
 		outageLog: &rate.Sometimes{Interval: time.Minute},
 	}
 	mux := http.NewServeMux()
-	mux.Handle(kgsv1connect.NewKeyServiceHandler(s,
+	path, keys := kgsv1connect.NewKeyServiceHandler(s,
 		connect.WithRequestGate(s.gate), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.around)),
-		connect.WithReadMaxBytes(maxRequest)))
+		connect.WithReadMaxBytes(maxRequest))
+	mux.Handle(path, withTurns(keys))
 	small := connect.WithReadMaxBytes(maxQuestion)
 	mux.Handle(grpchealth.NewHandler(health{cfg.Ready}, small))
 	if cfg.Reflection != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -18,6 +19,8 @@ const crowded = time.Second
 // around limits the time of a request, and counts each reply by its status code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		// The client may send its next request as soon as it has the answer, so the turn ends before the answer is sent.
+		defer turnOf(ctx).end()
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		answer, err := next(ctx, req)
@@ -27,6 +30,43 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		s.metrics.answered(req.Spec(), code)
 		return answer, err
+	}
+}
+
+// turn is one of the maxUnderWay requests that a client may have in progress. Only the goroutine of the request uses it.
+type turn struct{ client *client }
+
+// turnKey is the context key of a request's turn.
+type turnKey struct{}
+
+func turnOf(ctx context.Context) *turn { return ctx.Value(turnKey{}).(*turn) }
+
+// withTurns gives each request a turn, which gate begins. The turn ends at the latest when next returns, also for a request
+// whose message is malformed or does not arrive.
+func withTurns(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t := new(turn)
+		defer t.end()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+	})
+}
+
+// begin returns false if the client has maxUnderWay requests in progress.
+func (t *turn) begin(c *client) bool {
+	select {
+	case c.underWay <- struct{}{}:
+		t.client = c
+		return true
+	default:
+		return false
+	}
+}
+
+// end does nothing if the turn has not begun, or has ended.
+func (t *turn) end() {
+	if t.client != nil {
+		<-t.client.underWay
+		t.client = nil
 	}
 }
 

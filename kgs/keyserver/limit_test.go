@@ -2,12 +2,14 @@ package keyserver
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -103,6 +105,50 @@ func TestKeyRateLimitCountsOnlyNewKeys(t *testing.T) {
 	ask("b", MaxCount, http.StatusTooManyRequests)
 	ask("b", MaxCount/2, http.StatusOK)
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
+}
+
+// A client whose messages have not arrived, or are malformed, has no more requests in progress than any other client.
+func TestRequestsWithoutMessagesAreLimited(t *testing.T) {
+	t.Parallel()
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
+	const timeout = "Connect-Timeout-Ms"
+	for range maxUnderWay + 1 { // each of these requests ends
+		if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"count": "x"}); r.status != http.StatusBadRequest {
+			t.Fatalf("a malformed message: status %d, %s", r.status, r.text)
+		}
+	}
+	var sends []*io.PipeWriter
+	var wg sync.WaitGroup
+	for range maxUnderWay {
+		body, send := io.Pipe()
+		sends = append(sends, send)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/keypool.kgs.v1.KeyService/TakeKeys", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+mine)
+		r.Header.Set(timeout, "1") // the time limit of the client does not end the request while its message is read
+		r.Header.Set("Expect", "100-continue")
+		sender := http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+		t.Cleanup(sender.CloseIdleConnections)
+		wg.Go(func() {
+			if resp, err := sender.Do(r); err == nil {
+				resp.Body.Close()
+			}
+		})
+		if _, err := io.WriteString(send, "{"); err != nil { // returns when the server reads the body
+			t.Fatal(err)
+		}
+	}
+	if r := s.call("Bearer "+mine, "TakeKeys", map[string]any{"requestId": "a", "count": 1}); r.status != http.StatusTooManyRequests {
+		t.Errorf("one more request: status %d, %s, want 429", r.status, r.text)
+	}
+	for _, send := range sends {
+		send.Close()
+	}
+	wg.Wait()
+	s.take("after", 1)
 }
 
 // TestKeyRateLimitHoldsForConcurrentRequests lets many goroutines call pay at the same time, with an allowance

@@ -124,21 +124,29 @@ func retryAfter(err error) (wait time.Duration, asked bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
+// check fails if codes contains a string that cannot be a code.
+func (s *RemoteSupply) check(codes []string) error {
+	if i := slices.IndexFunc(codes, func(code string) bool { return !s.space.IsCode(code) }); i >= 0 {
+		return fmt.Errorf("%w: %.40q is not a code", errInvalidAnswer, codes[i])
+	}
+	return nil
+}
+
 // errInvalidAnswer reports that the key service is not a key service of Keypool, or that something on the way to it changes
 // its answers.
 var errInvalidAnswer = errors.New("the answer is not valid")
 
 // Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
-// its rate or has too many requests in progress. It also fails if the answer contains a string that cannot be a code. The
-// keys of such an answer are not used.
+// its rate or has too many requests in progress. It also fails if the answer contains a string that cannot be a code. It
+// uses no key of such an answer, and the next Take repeats the request.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		request, old := s.nextRequest()
 		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: int32(min(n, MaxCount))})
 		if err == nil {
-			if i := slices.IndexFunc(answer.GetCodes(), func(code string) bool { return !s.space.IsCode(code) }); i >= 0 {
-				return nil, fmt.Errorf("key service: take: %w: %.40q is not a code", errInvalidAnswer, answer.GetCodes()[i])
-			}
+			err = s.check(answer.GetCodes())
+		}
+		if err == nil {
 			return &kgs.Batch{ID: answer.GetLeaseId(), Source: kgs.SourceKGS, Codes: answer.GetCodes()}, nil
 		}
 		if old && connect.CodeOf(err) == connect.CodeFailedPrecondition {

@@ -3,8 +3,10 @@ package keyserver
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -153,7 +155,13 @@ func TestSettleOfExpiredLeaseSucceeds(t *testing.T) {
 func TestRemoteSupplyRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"", "ab", "../x", "a/b", "a.b", "%41", " ", "ab\r\nX: y", strings.Repeat("a", 33)} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var requests []string
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var request kgsv1.TakeKeysRequest
+			if body, err := io.ReadAll(r.Body); err != nil || proto.Unmarshal(body, &request) != nil {
+				t.Errorf("the request %q is malformed: %v", body, err)
+			}
+			requests = append(requests, request.GetRequestId())
 			w.Header().Set("Content-Type", "application/proto")
 			answer, err := proto.Marshal(&kgsv1.TakeKeysResponse{LeaseId: 1, Codes: []string{"abc123", code}})
 			if err == nil {
@@ -164,8 +172,13 @@ func TestRemoteSupplyRefusesInvalidCodes(t *testing.T) {
 			}
 		}))
 		s := supply(t, strings.Replace(srv.URL, "//", "//one:"+mine+"@", 1))
-		if b, err := s.Take(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "is not a code") {
-			t.Errorf("an answer with %q gives the batch %+v and the error %v", code, b, err)
+		for range 2 {
+			if b, err := s.Take(t.Context(), 2); err == nil || !strings.Contains(err.Error(), "is not a code") {
+				t.Errorf("an answer with %q gives the batch %+v and the error %v", code, b, err)
+			}
+		}
+		if len(slices.Compact(requests)) != 1 {
+			t.Errorf("the supply sent the requests %q, want one that it repeats", requests)
 		}
 		srv.Close()
 	}

@@ -21,6 +21,8 @@ const (
 	// http2Memory is the number of bytes that an HTTP/2 connection of the key service takes in memory: about 12 KiB for each
 	// of maxStreams requests in progress, and the buffers of the connection.
 	http2Memory = 256 << 10
+	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
+	maxKeyHeader = 4 << 10
 	// maxStreams is the number of requests that an HTTP/2 connection may have in progress.
 	maxStreams = 16
 	// connectionShare is the part of the memory limit that connections may use.

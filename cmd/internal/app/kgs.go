@@ -152,7 +152,7 @@ func (k *kgsProgram) serveKeys(p *program.Program, s config.KeyService, describe
 	srv.Protocols = new(http.Protocols)
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetUnencryptedHTTP2(true) // gRPC without TLS, or behind a proxy that terminates TLS
-	srv.HTTP2 = keyStreams()
+	srv.HTTP2, srv.MaxHeaderBytes = keyStreams(), maxKeyHeader
 	k.LimitConnections(p, nil, http2Memory)
 	p.ServePublic("key listener", srv)
 }
