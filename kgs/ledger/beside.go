@@ -3,11 +3,18 @@ package ledger
 import (
 	"errors"
 	"os"
+	"strings"
 	"syscall"
 )
 
 // draftSuffix ends the name of a draft. A draft is an incomplete file, which is renamed when it is complete.
 const draftSuffix = ".new"
+
+// IsBeside reports whether the ledger has files beside an SQLite file whose names consist of the name of the SQLite file and
+// suffix.
+func IsBeside(suffix string) bool {
+	return strings.HasPrefix(suffix, witnessInfix) || strings.HasPrefix(suffix, presenceInfix)
+}
 
 // createBeside creates a file at path for the processes that use the SQLite file at database. The new file has the permissions of the
 // database. If this process runs as root, the new file also has the owner of the database, because the next process may run as this owner.

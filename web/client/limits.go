@@ -27,8 +27,8 @@ const (
 // DefaultClients is the default of Limits.Clients.
 const DefaultClients = 1 << 16
 
-// ClientMemory is the number of bytes that the limits of one client take in memory.
-const ClientMemory = 192
+// LimitMemory is the number of bytes that one limit of one client takes in memory.
+const LimitMemory = 192
 
 // DefaultAnonymousRate is the rate of anonymous creations of each address. It does not apply to loopback addresses.
 const DefaultAnonymousRate quota.Rate = 10
@@ -39,7 +39,7 @@ type Limits struct {
 	AnonymousRate       *quota.Rate   // rate of anonymous creations of an address; if nil, 10/s except for loopback addresses
 	AnonymousMaxAge     time.Duration // longest life of an anonymous link; 0 for no maximum
 	TokensOnly          bool          // whether each creation needs a token
-	Clients             int           // clients whose misses, and whose creations, the server remembers; DefaultClients if 0
+	Clients             int           // clients in memory, for each kind of limit; DefaultClients if 0
 }
 
 // allowance is how much a limiter allows one client.

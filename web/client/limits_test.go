@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/netip"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,17 +70,30 @@ func TestMissLimiterCountsConcurrentMisses(t *testing.T) {
 	})
 }
 
-// The limiter keeps a limited number of clients.
+// The limiter keeps a limited number of clients. This test is not parallel, because it measures the heap.
 func TestMissLimiterLimitsNumberOfClientsInMemory(t *testing.T) {
-	t.Parallel()
-	m := testMisses()
-	for i := range 2 * DefaultClients {
+	const clients = 10_000
+	m := &NewLimiters(Limits{Clients: clients}, Refused{}).Misses
+	before := heap()
+	for i := range 2 * clients {
 		m.Count(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32))
 	}
 	m.clients.CleanUp()
-	if n := m.clients.EstimatedSize(); n > DefaultClients {
-		t.Errorf("the limiter keeps %d clients", n)
+	if n := m.clients.EstimatedSize(); n > clients {
+		t.Errorf("the limiter keeps %d clients, want at most %d", n, clients)
 	}
+	if got := (heap() - before) / clients; got > LimitMemory {
+		t.Errorf("%d bytes for each client, want at most %d", got, LimitMemory)
+	}
+	runtime.KeepAlive(m)
+}
+
+// heap returns the size of the live objects.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // Without a setting, all addresses except loopback addresses are limited. A setting applies to all

@@ -158,8 +158,8 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	}
 	db := stdlib.OpenDBFromPool(ledgerDB)
 	err = c.migrate(ctx, db, migrations.PostgreSQL)
-	if err := errors.Join(err, db.Close()); err != nil {
-		return nameReadOnly(nameUnreachable(err))
+	if err := errors.Join(nameUnreachable(err), db.Close()); err != nil {
+		return nameReadOnly(err)
 	}
 	c.ledger, c.ledgerDB = ledger.NewPostgres(ledgerDB), ledgerDB
 	return nil

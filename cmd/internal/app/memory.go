@@ -32,7 +32,11 @@ func limitMemory(log *slog.Logger) error {
 	memory, err := memlimit.FromCgroup()
 	switch {
 	case err == nil:
-		debug.SetMemoryLimit(int64(memoryShare * float64(memory)))
+		limit := int64(memoryShare * float64(memory))
+		debug.SetMemoryLimit(limit)
+		if limit < minimumMemory {
+			log.Warn("the cgroup has little memory; the garbage collector may need much processor time", "memory_bytes", memory)
+		}
 	case !errors.Is(err, memlimit.ErrNoLimit) && !errors.Is(err, memlimit.ErrNoCgroup) && !errors.Is(err, memlimit.ErrCgroupsNotSupported):
 		log.Warn("cannot read the memory limit of the cgroup; the Go runtime has no memory limit", slog.Any("error", err))
 	}

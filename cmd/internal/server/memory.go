@@ -31,8 +31,9 @@ const (
 	rowMemory = 128
 	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress may need the same amount in addition.
 	rowShare = 0.05
-	// clientShare is the part of GOMEMLIMIT that the misses of clients may need, and the part that their creations may need.
-	clientShare = 0.03
+	// clientShare is the part of GOMEMLIMIT that each of the three kinds of limits of clients may need: misses, anonymous
+	// creations, and creations with tokens.
+	clientShare = 0.02
 )
 
 // cachedLinks returns how many links a server keeps in memory.
@@ -41,9 +42,9 @@ func cachedLinks() int { return app.Fitting(cacheShare, service.LinkMemory, serv
 // countedRows returns how many counts of visits a server keeps in memory.
 func countedRows() int { return app.Fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
 
-// limitedClients returns for how many clients a server counts the misses, and for how many it counts the creations.
+// limitedClients returns for how many clients a server counts requests, for each kind of limit.
 func limitedClients() int {
-	return app.Fitting(clientShare, client.ClientMemory, client.DefaultClients)
+	return app.Fitting(clientShare, client.LimitMemory, client.DefaultClients)
 }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"keypool/cmd/internal/config"
 	"keypool/shortener/service"
+	"keypool/web/client"
 )
 
 var kept, garbage []byte
@@ -50,18 +52,21 @@ func collections() int64 {
 }
 
 // This test is not parallel, because the memory limit applies to the whole process.
-func TestLinkCacheFitsIntoMemoryLimit(t *testing.T) {
+func TestLinksAndClientsFitIntoMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	for _, tt := range []struct {
-		limit int64
-		want  int
+		limit          int64
+		links, clients int
 	}{
-		{math.MaxInt64, service.DefaultCacheSize}, {1 << 40, service.DefaultCacheSize}, {service.LinkMemory * 4 * 1000, 1000}, {0, 1},
+		{math.MaxInt64, service.DefaultCacheSize, client.DefaultClients},
+		{1 << 40, service.DefaultCacheSize, client.DefaultClients},
+		{service.LinkMemory * 4 * 1000, 1000, service.LinkMemory * 4 * 1000 / 50 / client.LimitMemory},
+		{0, 1, 1},
 	} {
 		debug.SetMemoryLimit(tt.limit)
-		if got := cachedLinks(); got != tt.want {
-			t.Errorf("GOMEMLIMIT %d: %d links, want %d", tt.limit, got, tt.want)
+		if links, clients := cachedLinks(), limits(config.Serve{}).Clients; links != tt.links || clients != tt.clients {
+			t.Errorf("GOMEMLIMIT %d: %d links and %d clients, want %d and %d", tt.limit, links, clients, tt.links, tt.clients)
 		}
 	}
 }

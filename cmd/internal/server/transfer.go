@@ -14,6 +14,7 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/kgs/ledger"
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/transfer"
@@ -165,7 +166,7 @@ func isPartOf(path, database string) bool {
 		return false
 	}
 	suffix, found := strings.CutPrefix(resolved(path), resolved(database))
-	return found && (slices.Contains([]string{"", "-wal", "-shm", "-journal"}, suffix) || strings.HasPrefix(suffix, ".witness-"))
+	return found && (slices.Contains([]string{"", "-wal", "-shm", "-journal"}, suffix) || ledger.IsBeside(suffix))
 }
 
 // resolved returns path as an absolute path without symbolic links. The last part of the path may be missing.
