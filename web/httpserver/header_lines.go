@@ -2,9 +2,11 @@ package httpserver
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"time"
 )
 
 const (
@@ -12,69 +14,101 @@ const (
 	// limits only the bytes of a header, but a header of 16 KiB with lines of a few bytes takes 300 KB in memory. Apache
 	// has the same limit (LimitRequestFields).
 	maxHeaderLines = 100
-	// maxSkipped is the number of bytes of a header with too many lines that the server reads before its answer.
-	maxSkipped = 64 << 10
+	// refuseTimeout and refuseBytes limit how long, and how much, the server reads from a connection after it has refused a
+	// header. If it closed the connection before the client has sent everything, the client could lose the answer.
+	refuseTimeout = time.Second
+	refuseBytes   = 64 << 10
 )
 
-const tooManyLines = "HTTP/1.1 431 Request Header Fields Too Large" + protocolErrorHeaders + "The header of a request may have 100 lines."
+const (
+	tooManyLines = "HTTP/1.1 431 Request Header Fields Too Large" + protocolErrorHeaders + "The header of a request may have 100 lines."
+	// http2Preface is how an HTTP/2 connection begins (RFC 9113, section 3.4).
+	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+)
 
-// header counts the lines of the header of a request while net/http reads it. Only the goroutine of the connection uses it,
-// and during a request the goroutine of net/http that waits for the end of the connection.
+// header counts the lines of the header of a request while net/http reads it. It does not count the bytes of a pipelined
+// request that arrived together with the request before: at most 4 KiB, which is the size of the buffer of net/http.
 type header struct {
-	start    [3]byte // the first bytes of the connection
-	started  int     // number of bytes in start
-	lines    int
-	text     bool // whether the present line has other bytes than a carriage return
-	complete bool // whether the empty line at the end of the header was read
+	start    [len(http2Preface)]byte // the first bytes of the connection
+	started  int                     // number of bytes in start
+	lines    int                     // lines with text, with the request line
+	text     bool                    // whether the present line has other bytes than carriage returns
+	complete bool                    // whether the empty line at the end of the header was read
 }
 
-// see records bytes that were read from the connection.
+// see records bytes that were read from the connection. An empty line before the request line does not end the header.
 func (h *header) see(p []byte) {
 	h.started += copy(h.start[h.started:], p)
 	for !h.complete && len(p) > 0 {
 		line, rest, ended := bytes.Cut(p, []byte("\n"))
 		h.text = h.text || len(bytes.Trim(line, "\r")) > 0
-		p = rest
 		if ended {
-			h.complete = !h.text
-			h.lines++
+			h.complete = !h.text && h.lines > 0
+			if h.text {
+				h.lines++
+			}
 			h.text = false
 		}
+		p = rest
 	}
 }
 
-// next prepares for the header of the next request. A connection that begins with "PRI" is an HTTP/2 connection (RFC 9113,
-// section 3.4), and its frames have no lines.
+// next prepares for the header of the next request. The frames of an HTTP/2 connection have no lines. On such a connection,
+// other goroutines may call see at the same time, but they no longer change start.
 func (h *header) next() {
-	if string(h.start[:]) != "PRI" {
+	if string(h.start[:]) != http2Preface {
 		h.lines, h.text, h.complete = 0, false, false
 	}
 }
 
-// Read implements [net.Conn]. If a header has too many lines, Read discards the rest of it, answers with status 431 and
-// ends the connection.
+// Read implements [net.Conn]. If a header has too many lines, Read answers with status 431, and fails.
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
 	c.header.see(p[:n])
-	const requestLine, emptyLine = 1, 1
-	if c.header.lines <= requestLine+maxHeaderLines+emptyLine {
-		return n, err
+	if c.header.lines > 1+maxHeaderLines {
+		return 0, c.refuse()
 	}
-	for skipped := n; err == nil && !c.header.complete && skipped < maxSkipped; skipped += n {
-		n, err = c.TCPConn.Read(p)
-		c.header.see(p[:n])
-	}
+	return n, err
+}
+
+// refuse answers with status 431 and discards what the client still sends. net/http gives no answer to the error that
+// refuse returns.
+func (c *countedConn) refuse() error {
+	err := c.SetDeadline(time.Now().Add(refuseTimeout))
 	if err == nil {
 		_, err = c.Write([]byte(tooManyLines))
 	}
 	if err == nil {
-		err = io.EOF
+		err = c.CloseWrite()
 	}
-	return 0, err
+	if err == nil {
+		_, err = io.Copy(io.Discard, io.LimitReader(c.TCPConn, refuseBytes))
+	}
+	return &net.OpError{Op: "read", Net: "tcp", Err: errors.Join(errors.New("the header has too many lines"), err)}
 }
 
-// countHeaderLines is the ConnState function of a server. net/http calls it with StateIdle when a request has ended and no
-// other goroutine reads from its connection.
+// limitFields refuses a request with many different header fields. These are fields of an HTTP/2 request, or of a pipelined
+// request whose lines were not counted. A refused request does not keep its header in memory while its body arrives.
+func limitFields(next http.Handler) http.Handler {
+	const status = http.StatusRequestHeaderFieldsTooLarge
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header) <= maxHeaderLines {
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, err := malformed(status, "The header of a request may have 100 fields.")
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // an error means that the client has disconnected
+	})
+}
+
+// countHeaderLines is the ConnState function of a server. net/http calls it with StateIdle when an HTTP/1 request has ended
+// and no other goroutine reads from its connection.
 func countHeaderLines(conn net.Conn, state http.ConnState) {
 	if c, ok := conn.(*countedConn); ok && state == http.StateIdle {
 		c.header.next()

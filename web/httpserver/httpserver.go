@@ -16,7 +16,7 @@ const adminWriteTimeout = 5 * time.Minute
 // client can occupy the server for long. An errorLog passes the messages of the server to the logger log.
 func New(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           limitFields(h),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second, // includes the reading of the body, so it exceeds ReadTimeout

@@ -48,12 +48,17 @@ func protocolProblem(p []byte) []byte {
 	if err != nil || http.StatusText(status) == "" {
 		return nil
 	}
-	body, err := json.Marshal(reply.Problem{
-		Type: reply.TypePrefix + "malformed", Title: "The request is malformed", Status: status, Detail: string(text),
-	})
+	body, err := malformed(status, string(text))
 	if err != nil {
 		return nil
 	}
 	return fmt.Appendf(nil, "%s%d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		start, status, http.StatusText(status), len(body), body)
+}
+
+// malformed returns the body of a problem.
+func malformed(status int, detail string) ([]byte, error) {
+	return json.Marshal(reply.Problem{
+		Type: reply.TypePrefix + "malformed", Title: "The request is malformed", Status: status, Detail: detail,
+	})
 }
