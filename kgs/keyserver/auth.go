@@ -52,7 +52,8 @@ type client struct {
 	name     string
 	digest   [sha256.Size]byte // digest of the token
 	limiter  *rate.Limiter     // limits the number of keys per second
-	underWay chan struct{}
+	underWay chan struct{}     // holds a value for each request in progress
+	open     chan struct{}     // also holds a value for each request whose answer is being sent
 }
 
 func newClients(configured []Client, perSecond int64) (clients []*client) {
@@ -60,7 +61,7 @@ func newClients(configured []Client, perSecond int64) (clients []*client) {
 		clients = append(clients, &client{
 			name: c.Name, digest: sha256.Sum256([]byte(c.Token)),
 			limiter:  rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond, MaxCount))),
-			underWay: make(chan struct{}, maxUnderWay),
+			underWay: make(chan struct{}, maxUnderWay), open: make(chan struct{}, 2*maxUnderWay),
 		})
 	}
 	return clients

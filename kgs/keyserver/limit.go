@@ -19,8 +19,7 @@ const crowded = time.Second
 // around limits the time of a request, and counts each reply by its status code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-		// The client may send its next request as soon as it has the answer, so the turn ends before the answer is sent.
-		defer turnOf(ctx).end()
+		defer turnOf(ctx).endWork()
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		answer, err := next(ctx, req)
@@ -33,16 +32,21 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// turn is one of the maxUnderWay requests that a client may have in progress. Only the goroutine of the request uses it.
-type turn struct{ client *client }
+// turn is one of the maxUnderWay requests that a client may have in progress. The client may send its next request as soon as
+// it has the answer. So a request counts as in progress until the server begins to send its answer. As many further requests may send their
+// answers. Only the goroutine of the request uses its turn.
+type turn struct {
+	client *client // nil before the turn begins and after it ends
+	works  bool    // whether the request is in progress
+}
 
 // turnKey is the context key of a request's turn.
 type turnKey struct{}
 
 func turnOf(ctx context.Context) *turn { return ctx.Value(turnKey{}).(*turn) }
 
-// withTurns gives each request a turn, which gate begins. The turn ends at the latest when next returns, also for a request
-// whose message is malformed or does not arrive.
+// withTurns gives each request a turn, which gate begins. The turn ends when next returns, also for a request whose
+// message is malformed or does not arrive.
 func withTurns(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := new(turn)
@@ -51,21 +55,41 @@ func withTurns(next http.Handler) http.Handler {
 	})
 }
 
-// begin returns false if the client has maxUnderWay requests in progress.
+// begin returns false if the client has too many requests.
 func (t *turn) begin(c *client) bool {
+	if !occupy(c.open) {
+		return false
+	}
+	if !occupy(c.underWay) {
+		<-c.open
+		return false
+	}
+	t.client, t.works = c, true
+	return true
+}
+
+func occupy(slots chan struct{}) bool {
 	select {
-	case c.underWay <- struct{}{}:
-		t.client = c
+	case slots <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-// end does nothing if the turn has not begun, or has ended.
-func (t *turn) end() {
-	if t.client != nil {
+// endWork records that the answer of the request is known and can be sent.
+func (t *turn) endWork() {
+	if t.works {
 		<-t.client.underWay
+		t.works = false
+	}
+}
+
+// end does nothing if the turn has not begun.
+func (t *turn) end() {
+	t.endWork()
+	if t.client != nil {
+		<-t.client.open
 		t.client = nil
 	}
 }

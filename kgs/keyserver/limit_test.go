@@ -151,6 +151,35 @@ func TestRequestsWithoutMessagesAreLimited(t *testing.T) {
 	s.take("after", 1)
 }
 
+// A client may have as many requests in progress as it sends answers of earlier requests, and no more.
+func TestAnswersThatAreBeingSentAreLimited(t *testing.T) {
+	t.Parallel()
+	c := newClients([]Client{{"one", mine}}, 1)[0]
+	var turns []*turn
+	begin := func(want int) {
+		for n := range want + 1 {
+			turns = append(turns, new(turn))
+			if began := turns[len(turns)-1].begin(c); began != (n < want) {
+				t.Fatalf("request %d begins: %v, want %v", n+1, began, n < want)
+			}
+		}
+	}
+	begin(maxUnderWay)
+	for _, turn := range turns {
+		turn.endWork()
+	}
+	begin(maxUnderWay)
+	for _, turn := range turns[maxUnderWay+1:] {
+		turn.endWork()
+	}
+	begin(0) // the answers of 2*maxUnderWay requests are being sent
+	for _, turn := range turns {
+		turn.end()
+		turn.end() // has no effect
+	}
+	begin(maxUnderWay)
+}
+
 // TestKeyRateLimitHoldsForConcurrentRequests lets many goroutines call pay at the same time, with an allowance
 // for two of them. In each of 100 rounds, exactly two calls must succeed. The other calls must not
 // change the allowance.

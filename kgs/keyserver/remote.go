@@ -88,6 +88,9 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 		default:
 			return failed(ctx, "close", err)
 		}
+		if s.check(answer.GetCodes()) != nil {
+			continue // the service abandons the keys when their lease expires
+		}
 		if err := s.Settle(ctx, &kgs.Batch{ID: answer.GetLeaseId()}, answer.GetCodes(), nil); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ const (
 	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the
 	// client does not read.
 	ConnectionMemory = 40 << 10
-	// http2Memory is the number of bytes that an HTTP/2 connection of the key service takes in memory: about 30 KiB for each
+	// http2Memory is the number of bytes that an HTTP/2 connection of the key service takes in memory: about 28 KiB for each
 	// of maxStreams requests in progress, whose headers may have many fields, and the buffers of the connection.
 	http2Memory = 512 << 10
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
