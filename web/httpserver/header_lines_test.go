@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // fields returns n different fields of a header.
@@ -28,25 +24,11 @@ func fields(n int) string {
 // of bodies do not count.
 func TestEachHeaderOfConnectionHasLimitedNumberOfLines(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.DiscardHandler)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits := NewConnections(ConnectionLimits{Total: 10, Client: func(netip.Addr) (netip.Prefix, bool) { return netip.Prefix{}, false }}, prometheus.NewRegistry(), log)
-	server := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	addr := serveLimited(t, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			t.Error(err)
 		}
 		w.WriteHeader(http.StatusNoContent)
-	}), log)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(limits.Limit(listener)) }()
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		<-ended
 	})
 	request := func(lines int) string {
 		return "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n" + strings.Repeat("x:\r\n", lines-2) + "\r\n" + strings.Repeat("\n", 500)
@@ -69,7 +51,7 @@ func TestEachHeaderOfConnectionHasLimitedNumberOfLines(t *testing.T) {
 		"unread body": {[]string{strings.Replace(request(most+1), "500", "40000", 1) + strings.Repeat("\n", 39_500)}, []int{431}},
 	} {
 		for _, step := range []int{1, 7, 1 << 20} { // bytes that the client sends at a time
-			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", listener.Addr().String())
+			conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -14,32 +15,39 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// serveLimited serves h on limited connections until the end of the test. It returns the address.
+func serveLimited(t *testing.T, h http.HandlerFunc) (addr string) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := ConnectionLimits{Total: 10, Client: func(netip.Addr) (netip.Prefix, bool) { return netip.Prefix{}, false }}
+	server := New(h, log)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(NewConnections(limits, prometheus.NewRegistry(), log).Limit(listener)) }()
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
 // TestErrorAnswersOfNetHTTPBecomeProblems sends requests that net/http itself answers with an
 // error, and one request that the handler answers with an error. The answer of the handler stays as
 // it is.
 func TestErrorAnswersOfNetHTTPBecomeProblems(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.DiscardHandler)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limits := NewConnections(ConnectionLimits{Total: 10, PerClient: 10, Client: func(a netip.Addr) (netip.Prefix, bool) {
-		return netip.PrefixFrom(a, 32), false
-	}}, prometheus.NewRegistry(), log)
-	server := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	addr := serveLimited(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, "of the handler") // the test reads this answer
-	}), log)
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(limits.Limit(listener)) }()
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-		<-ended
 	})
 	for _, tt := range []struct {
 		request string
@@ -57,7 +65,7 @@ func TestErrorAnswersOfNetHTTPBecomeProblems(t *testing.T) {
 		{"GET / HTTP/9.9\r\nHost: a\r\n\r\n", 505, true},
 		{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", 400, false},
 	} {
-		conn, err := net.Dial("tcp", listener.Addr().String())
+		conn, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
