@@ -32,9 +32,9 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// turn is one of the maxUnderWay requests that a client may have in progress. The client may send its next request as soon as
-// it has the answer. So a request counts as in progress until the server begins to send its answer. As many further requests may send their
-// answers. Only the goroutine of the request uses its turn.
+// turn is one of the maxUnderWay requests that a client may have in progress. A request is in progress until the server begins
+// to send its answer, because the client may send the next request as soon as it has the answer. With the requests whose
+// answers are being sent, a client may have twice as many. Only the goroutine of a request uses its turn.
 type turn struct {
 	client *client // nil before the turn begins and after it ends
 	works  bool    // whether the request is in progress
