@@ -12,9 +12,11 @@ import (
 // These names are exported for the tests in package ledger_test.
 const (
 	DeadAfter    = deadAfter
+	SkipMargin   = skipMargin
 	SkipPart     = skipPart
 	LeaseMemory  = leaseMemory
 	LeaseRanges  = leaseRanges
+	MaxReserved  = maxReserved
 	ExpireAtOnce = expireAtOnce
 	ExpireRanges = expireRanges
 )

@@ -35,6 +35,9 @@ const (
 	//   - the unused ranges that EndLease accepts;
 	//   - the lost ranges that EndLease accepts.
 	leaseRanges = 100
+	// maxReserved is the number of reserved ranges up to which EndLease accepts unused ranges. It keeps the queries for
+	// reserved ranges fast, also if clients return scattered keys.
+	maxReserved = 1000
 )
 
 // Lease is keys on loan to a client program.
@@ -133,17 +136,11 @@ func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Le
 // gather takes n numbers. It takes fewer numbers if the code length has fewer numbers left, or after
 // a skip-ahead.
 func (t *tx) gather(ctx context.Context, length int, n int64) (ranges []codespace.Range, err error) {
-	for n > 0 && len(ranges) < leaseRanges {
-		numbers, err := t.adoptReserved(ctx, length, n)
-		if errors.Is(err, sql.ErrNoRows) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		ranges, n = append(ranges, numbers), n-numbers.Len()
+	ranges, err = t.adoptReserved(ctx, length, n, 1, leaseRanges)
+	if err != nil {
+		return nil, err
 	}
-	if n == 0 {
+	if n -= codespace.Count(ranges); n == 0 {
 		return ranges, nil
 	}
 	rolledBack := t.rolledBack
@@ -174,7 +171,8 @@ type Ended struct {
 // abandoned as ReasonLostReply. The client keeps all other numbers of the lease. EndLease abandons these numbers as
 // ReasonClient, because the ledger does not record the links of the client. It returns how many numbers it abandoned
 // for each of these two reasons. EndLease accepts only the 100 longest unused ranges and the 100 longest lost ranges
-// (leaseRanges). The client keeps the numbers of all other ranges.
+// (leaseRanges). It accepts fewer unused ranges if the ledger would then have more than 1000 reserved ranges (maxReserved).
+// The client keeps the numbers of all other ranges.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.
@@ -244,7 +242,13 @@ func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	if _, err := codespace.Without(lease.Ranges, slices.Concat(unused, lost)); err != nil {
 		return Ended{}, fmt.Errorf("%w: %w", ErrNotOfLease, err)
 	}
-	unused, lost = codespace.Longest(unused, leaseRanges), codespace.Longest(lost, leaseRanges)
+	var reserved int
+	err := t.QueryRowContext(ctx, `SELECT count(*) FROM kgs_ranges WHERE state = 'reserved'`).Scan(&reserved)
+	if err != nil {
+		return Ended{}, err
+	}
+	unused = codespace.Longest(unused, max(0, min(leaseRanges, maxReserved-reserved)))
+	lost = codespace.Longest(lost, leaseRanges)
 	rest, err := codespace.Without(lease.Ranges, slices.Concat(unused, lost))
 	if err != nil {
 		return Ended{}, err

@@ -168,6 +168,35 @@ func TestEndLeaseTakesBackOnlyLongestUnusedRanges(t *testing.T) {
 	})
 }
 
+func TestScatteredUnusedKeysDoNotFillLedger(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		const perLease, leases = 2 * ledger.LeaseRanges, ledger.MaxReserved/ledger.LeaseRanges + 2
+		var all []ledger.Lease
+		for i := range leases {
+			all = append(all, l.MustLend(t, "a", fmt.Sprint(i), perLease))
+		}
+		kept, unused := int64(0), int64(0)
+		for _, lease := range all {
+			var odd []codespace.Range
+			for n := lease.Ranges[0].Lo; n < lease.Ranges[0].Hi; n += 2 {
+				odd = append(odd, codespace.Range{Length: 3, Lo: n, Hi: n + 1})
+			}
+			kept += l.MustEndLease(t, "a", lease.ID, odd, nil)
+		}
+		err := l.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM kgs_ranges WHERE state = 'reserved'`).Scan(&unused)
+		if err != nil || unused != ledger.MaxReserved || kept != leases*perLease-unused {
+			t.Errorf("the ledger has %d reserved ranges and the clients keep %d keys, error %v; want %d ranges, and that the clients keep the other keys",
+				unused, kept, err, ledger.MaxReserved)
+		}
+		if r := l.MustReserve(t, "a", ledger.StateShipping, 10_000); r.Len() != 10_000 {
+			t.Errorf("a worker reserved %d numbers, want 10000 new numbers", r.Len())
+		}
+		if lease := l.MustLend(t, "a", "last", 1000); len(lease.Ranges) != ledger.LeaseRanges+1 {
+			t.Errorf("a lease has %d ranges, want new numbers and %d ranges that were returned", len(lease.Ranges), ledger.LeaseRanges)
+		}
+	})
+}
+
 func TestClientKeepsKeysOfExpiredLease(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		over, returned := l.MustLend(t, "a", "over", 50), l.MustLend(t, "a", "returned", 50)

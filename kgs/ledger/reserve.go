@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -39,9 +40,10 @@ const (
 //     keeps its id, because the pool records progress under that id. Reserve takes the whole
 //     range, whatever n and length are, because a part of the range may be in the pool.
 //   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These
-//     numbers get a new id.
-//   - Third, Reserve advances the counter of the shortest code length that has numbers left. It
-//     fails with ErrExhausted if no code length has numbers left.
+//     numbers get a new id. Reserve skips a range that has less than a tenth of n numbers. Otherwise, many short
+//     ranges would make a refill very slow. Lend takes such ranges.
+//   - Third, Reserve advances the counter of the shortest code length that has numbers left.
+//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none.
 //
 // If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
 // name of holder. When Sweep declares holder dead, other holders can take over the range if it
@@ -67,10 +69,7 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 				return err
 			}
 		}
-		numbers, err := t.adoptReserved(ctx, length, n)
-		if errors.Is(err, sql.ErrNoRows) {
-			numbers, err = t.advance(ctx, length, n)
-		}
+		numbers, err := t.take(ctx, length, n)
 		if err != nil {
 			return err
 		}
@@ -158,23 +157,54 @@ func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, e
 	return r, t.exec(ctx, `UPDATE kgs_ranges SET holder = $1 WHERE id = $2`, holder, r.ID)
 }
 
-// adoptReserved takes up to n numbers from a reserved range without a live holder. The caller
-// inserts these numbers under a new id. The remaining numbers keep the old id but have no
-// holder. A frozen process that resumes cannot use the range, because no row has both the old id
-// and the name of that process.
-func (t *tx) adoptReserved(ctx context.Context, length int, n int64) (numbers codespace.Range, err error) {
-	var id int64
-	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi FROM kgs_ranges
-		WHERE state = 'reserved' AND length >= $1 AND `+orphan+` ORDER BY length, id LIMIT 1`, length).
-		Scan(&id, &numbers.Length, &numbers.Lo, &numbers.Hi)
+// take takes 1 to n numbers of one range for Reserve.
+func (t *tx) take(ctx context.Context, length int, n int64) (codespace.Range, error) {
+	const shortest = 10 // take prefers new numbers to a reserved range with less than n/shortest numbers
+	ranges, err := t.adoptReserved(ctx, length, n, n/shortest, 1)
 	if err != nil {
 		return codespace.Range{}, err
 	}
-	if numbers.Len() <= n {
-		return numbers, t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1`, id)
+	if len(ranges) > 0 {
+		return ranges[0], nil
 	}
-	numbers.Hi = numbers.Lo + n
-	return numbers, t.exec(ctx, `UPDATE kgs_ranges SET lo = $1, holder = '' WHERE id = $2`, numbers.Hi, id)
+	numbers, exhausted := t.advance(ctx, length, n)
+	if !errors.Is(exhausted, kgs.ErrExhausted) {
+		return numbers, exhausted
+	}
+	ranges, err = t.adoptReserved(ctx, length, n, 1, 1)
+	if err != nil || len(ranges) == 0 {
+		return codespace.Range{}, cmp.Or(err, exhausted)
+	}
+	return ranges[0], nil
+}
+
+// adoptReserved takes up to n numbers from at most limit reserved ranges. Each of these ranges has no live holder and at
+// least the given number of numbers. The caller inserts the numbers that it took under a new id. The remaining numbers keep
+// the old id but have no holder. A frozen process that resumes cannot use such a range, because no row has both the old id
+// and the name of that process.
+func (t *tx) adoptReserved(ctx context.Context, length int, n, least int64, limit int) (ranges []codespace.Range, err error) {
+	found, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE state = 'reserved' AND length >= $1 AND hi - lo >= $2 AND `+orphan+`
+		ORDER BY length, id LIMIT $3`, length, least, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range found {
+		if n == 0 {
+			break
+		}
+		numbers := row.Range
+		if numbers.Len() <= n {
+			err = t.exec(ctx, `DELETE FROM kgs_ranges WHERE id = $1`, row.ID)
+		} else {
+			numbers.Hi = numbers.Lo + n
+			err = t.exec(ctx, `UPDATE kgs_ranges SET lo = $1, holder = '' WHERE id = $2`, numbers.Hi, row.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ranges, n = append(ranges, numbers), n-numbers.Len()
+	}
+	return ranges, nil
 }
 
 // advance takes new numbers of the shortest code length that has numbers left. A counter below

@@ -82,6 +82,25 @@ func TestReserveAdoptsEachReservedRangeOnce(t *testing.T) {
 	})
 }
 
+func TestReservePrefersNewNumbersToShortReservedRanges(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.MustReserve(t, "dead", ledger.StateReserved, 9)
+		l.DeclareDead(t, "dead")
+		reserve := func(n int64, want codespace.Range) {
+			t.Helper()
+			if r := l.MustReserve(t, "a", ledger.StateBatch, n); r.Range != want {
+				t.Errorf("reserved %+v, want %+v", r.Range, want)
+			}
+		}
+		reserve(100, codespace.Range{Length: 3, Lo: 9, Hi: 109})
+		reserve(20, codespace.Range{Length: 3, Lo: 0, Hi: 9})
+		l.MustReserve(t, "dead", ledger.StateReserved, 5)
+		l.DeclareDead(t, "dead")
+		l.Exec(t, `UPDATE kgs_spaces SET next = size`)
+		reserve(100, codespace.Range{Length: 3, Lo: 109, Hi: 114})
+	})
+}
+
 func TestReserveDoesNotAdoptRangesOfShorterCodes(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 10)
