@@ -89,13 +89,16 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	})
 }
 
+// restored is the history name of a ledger between a call of Restored and the next change.
+const restored = "restored"
+
 // Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if no other
 // sign shows the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails with
 // ErrNotInitialized if there is no ledger.
 func (l *Ledger) Restored(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	result, err := l.write.ExecContext(ctx, `UPDATE kgs_ledger SET history = 'restored' WHERE id = 1`)
+	result, err := l.write.ExecContext(ctx, `UPDATE kgs_ledger SET history = '`+restored+`' WHERE id = 1`)
 	if err == nil {
 		var n int64
 		if n, err = result.RowsAffected(); err == nil && n == 0 {
@@ -135,6 +138,7 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	if kept == "" && !behind {
 		return nil // the database had no history name yet
 	}
+	t.restored = kept == restored
 	return t.skipAhead(ctx)
 }
 
@@ -143,7 +147,8 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
 // skipAhead skips every number that may have been issued in the lost history, which consists of the
 // changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
-// the mark. skipAhead also abandons every range
+// the mark. It leaves out the code lengths of which no number is known to have been reserved, except after Restored: the
+// minimum code length may have changed since the backup. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.
@@ -169,7 +174,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	}
 	rest := int64(0) // part of the margin that is left for the next length
 	for _, s := range spaces {
-		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 {
+		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.restored {
 			continue // no number of this length has been reserved
 		}
 		margin := max(rest, min(skipMargin, s.Size/skipPart))

@@ -39,9 +39,26 @@ func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to {
 				t.Errorf("reserved %+v, want it to begin at %d", r.Range, to)
 			}
+			l.Exec(t, `DELETE FROM kgs_ranges WHERE length > 3`) // Restored skips these lengths too; see the next test
 			l.WantRows(t, kgstest.AbandonedRow(100, to, kgs.ReasonRollback), kgstest.Row(to, to+10, ledger.StateBatch, "b"))
 			if r := l.MustReserve(t, "b", ledger.StateBatch, 10); r.Lo != to+10 {
 				t.Errorf("the ledger skipped ahead a second time: %+v", r.Range)
+			}
+		}
+	})
+}
+
+// TestRestoredLedgerSkipsAllCodeLengths restores a backup that is older than a change of the minimum code length. The restored
+// ledger has no record of the longer codes.
+func TestRestoredLedgerSkipsAllCodeLengths(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		if err := l.Restored(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for length := 3; length <= 5; length++ {
+			want := min(codespace.Size(length)/ledger.SkipPart, ledger.SkipMargin)
+			if r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, length, 10); err != nil || r.Lo != want {
+				t.Errorf("reserved %+v of length %d, error %v; want it to begin at %d", r.Range, length, err, want)
 			}
 		}
 	})

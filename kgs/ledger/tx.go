@@ -19,6 +19,7 @@ type tx struct {
 	latest     int64 // the highest epoch of all lists
 	last       int64 // last range id that was assigned
 	highWater  *highWater
+	restored   bool  // whether Restored was called since the last change
 	rolledBack int64 // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
 }
 
