@@ -1,9 +1,11 @@
 package redispool
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"keypool/kgs"
 	"keypool/kgs/codespace"
@@ -23,6 +25,11 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 		"a number belongs to an invalid code length": {"HSET", 0, "next:60", "1"},
 		"the range id is too large":                  {"HSET", 0, "range", "9000000000000000000"},
 		"the range id is 2^52":                       {"HSET", 0, "range", "4503599627370496"},
+		"the floor is too large":                     {"HSET", 0, "floor", "9000000000000000"},
+		"the floor is not a number":                  {"HSET", 0, "floor", "x"},
+		"the floor is missing":                       {"HDEL", 0, "floor"},
+		"a mark is negative":                         {"HSET", 0, "mark:2", "-1"},
+		"a mark is not a number":                     {"HSET", 0, "mark:2", "x"},
 		"a code contains a line break":               {"LPUSH", 1, "abc\r\nd"},
 		"a code has 33 characters":                   {"LPUSH", 1, strings.Repeat("a", 33)},
 		"a code contains a letter outside base 62":   {"LPUSH", 1, "naïve"},
@@ -55,6 +62,42 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 			d.fill(s, 10, 10)
 			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
 			if want := (codespace.Range{Length: 6, Lo: 100, Hi: 110}); err != nil || len(got) != 1 || got[0] != want {
+				t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
+			}
+		})
+	}
+}
+
+// TestMarkThatNoPushWroteCausesNewEpochOfPool gives the next range a mark that no push of this range writes. The next epoch
+// must begin with the range that follows.
+func TestMarkThatNoPushWroteCausesNewEpochOfPool(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]string{
+		"above the range":                        "111",
+		"below the range":                        "99",
+		"the start of the range in another form": "+100",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			s := d.open("a")
+			d.fill(s, 100, 100)
+			if err := d.client.HSet(t.Context(), s.cfg.Pool.keys[0], "mark:2", mark).Err(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if n, err := s.Fill(ctx, 10); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
+				t.Fatalf("Fill with the mark %s = %d, %v, want ErrNoEpoch", mark, n, err)
+			}
+			if status, err := s.cfg.Pool.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
+				t.Errorf("Status = %+v, %v, want ErrNoEpoch and an alarm", status, err)
+			}
+			d.wantSize(s, 0)
+			d.wantEpoch(s, 2)
+			d.fill(s, 10, 10)
+			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
+			if want := (codespace.Range{Length: 6, Lo: 110, Hi: 120}); err != nil || len(got) != 1 || got[0] != want {
 				t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
 			}
 		})

@@ -93,6 +93,10 @@ func (s *Filler) Prepare(ctx context.Context) error {
 		if behind, err := s.behind(ctx, status); err != nil || behind {
 			return err
 		}
+	case status.Floor > maxTakenOver:
+		if altered, err := s.floorAltered(ctx, status); err != nil || altered {
+			return err
+		}
 	}
 	s.ledger.Remember(status.HighWater)
 	s.cfg.Size.Store(status.Keys)
@@ -154,6 +158,22 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	}
 	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
+	return true, s.openEpoch(ctx, pool.Epoch, pool)
+}
+
+// floorAltered reports whether a floor above maxTakenOver is above the ids of the ledger. No ledger has set such a floor,
+// and the pool would refuse every push. So floorAltered treats the pool as damaged and begins a new epoch. A floor of at
+// most maxTakenOver is a part of the high-water mark of the pool: if it is above the ids of the ledger, the ledger may
+// have been rolled back, and skips ahead.
+func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
+	counters, err := s.ledger.Counters(ctx)
+	if err != nil || pool.Floor <= counters.LastID+1 {
+		return false, err
+	}
+	err = s.cfg.Pool.damage(ctx, fmt.Sprintf("the floor is %d, and the last range id of the ledger is %d", pool.Floor, counters.LastID))
+	if err != nil {
+		return false, err
+	}
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 

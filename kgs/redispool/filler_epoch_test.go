@@ -108,6 +108,37 @@ func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 	}
 }
 
+// TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor sets the ledger back to a state without a batch that it issued. Only
+// the floor of the pool shows the id of this batch.
+func TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.open("a")
+	s.begin(t, 100, 50)
+	batch, err := d.Reserve(t.Context(), "server", ledger.StateBatch, 6, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.fill(s, 50, 50)
+	d.Exec(t, `UPDATE kgs_ledger SET last_range = 1`)
+	d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
+	d.Exec(t, `DELETE FROM kgs_ranges`)
+	d.LedgerUnderTest = d.Reopen() // the test continues as a new process, which has not yet read the high-water mark
+	s = d.filler("b")
+	for range 3 { // the first round begins a new epoch
+		if err := s.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Fatal(err)
+		}
+	}
+	got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
+	if err != nil || len(got) != 1 || got[0].Lo < batch.Hi {
+		t.Errorf("the pool held the numbers %v (error %v), want only numbers above the batch %v", got, err, batch.Range)
+	}
+}
+
 // TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch sets the ledger back after two epochs within a day. The worker must wait before it
 // may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
 func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
@@ -290,7 +321,7 @@ func TestConcurrentFillersOpenOneEpoch(t *testing.T) {
 // begin with a pool that counts as altered.
 func TestLedgerContinuesFromGreatNumberInRedis(t *testing.T) {
 	t.Parallel()
-	for _, field := range []string{"epoch", "range"} {
+	for _, field := range []string{"epoch", "range", "floor"} {
 		for _, number := range []int64{maxCount / 2, maxCount/2 + 1, maxCount} {
 			t.Run(fmt.Sprint(field, " ", number), func(t *testing.T) {
 				t.Parallel()

@@ -269,8 +269,9 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // the same range. So each number of a range is pushed once, even if several workers push the range.
 //
 // Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
-// fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r. Redis runs nothing else
-// during a push, which takes about 3 ms for 10,000 codes.
+// fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r, or if the old mark is a
+// number that no Push has written. In the second case Push raises the alarm and marks the pool as
+// damaged. Redis runs nothing else during a push, which takes about 3 ms for 10,000 codes.
 func (p *Pool) Push(ctx context.Context, r ledger.Reservation, lo, hi int64, codes []byte) (mark int64, err error) {
 	if lo < r.Lo || hi <= lo || hi > r.Hi || int64(len(codes)) != (hi-lo)*int64(r.Length) {
 		return 0, fmt.Errorf("push to the pool: %d bytes are not the codes of [%d, %d) of range %d [%d, %d)",
@@ -279,6 +280,10 @@ func (p *Pool) Push(ctx context.Context, r ledger.Reservation, lo, hi int64, cod
 	mark, err = p.run(ctx, p.scripts.push, r.Epoch, r.ID, r.Lo, lo, hi, r.Length, codes).Int64()
 	if err != nil {
 		return 0, fmt.Errorf("push to the pool: %w", err)
+	}
+	if mark < r.Lo || mark > r.Hi || mark == lo { // the script compares texts: the mark +7 differs from 7
+		err := p.damage(ctx, fmt.Sprintf("the mark of range %d [%d, %d) is %d at a push from %d", r.ID, r.Lo, r.Hi, mark, lo))
+		return 0, errors.Join(fmt.Errorf("push to the pool: %w", kgs.ErrNoEpoch), err)
 	}
 	return mark, nil
 }

@@ -17,7 +17,8 @@ import (
 type Status struct {
 	kgs.PoolStatus
 	RunID     string               // name of the current history of Redis, which changes when Redis may have lost data; see Pool
-	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs
+	HighWater ledger.HighWaterMark // the highest numbers that were ever pushed, in all epochs, and the highest id that the pool knows
+	Floor     int64                // the lowest range id that the pool accepts
 	Policy    string               // the maxmemory-policy of Redis; "" if Redis does not report it
 	Cause     string               // why the pool needs an operator, as [Config].Alarm reports it; "" if it needs none
 }
@@ -60,7 +61,7 @@ func parseStatus(reply []any) (s statusReply, err error) {
 		return s, errReplyForm
 	}
 	s.RunID, s.state, s.Keys, s.Policy = runID, state, keys, policy
-	s.HighWater.Next = make(map[int]int64)
+	s.HighWater.Next, s.Floor = make(map[int]int64), -1
 	for field := range slices.Chunk(fields, 2) {
 		name, isName := field[0].(string)
 		value, isValue := field[1].(string)
@@ -68,6 +69,12 @@ func parseStatus(reply []any) (s statusReply, err error) {
 			return s, errReplyForm
 		}
 		s.set(name, value)
+	}
+	if s.Floor < 0 && s.state == "open" {
+		s.damage = "the pool in Redis has no field floor"
+	}
+	if s.Floor = max(s.Floor, 0); s.Floor <= maxTakenOver { // the ledger has assigned every id below the floor
+		s.HighWater.ID = max(s.HighWater.ID, s.Floor-1)
 	}
 	return s, nil
 }
@@ -84,6 +91,10 @@ func (s *statusReply) set(name, value string) {
 		s.Pushed = s.number(name, value, maxCount)
 	case "range":
 		s.HighWater.ID = s.number(name, value, maxCount)
+	case "floor":
+		s.Floor = s.number(name, value, maxCount)
+	case "mark": // Push compares the mark with its range
+		s.number(name, value, codespace.Size(codespace.MaxLength))
 	case "next":
 		length, err := strconv.Atoi(of)
 		if err != nil || length < codespace.MinLength || length > codespace.MaxLength {

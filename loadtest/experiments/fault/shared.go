@@ -47,7 +47,7 @@ func sharedRows() []row {
 		},
 		{
 			Name: "fault/29", Title: "values in Redis altered by hand",
-			Summary: "Under load, codes with line breaks, codes of 33 characters, and absurd values of the counters next, range and epoch are written to the pool, one after the other.",
+			Summary: "Under load, codes with line breaks, codes of 33 characters, and absurd values of the fields next, range, floor and epoch are written to the pool, one after the other.",
 			Run:     inject(poolAltered), Controls: append(without(onlyCodes, "valid-codes"), without(cleanPool, "pool-values")...),
 			Claims: theLinks(append(paged,
 				counted(onlyCodes, "codes", "Every acknowledged code consists of six characters of base62."),
@@ -155,7 +155,8 @@ func poolAltered(r *run) {
 	const absurd = "9000000000000000000"
 	for n, change := range [][]any{
 		{"LPUSH", keys("keys"), "abc\r\nLocation: https://example.net"}, {"LPUSH", keys("keys"), strings.Repeat("a", 33)},
-		{"HSET", keys("state"), "next:6", absurd}, {"HSET", keys("state"), "range", absurd}, {"HSET", keys("state"), "epoch", absurd},
+		{"HSET", keys("state"), "next:6", absurd}, {"HSET", keys("state"), "range", absurd},
+		{"HSET", keys("state"), "floor", absurd}, {"HSET", keys("state"), "epoch", absurd},
 	} {
 		epoch := lab.Known(server.Status().Epoch, -1)
 		r.Must(client.Do(r.Context(), change...).Err())
