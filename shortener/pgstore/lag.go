@@ -79,8 +79,13 @@ func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error))
 	})
 	for i, replica := range r.replicas {
 		watchers.Go(func() error {
-			return upkeep.Repeat(ctx, lagInterval, func(ctx context.Context) error { return r.measure(ctx, replica) }, func(err error) {
-				r.metrics.measured(i, replica.applied.Load(), err == nil)
+			var lag *time.Duration
+			measure := func(ctx context.Context) (err error) {
+				lag, err = r.measure(ctx, replica)
+				return err
+			}
+			return upkeep.Repeat(ctx, lagInterval, measure, func(err error) {
+				r.metrics.measured(i, lag, err == nil)
 				note(i, err)
 			})
 		})
@@ -94,7 +99,10 @@ func (r *Replicas) measureAll(ctx context.Context) {
 	done := r.measuring.DoChan("", func() (any, error) {
 		var all errgroup.Group
 		for _, replica := range r.replicas {
-			all.Go(func() error { return r.measure(context.WithoutCancel(ctx), replica) })
+			all.Go(func() error {
+				_, err := r.measure(context.WithoutCancel(ctx), replica)
+				return err
+			})
 		}
 		return nil, all.Wait()
 	})
@@ -105,8 +113,8 @@ func (r *Replicas) measureAll(ctx context.Context) {
 }
 
 // measure measures the lag of the replica. It returns an error if the replica does not answer, does not follow the primary or
-// lags too much.
-func (r *Replicas) measure(ctx context.Context, replica *replica) error {
+// lags too much. The lag is nil if it is unknown.
+func (r *Replicas) measure(ctx context.Context, replica *replica) (*time.Duration, error) {
 	p, err := replica.store.positionOf(ctx, replicaPosition)
 	if err == nil && !p.recovery {
 		err = errNotReplica
@@ -117,13 +125,14 @@ func (r *Replicas) measure(ctx context.Context, replica *replica) error {
 	}
 	if err != nil {
 		replica.applied.Store(nil)
-		return err
+		return nil, err
 	}
 	replica.applied.Store(&applied)
-	if lag := r.log.reference(time.Now()).Sub(applied); lag > r.maxLag {
-		return fmt.Errorf("%w: the lag is %v", errLag, lag.Round(time.Millisecond))
+	lag := r.log.reference(time.Now()).Sub(applied)
+	if lag > r.maxLag {
+		return &lag, fmt.Errorf("%w: the lag is %v", errLag, lag.Round(time.Millisecond))
 	}
-	return nil
+	return &lag, nil
 }
 
 // primaryLog records the positions of the primary. It may be used concurrently.

@@ -26,7 +26,7 @@ func NewReplicaMetrics(reg prometheus.Registerer) *ReplicaMetrics {
 		found: lookups.WithLabelValues("found"), missing: lookups.WithLabelValues("missing"), failed: lookups.WithLabelValues("failed"),
 		lags: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "shortener_replica_lag_seconds",
-			Help: "Time since the latest change that a replica is known to have applied. The replicas are numbered from 1, in the order of DATABASE_READ_URLS.",
+			Help: "Lag of a replica: the age of the oldest change that the replica may lack. While the primary does not answer, the lag is computed for the time of its last answer. The replicas are numbered from 1, in the order of DATABASE_READ_URLS.",
 		}, []string{"replica"}),
 		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "shortener_replica_used",
@@ -51,18 +51,18 @@ func (m *ReplicaMetrics) count(err error) {
 
 // measured exports the lag of a replica, and whether look-ups ask the replica. If the lag is unknown,
 // the metric of the lag is removed.
-func (m *ReplicaMetrics) measured(replica int, applied *time.Time, used bool) {
+func (m *ReplicaMetrics) measured(replica int, lag *time.Duration, used bool) {
 	name := strconv.Itoa(replica + 1)
 	var one float64
 	if used {
 		one = 1
 	}
 	m.used.WithLabelValues(name).Set(one)
-	if applied == nil {
+	if lag == nil {
 		m.lags.DeleteLabelValues(name)
 		return
 	}
-	m.lags.WithLabelValues(name).Set(time.Since(*applied).Seconds())
+	m.lags.WithLabelValues(name).Set(lag.Seconds())
 }
 
 func isNotFound(err error) bool { return errors.Is(err, shortener.ErrNotFound) }

@@ -53,6 +53,9 @@ func (c *cluster) watch(t *testing.T, maxLag time.Duration, url string) {
 			if used := testutil.ToFloat64(replicas.metrics.used); (used == 1) != (err == nil) {
 				t.Errorf("shortener_replica_used is %v after the measurement %v", used, err)
 			}
+			if lag := testutil.ToFloat64(replicas.metrics.lags); err == nil && lag > maxLag.Seconds() {
+				t.Errorf("shortener_replica_lag_seconds is %v, above the maximum lag %v, but look-ups ask the replica", lag, maxLag)
+			}
 			select {
 			case <-notes:
 			default:
@@ -214,7 +217,7 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	replica := r.replicas[0]
 	current := func() bool { return replica.applied.Load() != nil && replica.applied.Load().Equal(last) }
 	for n := 0; n < attempts && !current(); n++ {
-		err := r.measure(t.Context(), replica)
+		_, err := r.measure(t.Context(), replica)
 		if err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
