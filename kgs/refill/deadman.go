@@ -93,13 +93,14 @@ type Judgement struct {
 const LeastRate = 0.01
 
 // Runway returns the seconds until the pool is empty at the current rate if no more keys arrive. The runway of a
-// pool that servers have emptied is 0, even if they have not used the keys yet. The runway is unknown while the
-// switch cannot read the pool, while no server takes keys, and in an epoch in which no key was pushed.
+// pool that servers have emptied is 0, even if they have not used the keys yet. The runway of an empty pool that fills
+// for the first time in its epoch is unknown, until its first key arrives or the state is no longer StateFilling. The
+// runway is also unknown while the switch cannot read the pool, and while a pool has keys and no server takes any.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:
 		return 0, false
-	case j.Pool.Keys == 0 && j.Pool.Pushed > 0:
+	case j.Pool.Keys == 0 && (j.Pool.Pushed > 0 || j.State != StateFilling):
 		return 0, true // servers get no keys from an empty pool, so there is no rate
 	case j.Rate < LeastRate:
 		return 0, false

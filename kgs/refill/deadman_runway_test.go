@@ -104,6 +104,13 @@ func TestDeadManSwitchMeasuresRateOfAllServers(t *testing.T) {
 	if runway, known := look(kgs.PoolStatus{Epoch: 3}).Runway(); known {
 		t.Errorf("Runway() of a pool that a worker has just opened = %v, want unknown", runway)
 	}
+	var paged Judgement
+	for range 10 {
+		paged = look(kgs.PoolStatus{Epoch: 3})
+	}
+	if runway, known := paged.Runway(); runway != 0 || !known || paged.State != StatePage {
+		t.Errorf("a pool without a key for 10 s: state %s, Runway() = %v, %v, want page, 0, true", paged.State, runway, known)
+	}
 	now = now.Add(time.Second)
 	d.observe(now, Observation{}, false)
 	if _, known := d.Judgement().Runway(); known {
