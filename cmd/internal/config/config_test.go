@@ -258,6 +258,19 @@ func TestUnsetSettingsHaveDefaults(t *testing.T) {
 	}
 }
 
+func TestPercentageOfPoolIsRoundedToNearestNumberOfKeys(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"29%": 29, "57%": 57, "0.4%": 0, "0.6%": 1, "100%": 100} {
+		var level Level
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := level.Keys(100); got != want {
+			t.Errorf("%s of 100 keys are %d keys, want %d", text, got, want)
+		}
+	}
+}
+
 func TestFlagOverridesEnvironmentWhichOverridesDefault(t *testing.T) {
 	t.Setenv("CODE_LENGTH", "7")
 	t.Setenv("MACHINE_ID", "0")

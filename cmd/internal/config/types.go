@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"strconv"
@@ -84,10 +85,10 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Keys returns the level as a number of keys of a pool with this capacity.
+// Keys returns the level as a number of keys of a pool with this capacity. A percentage is rounded to the nearest number.
 func (l Level) Keys(capacity int64) int64 {
 	if strings.HasSuffix(l.text, "%") {
-		return int64(l.percent / 100 * float64(capacity))
+		return int64(math.Round(l.percent * float64(capacity) / 100))
 	}
 	return l.keys
 }
