@@ -122,6 +122,8 @@ type PoolStatus struct {
 	Taken  int64 // number of keys that servers have taken from the pool in this epoch
 	Pushed int64 // number of keys that workers have pushed to the pool in this epoch
 	Epoch  int64 // the pool's epoch; 0 for a pool without epochs
+	// Partial is true if a list of the pool could not be read. Keys then leaves out the keys of this list.
+	Partial bool
 }
 
 // PoolEntry is a code that a shared pool has on record.

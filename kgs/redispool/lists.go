@@ -106,7 +106,8 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 
 // Status returns the state of all lists together. Keys counts the keys of the lists that answer and are
 // open. Taken and Pushed also include the last known values of the other lists. Epoch is the newest
-// epoch of all lists. If a Redis may evict keys, Policy is the policy of this Redis.
+// epoch of all lists. Partial is true if a list does not answer. If a Redis may evict keys, Policy is the policy of
+// this Redis.
 //
 // The error is nil if at least one list answers and is open. If all lists fail, the error contains the errors of all
 // lists, and the status is the status of the first list. The fields RunID and Policy are valid if the first list failed
@@ -143,6 +144,7 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 		if errs[i] == nil {
 			sum.RunID = cmp.Or(sum.RunID, s.RunID)
 		}
+		sum.Partial = sum.Partial || errs[i] != nil && !errors.Is(errs[i], kgs.ErrNoEpoch) // a list that waits for an epoch has no keys
 	}
 	if slices.Contains(errs, nil) {
 		return sum, nil

@@ -188,7 +188,7 @@ func (c *Core) takenOf(space ledger.SpaceCounter, seen *ledger.Observed, pool *p
 	}
 	j := pool.Judgement()
 	// The difference is negative if keys have reached the pool since the ledger was read.
-	return max(0, taken-j.Pool.Keys), j.Known
+	return max(0, taken-j.Pool.Keys), j.Known && !j.Pool.Partial
 }
 
 const (

@@ -112,6 +112,7 @@ func TestExpectedNumberOfFallbackAttemptsIgnoresKeysInPools(t *testing.T) {
 		"a pool in memory":                   {&Core{}, map[int]int64{3: 200_000, 4: 7}, poolOf(t, 200_000, nil), 1.004},
 		"a pool in Redis":                    {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 200_000, nil), 1.004},
 		"a pool in Redis that is unreadable": {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 200_000, errors.New("unreachable")), 0},
+		"a list that does not answer":        {&Core{pool: &redispool.Lists{}}, nil, poolSeen(t, refill.Observation{PoolStatus: kgs.PoolStatus{Keys: 100_000, Partial: true}}, nil), 0},
 		"newer keys in Redis":                {&Core{pool: &redispool.Lists{}}, nil, poolOf(t, 202_000, nil), 1},
 		"no pool":                            {&Core{}, nil, nil, float64(size) / float64(size-201_000)},
 	} {
