@@ -127,7 +127,7 @@ func (u *UI) list(x *exchange) error {
 func said(q url.Values) string {
 	return map[string]string{
 		"created": "The link is created.", "existing": "This link existed already.",
-		"saved": "The change is saved. It reaches all servers within two seconds.", "same": "Nothing was changed.", "deleted": "The link is deleted.",
+		"saved": "The change is saved. It reaches all servers after a short delay.", "same": "Nothing was changed.", "deleted": "The link is deleted.",
 	}[q.Get("said")]
 }
 
