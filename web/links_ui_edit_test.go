@@ -46,6 +46,40 @@ func TestUIShowsStoredValuesAfterConcurrentChange(t *testing.T) {
 	}
 }
 
+// A person who does not touch the expiry does not change it, although the browser formats the value of the field. The
+// expiry keeps its fraction of a second, and the value that another request stores.
+func TestUIDoesNotChangeUntouchedExpiry(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "alice", ownScopes)
+	authorization := []string{"Authorization", "Bearer " + bearer}
+	if r := s.create(t, `{"url":"https://go.dev/","alias":"dated","expires_at":"2099-01-01T00:00:00.25Z"}`, authorization...); r.status != http.StatusCreated {
+		t.Fatalf("status %d (want 201): %s", r.status, r.body)
+	}
+	says := func(text string) chromedp.Action[chromedp.Void] {
+		return browser.Becomes(`document.querySelector(".flash")?.textContent === "` + text + `"`)
+	}
+	wantLink := func(parts ...string) {
+		t.Helper()
+		wantPage(t, s.do(t, http.MethodGet, "/api/links/dated", "", authorization...), http.StatusOK, parts...)
+	}
+	b.Do(signIn(s.url, bearer), chromedp.Navigate(s.url+"/admin/code/dated"), chromedp.Click(chromedp.CSS(submit)), says("Nothing was changed."))
+	wantLink(`"expires_at":"2099-01-01T00:00:00.25Z"`, `"version":1`)
+
+	b.Do(setValue("#title", "mine"))
+	theirs := s.do(t, http.MethodPatch, "/api/links/dated", `{"expires_at":"2098-06-01T00:00:00.5Z"}`, append(authorization, "Content-Type", media.MergePatch)...)
+	wantPage(t, theirs, http.StatusOK)
+	b.Do(chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS("#form-error")))
+	if expiry := browser.Of(b, chromedp.Value(chromedp.CSS("#expires_at"))); expiry != "2098-06-01T00:00" {
+		t.Errorf("after the conflict, the field contains %q, want the stored expiry", expiry)
+	}
+	b.Do(chromedp.Click(chromedp.CSS(submit)), says("The change is saved. It reaches all servers after a short delay."))
+	wantLink(`"title":"mine"`, `"expires_at":"2098-06-01T00:00:00.5Z"`, `"version":3`)
+
+	b.Do(setValue("#expires_at", "2097-01-01T00:00:07"), chromedp.Click(chromedp.CSS(submit)), browser.Becomes(`document.querySelector("dl").textContent.includes("2097")`))
+	wantLink(`"expires_at":"2097-01-01T00:00:07Z"`, `"version":4`)
+}
+
 // A refused form keeps the typed values and shows each error beside its field. The URL of a fixed link cannot change.
 func TestRefusedUIFormKeepsInput(t *testing.T) {
 	t.Parallel()

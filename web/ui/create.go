@@ -114,7 +114,7 @@ func (f *form) request(self destination.Origin) shortener.Request {
 		r.Editable = &f.Editable
 	}
 	if f.Values["expires_at"] != "" {
-		r.ExpiresAt = new(f.Values.expiry())
+		r.ExpiresAt = new(f.Values.expiryText())
 	}
 	return r
 }

@@ -23,23 +23,27 @@ func editable() []string {
 }
 
 // readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
-// send for a line break, by LF.
+// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of the typed value,
+// but not that of the seen value.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
 	for _, name := range names {
 		v[name] = strings.TrimSpace(strings.ReplaceAll(form.Get(prefix+name), "\r\n", "\n"))
 	}
+	if t, ok := v.expiry(); ok {
+		v["expires_at"] = formatLocal(t)
+	}
 	return v
 }
 
-// valuesOf returns the stored values of a link.
+// valuesOf returns the stored values of a link. The expiry has no fraction of a second.
 func valuesOf(l *shortener.Link) values {
 	v := values{"url": l.URL, "title": l.Title(), "redirect": strconv.Itoa(l.Redirect()), "forward": string(l.Forward()), "tags": "", "expires_at": ""}
 	if l.Details != nil {
 		v["tags"] = strings.Join(l.Details.Tags, "\n")
 	}
 	if !l.ExpiresAt.IsZero() {
-		v["expires_at"] = l.ExpiresAt.UTC().Format(localTime)
+		v["expires_at"] = formatLocal(l.ExpiresAt)
 	}
 	return v
 }
@@ -49,15 +53,34 @@ func (v values) tags() []string {
 	return slices.DeleteFunc(strings.Split(v["tags"], "\n"), func(tag string) bool { return strings.TrimSpace(tag) == "" })
 }
 
-// localTime is the format of a field of the type datetime-local. The time is in UTC.
-const localTime = "2006-01-02T15:04:05"
+// Formats of a field of the type datetime-local. The time is in UTC.
+const (
+	localTime   = "2006-01-02T15:04:05"
+	localMinute = "2006-01-02T15:04"
+)
 
-// expiry returns the field expires_at in RFC 3339 if a browser formatted it, and otherwise unchanged.
-func (v values) expiry() string {
-	for _, format := range []string{localTime, "2006-01-02T15:04"} {
+// formatLocal formats a time as browsers do: it omits the seconds if they are 0.
+func formatLocal(t time.Time) string {
+	if t.Second() == 0 {
+		return t.UTC().Format(localMinute)
+	}
+	return t.UTC().Format(localTime)
+}
+
+// expiry returns the field expires_at. If the field does not have a format of a browser, ok is false.
+func (v values) expiry() (t time.Time, ok bool) {
+	for _, format := range []string{localTime, localMinute} {
 		if t, err := time.Parse(format, v["expires_at"]); err == nil {
-			return t.Format(time.RFC3339)
+			return t, true
 		}
+	}
+	return time.Time{}, false
+}
+
+// expiryText returns the field expires_at in RFC 3339 if it has a format of a browser, and otherwise unchanged.
+func (v values) expiryText() string {
+	if t, ok := v.expiry(); ok {
+		return t.Format(time.RFC3339)
 	}
 	return v["expires_at"]
 }
@@ -87,7 +110,7 @@ func (v values) patch(seen values) shortener.Patch {
 		case "tags":
 			p.Tags = new(v.tags())
 		case "expires_at":
-			p.ExpiresAt = new(v.expiry())
+			p.ExpiresAt = new(v.expiryText())
 		case "redirect":
 			p.Redirect = new(v.redirect())
 		case "forward":
