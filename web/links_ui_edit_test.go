@@ -80,6 +80,34 @@ func TestUIDoesNotChangeUntouchedExpiry(t *testing.T) {
 	wantLink(`"expires_at":"2097-01-01T00:00:07Z"`, `"version":4`)
 }
 
+// A person can change a link whose values are as long as possible.
+func TestUIChangesLinkWithLongestValues(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	const long = "\U00020000" // a Chinese character of four bytes
+	var tags []string
+	for i := range 16 {
+		tags = append(tags, strings.Repeat(long, 31)+string(rune(0x20001+i)))
+	}
+	destination := "https://go.dev/?" + strings.Repeat("&=", 1016)
+	fields := url.Values(formOf(destination))
+	fields["alias"], fields["title"], fields["tags"] = []string{"long"}, []string{strings.Repeat(long, 200)}, []string{strings.Join(tags, "\r\n")}
+	fields["editable"], fields["expires_at"] = []string{"true"}, []string{"2099-01-01T00:00:01"}
+	fields["redirect"], fields["forward"] = []string{"301"}, []string{"query+path"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	change := url.Values{"version": {"1"}}
+	for _, name := range []string{"url", "title", "tags", "expires_at", "redirect", "forward"} {
+		change["seen_"+name] = fields[name]
+		change[name] = fields[name]
+	}
+	change.Set("title", strings.Repeat(long, 199)+"x")
+	r := s.form(t, bearer, "/admin/code/long", change)
+	wantPage(t, r, http.StatusSeeOther)
+	wantHeader(t, r, "Location", "/admin/code/long?said=saved")
+	wantPage(t, s.get(t, bearer, "/admin/code/long"), http.StatusOK, strings.Repeat(long, 199)+"x", strings.Join(tags, "\n"))
+}
+
 // A refused form keeps the typed values and shows each error beside its field. The URL of a fixed link cannot change.
 func TestRefusedUIFormKeepsInput(t *testing.T) {
 	t.Parallel()
@@ -111,7 +139,7 @@ func TestRefusedUIFormKeepsInput(t *testing.T) {
 	wantPage(t, s.form(t, bearer, "/admin/code/fixed", change), http.StatusConflict, "its URL never changes", `value="typed"`)
 	redirects(t, s.site, s.url+"/fixed", "https://go.dev/kept")
 	wantPage(t, s.form(t, bearer, "/admin/code/fixed", url.Values{"version": {"x"}}), http.StatusBadRequest, "The form is malformed")
-	wantPage(t, s.form(t, bearer, "/admin/new", url.Values{"title": {strings.Repeat("a", maxBody)}}), http.StatusRequestEntityTooLarge)
+	wantPage(t, s.form(t, bearer, "/admin/new", url.Values{"title": {strings.Repeat("a", 2*maxBody)}}), http.StatusRequestEntityTooLarge)
 }
 
 // Each page of the list has a link to the next page. This link keeps the filter.
