@@ -190,6 +190,7 @@ func TestUIAcceptsUserHeaderOnlyFromTrustedProxy(t *testing.T) {
 		"two names":                     {"127.0.0.0/8", []string{"alice", "root"}, http.StatusForbidden, "must send exactly one header"},
 		"name that no token has":        {"127.0.0.0/8", []string{"$(id)"}, http.StatusForbidden, "shortener token create --name=&#39;$(id)&#39; --scope=create,read,edit"},
 		"name of a revoked token":       {"127.0.0.0/8", []string{"dave"}, http.StatusForbidden, "No valid token has the name"},
+		"name of an expired token":      {"127.0.0.0/8", []string{"erin"}, http.StatusForbidden, "has expired. The operator of this service revokes it"},
 		"two names in one header value": {"127.0.0.0/8", []string{"alice,root"}, http.StatusForbidden, "No valid token has the name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,6 +198,7 @@ func TestUIAcceptsUserHeaderOnlyFromTrustedProxy(t *testing.T) {
 			s := newUISite(t, "X-Person", func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix(tt.proxy)} })
 			s.bearer(t, "alice", ownScopes)
 			dave, _ := s.issue(t, token.Token{Name: "dave", Scopes: ownScopes})
+			s.issue(t, token.Token{Name: "erin", Scopes: ownScopes, ExpiresAt: time.Now()})
 			if err := s.tokens.Revoke(t.Context(), dave.ID, time.Now()); err != nil {
 				t.Fatal(err)
 			}

@@ -82,15 +82,19 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 			fmt.Sprintf("The proxy must send exactly one header %s, and this header must contain your name.", p.Header)}
 	}
 	t, err := p.Named(r.Context(), names[0])
-	if err != nil && !unknown(err) {
-		return person{}, unavailable(err)
-	}
-	if err != nil {
+	create := fmt.Sprintf("shortener token create --name=%s --scope=create,read,edit", quoted(names[0]))
+	switch {
+	case err == nil:
+		return person{token: t}, nil
+	case errors.Is(err, token.ErrExpired): // an expired token keeps its name until it is revoked
+		return person{}, &pageError{http.StatusForbidden, "Your token has expired", fmt.Sprintf(
+			"The token with the name %q has expired. The operator of this service revokes it with shortener token revoke, and then creates another with: %s",
+			names[0], create)}
+	case unknown(err):
 		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
-			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%s --scope=create,read,edit",
-			names[0], quoted(names[0]))}
+			"No valid token has the name %q. The operator of this service creates it with: %s", names[0], create)}
 	}
-	return person{token: t}, nil
+	return person{}, unavailable(err)
 }
 
 // Session is the entrance for people who sign in with a token. The session is a cookie that contains the bearer, so
