@@ -97,7 +97,7 @@ func (p *Plan) servers() report.Section {
 	return report.Section{Title: "Servers and an outage of " + human.Duration(outage.Seconds), Tables: []report.Table{report.Facts(
 		"servers at least, with two cores each", atLeast,
 		"batch of a server", keys(float64(local.Batch)),
-		"lost by a crash of a server, at most", keys(float64(local.Keys)),
+		"unused keys lost by a crash of a server, at most", keys(float64(local.Keys)),
 		"local keys of all servers, at most", keys(float64(local.AllKeys)),
 		"local keys last without Redis, at least", human.Duration(local.Bridge),
 		"creations during the outage", report.Number(math.Round(outage.Creations)),
