@@ -30,6 +30,10 @@ func visitedLinks(t *testing.T, codes ...string) *Visits {
 	return v
 }
 
+// brokenDates counts the dates below the chart of the visits that have more than one line.
+const brokenDates = `[...document.querySelectorAll(".axis :first-child, .axis :last-child")]
+  .filter((e) => e.offsetHeight > 2 * parseFloat(getComputedStyle(e).fontSize)).length`
+
 // On every screen and in both colour schemes, the pages for links do not scroll sideways and their texts have enough
 // contrast.
 func TestUIFitsEveryScreen(t *testing.T) {
@@ -61,6 +65,9 @@ func TestUIFitsEveryScreen(t *testing.T) {
 			for page, url := range pages {
 				b.Do(chromedp.Navigate(url), browser.Evaluate(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`))
 				b.CheckLooks(page + "-" + device + "-" + scheme)
+				if n := browser.Of(b, chromedp.Evaluate[int](brokenDates)); n > 0 {
+					t.Errorf("%s-%s: %d dates below the chart of the visits have a line break", page, device, n)
+				}
 			}
 		}
 	}

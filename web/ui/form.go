@@ -219,10 +219,14 @@ func (f *form) Other(field string) string {
 	if !f.Differs(field) {
 		return ""
 	}
-	if f.Others[field] == "" {
+	switch stored := f.Others[field]; {
+	case stored == "":
 		return "Stored now: nothing"
+	case field == "expires_at":
+		return "Stored now: " + strings.Replace(stored, "T", " ", 1)
+	default:
+		return "Stored now: " + strings.ReplaceAll(stored, "\n", ", ")
 	}
-	return "Stored now: " + strings.ReplaceAll(f.Others[field], "\n", ", ")
 }
 
 // Unusual reports whether the form must open its section about the redirect, because a field in it differs from the

@@ -40,6 +40,19 @@ func TestUnchangedFieldGetsStoredValueAndChangedFieldKeepsTypedValue(t *testing.
 	}
 }
 
+// Beside a field, the stored value has a form that people read.
+func TestFormShowsStoredValueAsText(t *testing.T) {
+	t.Parallel()
+	f := form{Others: values{"title": "", "tags": "a\nb", "expires_at": "2030-01-02T03:04", "url": "https://T.example/"}}
+	for field, want := range map[string]string{
+		"title": "Stored now: nothing", "tags": "Stored now: a, b", "expires_at": "Stored now: 2030-01-02 03:04", "url": "Stored now: https://T.example/", "forward": "",
+	} {
+		if got := f.Other(field); got != want {
+			t.Errorf("Other(%q) = %q, want %q", field, got, want)
+		}
+	}
+}
+
 // A change contains only the fields that the person changed.
 func TestPatchHasOnlyChangedFields(t *testing.T) {
 	t.Parallel()
