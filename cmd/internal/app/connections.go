@@ -16,11 +16,11 @@ const (
 	defaultConnections = 10_000
 	// ConnectionMemory is the number of bytes that a connection of HTTP/1 takes in memory. This memory holds the goroutine
 	// and the two buffers of the connection, a header or a body that has arrived in part, and an answer that the
-	// client does not read.
-	ConnectionMemory = 40 << 10
+	// client does not read: together 40 KiB. The rest holds the buffers of the kernel.
+	ConnectionMemory = 40<<10 + program.SocketMemory
 	// http2Memory is the number of bytes that an HTTP/2 connection of the key service takes in memory: about 28 KiB for each
-	// of maxStreams requests in progress, whose headers may have many fields, and the buffers of the connection.
-	http2Memory = 512 << 10
+	// of maxStreams requests in progress, whose headers may have many fields, and the buffers of the connection. The rest holds the buffers of the kernel.
+	http2Memory = 512<<10 + program.SocketMemory
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
 	maxKeyHeader = 4 << 10
 	// maxStreams is the number of requests that an HTTP/2 connection may have in progress.

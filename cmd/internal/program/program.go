@@ -146,7 +146,7 @@ func (p *Program) Fail(err error) {
 // reported at once. A client that connects before the call of serve waits in the backlog of the
 // listener.
 func (p *Program) listen(ctx context.Context, a Address) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", string(a.Addr))
+	l, err := listenConfig().Listen(ctx, "tcp", string(a.Addr))
 	if err != nil {
 		return nil, &config.Error{Name: a.Setting, Got: string(a.Addr), Takes: fmt.Sprintf("an address that is free to listen on (%v)", err)}
 	}

@@ -1,0 +1,36 @@
+package program
+
+import (
+	"errors"
+	"net"
+	"syscall"
+)
+
+const (
+	// sendBuffer and receiveBuffer are the sizes of the buffers that the kernel has for a connection, in bytes. The kernel
+	// reserves twice as much, for its own records. Without a size, a buffer grows up to 4 MiB (net.ipv4.tcp_wmem), while the
+	// client sends requests and reads no answer. The round-trip time limits the speed of a connection to one buffer per round
+	// trip.
+	sendBuffer    = 16 << 10
+	receiveBuffer = 32 << 10
+	// SocketMemory is the number of bytes that the kernel takes for a connection whose client sends requests and reads no
+	// answer. The send buffer exceeds its size by up to one segment before segmentation (GSO), which has 64 KiB. A control
+	// group (version 2) counts these bytes as memory of the process.
+	SocketMemory = 128 << 10
+)
+
+// listenConfig returns the configuration of all listeners. Accepted connections inherit the buffers of the listener, so the
+// sizes also apply to a connection that waits in the backlog. Multipath TCP is off, because each of its paths has buffers
+// of its own.
+func listenConfig() *net.ListenConfig {
+	c := &net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var sendErr, receiveErr error
+		err := socket.Control(func(fd uintptr) {
+			sendErr = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+			receiveErr = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer)
+		})
+		return errors.Join(err, sendErr, receiveErr)
+	}}
+	c.SetMultipathTCP(false)
+	return c
+}
