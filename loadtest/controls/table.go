@@ -30,6 +30,10 @@ func Table() []Edit {
 		{"redis-replica", "cmd/internal/app/redis.go",
 			"if strings.Contains(string(c.RedisURL), \"master_name=\") {",
 			"if true || strings.Contains(string(c.RedisURL), \"master_name=\") {"},
+		// The buffers that the kernel has for a connection do not grow.
+		{"socket-buffers", "cmd/internal/program/sockets.go",
+			"return errors.Join(err, sendErr, receiveErr)\n\t}}",
+			"return errors.Join(err, sendErr, receiveErr)\n\t}}\n\tc.Control = nil"},
 		// A server knows which node of a Citus cluster stores each link.
 		{"placement", "cmd/internal/server/shards.go",
 			"err != nil || !distributed {",
@@ -385,6 +389,10 @@ func Table() []Edit {
 		{"accept-warning", "web/httpserver/error_log.go",
 			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
 			"case false:"},
+		// A closed connection counts until the client has received its data.
+		{"closed-connections", "web/httpserver/conn.go",
+			"if unsent := c.unsent(); unsent != nil {",
+			"if unsent := c.unsent(); false {"},
 		// The header of a request has a limited number of lines, because each line takes memory.
 		{"header-lines", "web/httpserver/header_lines.go",
 			"maxHeaderLines = 100",

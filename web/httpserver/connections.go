@@ -128,19 +128,3 @@ func (c *Connections) leave(client netip.Prefix) {
 		delete(c.byClient, client)
 	}
 }
-
-// countedConn is a connection that is counted until it is closed. It embeds a *net.TCPConn, because net/http uses methods of
-// this type that net.Conn lacks.
-type countedConn struct {
-	*net.TCPConn
-
-	once   sync.Once
-	closed func()
-	header header
-}
-
-// Close implements [net.Conn].
-func (c *countedConn) Close() error {
-	c.once.Do(c.closed)
-	return c.TCPConn.Close()
-}

@@ -24,12 +24,12 @@ const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nCon
 // connections would delay every other request by about a second.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if answer := protocolProblem(p); answer != nil {
-		if _, err := c.TCPConn.Write(answer); err != nil {
+		if _, err := c.send(answer); err != nil {
 			return 0, err
 		}
 		return len(p), nil
 	}
-	n, err := c.TCPConn.Write(p)
+	n, err := c.send(p)
 	runtime.Gosched()
 	return n, err
 }

@@ -1,0 +1,107 @@
+package httpserver
+
+import (
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// countedConn is a connection that is counted until it is closed and the kernel has no unsent data of it. It embeds a
+// *net.TCPConn, because net/http uses methods of this type that net.Conn lacks.
+type countedConn struct {
+	*net.TCPConn
+
+	once   sync.Once
+	closed func()
+	header header
+}
+
+// lingerSeconds is how long the kernel may continue to send the data of a closed connection. It equals the write timeout.
+const lingerSeconds = 20
+
+// send writes p to the socket. After a failed write, the kernel discards the data that the client has not received when
+// the connection is closed.
+func (c *countedConn) send(p []byte) (int, error) {
+	n, err := c.TCPConn.Write(p)
+	if err != nil {
+		discard(c.TCPConn)
+	}
+	return n, err
+}
+
+// Close implements [net.Conn]. If the client has not yet received all data, the connection is counted until it has, for at
+// most lingerSeconds. Then the kernel discards the data. Otherwise the kernel would keep them for minutes, and a client that
+// reads nothing could make it keep the data of more connections than the limits permit.
+func (c *countedConn) Close() error {
+	c.once.Do(func() {
+		if unsent := c.unsent(); unsent != nil {
+			release(unsent, lingerSeconds, c.closed)
+			return
+		}
+		c.closed()
+	})
+	return c.TCPConn.Close()
+}
+
+// unsent returns a duplicate of the socket, or nil if the client has received all data or will not receive the rest.
+// While the duplicate is open, the kernel continues to send after Close.
+func (c *countedConn) unsent() *os.File {
+	if linger, unreceived := stateOf(c.TCPConn); linger || !unreceived {
+		return nil
+	}
+	duplicate, err := c.File()
+	if err != nil { // no file descriptor is left
+		discard(c.TCPConn)
+		return nil
+	}
+	_ = c.CloseWrite() // if it fails, the client has disconnected
+	return duplicate
+}
+
+// release closes a socket when the client has received all data, or after the given number of seconds. Then it calls closed.
+// It does not block.
+func release(socket *os.File, seconds int, closed func()) {
+	time.AfterFunc(time.Second, func() {
+		if _, unreceived := stateOf(socket); unreceived {
+			if seconds > 1 {
+				release(socket, seconds-1, closed)
+				return
+			}
+			discard(socket)
+		}
+		_ = socket.Close() // no data is left
+		closed()
+	})
+}
+
+// stateOf reports whether a socket discards its data when it is closed, and whether the client has not yet received all data.
+// Both are false if the state is unknown.
+func stateOf(socket syscall.Conn) (discards, unreceived bool) {
+	control(socket, func(fd int) {
+		if linger, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err == nil {
+			discards = linger.Onoff != 0 && linger.Linger == 0
+		}
+		if info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			unreceived = info.State != unix.BPF_TCP_CLOSE && (info.Unacked > 0 || info.Notsent_bytes > 0)
+		}
+	})
+	return discards, unreceived
+}
+
+// discard makes a socket discard its data when it is closed.
+func discard(socket syscall.Conn) {
+	control(socket, func(fd int) {
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // it cannot fail for a socket
+	})
+}
+
+// control calls f with the descriptor of a socket, or does nothing if the socket is closed.
+func control(socket syscall.Conn, f func(fd int)) {
+	if raw, err := socket.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // it fails if the socket is closed
+	}
+}
