@@ -47,6 +47,7 @@ func TestPathAfterCodeAnswers404IfLinkDoesNotForwardPaths(t *testing.T) {
 	for path, want := range map[string]string{
 		"/with/b?y=2":   "301 https://h.example/a/b?x=1&y=2",
 		"/w%69th/b":     "301 https://h.example/a/b?x=1",
+		"/w%2569th/b":   "404 ", // the code is w%69th
 		"/with?y=2":     "301 https://h.example/a?x=1&y=2",
 		"/without/b":    "404 ",
 		"/without/":     "404 ",

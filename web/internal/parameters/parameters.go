@@ -64,8 +64,12 @@ func Time(name, value string) (time.Time, error) {
 	return t, nil
 }
 
-// Code returns the decoded code in the path of a request, or "" if its encoding is malformed.
+// Code returns the decoded code in the path of a request, or "" if its encoding is malformed. echo takes the parameters from
+// RawPath, or from Path, which is decoded already, if RawPath is empty.
 func Code(c echo.Context) string {
+	if c.Request().URL.RawPath == "" {
+		return c.Param("code")
+	}
 	code, err := url.PathUnescape(c.Param("code"))
 	if err != nil {
 		return ""
