@@ -109,8 +109,8 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	for field := range strings.SplitSeq(string(text), ",") {
 		field = strings.TrimSpace(field)
 		prefix, err := netip.ParsePrefix(field)
-		if err != nil {
-			return &Error{Got: field, Takes: "CIDRs separated by commas, such as 10.0.0.0/8,::1/128"}
+		if err != nil || prefix.Addr().Is4In6() { // the programs compare IPv4 addresses, so a mapped network would match none
+			return &Error{Got: field, Takes: "CIDRs separated by commas, such as 10.0.0.0/8,::1/128; without IPv4 addresses mapped to IPv6"}
 		}
 		*n = append(*n, prefix.Masked())
 	}
