@@ -1,6 +1,7 @@
 package keyserver
 
 import (
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // clients send the header grpc-accept-encoding: gzip
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -173,5 +175,51 @@ func TestGRPCHealthCheckReportsReadiness(t *testing.T) {
 	}
 	if _, err := check("another"); status.Code(err) != codes.NotFound {
 		t.Errorf("health of another service: %v, want NotFound", err)
+	}
+}
+
+// No service accepts gzip, and none uses it. The tests above show that a client that accepts gzip gets answers.
+func TestRequestsAndAnswersAreNotCompressed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
+	c := dial(t, s)
+	gzip := grpc.UseCompressor("gzip")
+	if _, err := c.call(mine, "TakeKeys", takeRequest("a", 1), gzip); status.Code(err) != codes.Unimplemented {
+		t.Errorf("TakeKeys with gzip: %v, want Unimplemented", err)
+	}
+	if _, err := healthpb.NewHealthClient(c).Check(t.Context(), &healthpb.HealthCheckRequest{}, gzip); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a health check with gzip: %v, want Unimplemented", err)
+	}
+	stream, err := reflectpb.NewServerReflectionClient(c).ServerReflectionInfo(t.Context(), gzip)
+	if err == nil && stream.CloseSend() == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("reflection with gzip: %v, want Unimplemented", err)
+	}
+	for _, tt := range []struct {
+		procedure, body, encoding string
+		status                    int
+	}{
+		{"keypool.kgs.v1.KeyService/TakeKeys", `{"requestId": "b", "count": 1000}`, "", http.StatusOK},
+		{"keypool.kgs.v1.KeyService/TakeKeys", "\x1f\x8b", "gzip", http.StatusNotImplemented},
+		{"grpc.health.v1.Health/Check", "\x1f\x8b", "gzip", http.StatusNotImplemented},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/"+tt.procedure, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+mine)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Encoding", tt.encoding)
+		r.Header.Set("Accept-Encoding", "gzip")
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Content-Encoding"); resp.StatusCode != tt.status || got != "" {
+			t.Errorf("%s with %q: status %d and Content-Encoding %q, want %d and none", tt.procedure, tt.encoding, resp.StatusCode, got, tt.status)
+		}
 	}
 }

@@ -83,14 +83,15 @@ func New(cfg Config) http.Handler {
 		outageLog: &rate.Sometimes{Interval: time.Minute},
 	}
 	mux := http.NewServeMux()
-	path, keys := kgsv1connect.NewKeyServiceHandler(s,
+	uncompressed := connect.WithCompression("gzip", nil, nil) // connect inflates a message to its end, even above its size limit
+	path, keys := kgsv1connect.NewKeyServiceHandler(s, uncompressed,
 		connect.WithRequestGate(s.gate), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.around)),
 		connect.WithReadMaxBytes(maxRequest))
 	mux.Handle(path, withTurns(keys))
 	small := connect.WithReadMaxBytes(maxQuestion)
-	mux.Handle(grpchealth.NewHandler(health{cfg.Ready}, small))
+	mux.Handle(grpchealth.NewHandler(health{cfg.Ready}, uncompressed, small))
 	if cfg.Reflection != nil {
-		cfg.Reflection(mux, []string{kgsv1connect.KeyServiceName, grpchealth.HealthV1ServiceName}, small)
+		cfg.Reflection(mux, []string{kgsv1connect.KeyServiceName, grpchealth.HealthV1ServiceName}, uncompressed, small)
 	}
 	return mux
 }
