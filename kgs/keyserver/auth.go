@@ -47,6 +47,13 @@ func ParseClients(text string) ([]Client, error) {
 // not increase its throughput.
 const maxUnderWay = 64
 
+// maxLarge is the number of large messages that the requests of one client may hold at a time. A message of maxRequest bytes
+// that consists of empty strings takes up to 50 MB of memory.
+const maxLarge = 2
+
+// largeMessage is the size in bytes above which a message is large.
+const largeMessage = 32 << 10
+
 // client is the server's state of one Client.
 type client struct {
 	name     string
@@ -54,6 +61,7 @@ type client struct {
 	limiter  *rate.Limiter     // limits the number of keys per second
 	underWay chan struct{}     // holds a value for each request in progress
 	open     chan struct{}     // also holds a value for each request whose answer is being sent
+	large    chan struct{}     // holds a value for each request with a large message
 }
 
 func newClients(configured []Client, perSecond int64) (clients []*client) {
@@ -62,6 +70,7 @@ func newClients(configured []Client, perSecond int64) (clients []*client) {
 			name: c.Name, digest: sha256.Sum256([]byte(c.Token)),
 			limiter:  rate.NewLimiter(rate.Limit(perSecond), int(max(perSecond, MaxCount))),
 			underWay: make(chan struct{}, maxUnderWay), open: make(chan struct{}, 2*maxUnderWay),
+			large: make(chan struct{}, maxLarge),
 		})
 	}
 	return clients
@@ -84,9 +93,13 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 		}
 		return nil, err
 	}
-	if !turnOf(ctx).begin(c) {
+	t := turnOf(ctx)
+	t.refuse = func() error {
 		s.metrics.answered(spec, connect.CodeResourceExhausted.String())
-		return nil, later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
+		return later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
+	}
+	if !t.begin(c) {
+		return nil, t.refuse()
 	}
 	return context.WithValue(ctx, clientKey{}, c), nil
 }

@@ -3,6 +3,7 @@ package keyserver
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"strconv"
@@ -36,8 +37,10 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 // to send its answer, because the client may send the next request as soon as it has the answer. With the requests whose
 // answers are being sent, a client may have twice as many. Only the goroutine of a request uses its turn.
 type turn struct {
-	client *client // nil before the turn begins and after it ends
-	works  bool    // whether the request is in progress
+	client *client      // nil before the turn begins and after it ends
+	works  bool         // whether the request is in progress
+	large  bool         // whether the request has a large message
+	refuse func() error // returns and counts the error for too many requests
 }
 
 // turnKey is the context key of a request's turn.
@@ -51,8 +54,32 @@ func withTurns(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := new(turn)
 		defer t.end()
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, t)))
+		r = r.WithContext(context.WithValue(r.Context(), turnKey{}, t))
+		r.Body = &message{ReadCloser: r.Body, turn: t}
+		next.ServeHTTP(w, r)
 	})
+}
+
+// message is the body of a request. As soon as more than largeMessage bytes have arrived, the message counts as large. If the
+// client already has maxLarge such messages, Read fails. It does not wait, because the data of a request that waits would occupy
+// the receive buffer of its HTTP/2 connection, and so stop the other requests of this connection.
+type message struct {
+	io.ReadCloser
+	turn *turn
+	size int64
+}
+
+// Read implements [io.Reader].
+func (m *message) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	m.size += int64(n)
+	if t := m.turn; t.client != nil && m.size > largeMessage && !t.large {
+		if !occupy(t.client.large) {
+			return 0, t.refuse()
+		}
+		t.large = true
+	}
+	return n, err
 }
 
 // begin returns false if the client has too many requests.
@@ -88,6 +115,10 @@ func (t *turn) endWork() {
 // end does nothing if the turn has not begun.
 func (t *turn) end() {
 	t.endWork()
+	if t.large {
+		<-t.client.large
+		t.large = false
+	}
 	if t.client != nil {
 		<-t.client.open
 		t.client = nil

@@ -1,9 +1,11 @@
 package keyserver
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,6 +151,82 @@ func TestRequestsWithoutMessagesAreLimited(t *testing.T) {
 	}
 	wg.Wait()
 	s.take("after", 1)
+}
+
+// TestLargeMessagesOfEachClientAreLimited makes maxLarge requests of one client with large messages wait for the ledger. The server
+// must refuse one more such request of this client, and accept smaller requests and those of another client. A
+// RemoteSupply repeats the request until the server accepts it.
+func TestLargeMessagesOfEachClientAreLimited(t *testing.T) {
+	t.Parallel()
+	l := kgstest.NewSQLiteLedger(t)
+	s := serve(t, l.Ledger, nil)
+	remote := supply(t, s.address(mine))
+	refused := make(chan struct{}, 1)
+	remote.http.Transport = signal{remote.http.Transport.(*http.Transport), refused}
+	b, err := remote.Take(t.Context(), 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := l.DB.BeginTx(t.Context(), nil) // occupies the only connection that can write
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan reply, maxLarge+1)
+	for range maxLarge + 1 {
+		go func() {
+			answers <- s.call("Bearer "+mine, "ReturnKeys", map[string]any{"leaseId": b.ID, "unused": b.Codes})
+		}()
+	}
+	if r := <-answers; r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") != "1" || r.Code != "resource_exhausted" {
+		t.Errorf("one more large message: status %d, %s, want 429 and Retry-After 1", r.status, r.text)
+	}
+	want := strings.NewReader(`
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply.
+# TYPE kgs_service_requests_total counter
+kgs_service_requests_total{code="ok",procedure="TakeKeys"} 1
+kgs_service_requests_total{code="resource_exhausted",procedure="ReturnKeys"} 1
+`)
+	if err := testutil.GatherAndCompare(s.registry, want, "kgs_service_requests_total"); err != nil {
+		t.Error(err)
+	}
+	invalid := map[string]any{"unused": slices.Repeat(b.Codes, 2)} // the server checks the codes before it calls the ledger
+	if r := s.call("Bearer "+yours, "ReturnKeys", invalid); r.status != http.StatusBadRequest {
+		t.Errorf("a large message of another client: status %d, %s, want 400", r.status, r.text)
+	}
+	if r := s.call("Bearer "+mine, "Status", map[string]any{}); r.status != http.StatusOK {
+		t.Errorf("a small message: status %d, %s, want 200", r.status, r.text)
+	}
+	settled := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() { settled <- remote.Settle(ctx, b, b.Codes, nil) }()
+	<-refused
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	for range maxLarge {
+		if r := <-answers; r.status != http.StatusOK {
+			t.Errorf("a large message: status %d, %s, want 200", r.status, r.text)
+		}
+	}
+	if err := <-settled; err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+}
+
+// signal is a transport that reports the first answer with the status 429.
+type signal struct {
+	*http.Transport
+	refused chan struct{}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (s signal) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := s.Transport.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusTooManyRequests {
+		occupy(s.refused)
+	}
+	return resp, err
 }
 
 // A client may have as many requests in progress as it sends answers of earlier requests, and no more.

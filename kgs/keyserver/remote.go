@@ -79,7 +79,11 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 		if !old {
 			return nil
 		}
-		answer, err := s.again(ctx, request)
+		var answer *kgsv1.TakeKeysResponse
+		err := again(ctx, func() (err error) {
+			answer, err = s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
+			return err
+		})
 		_, busy := retryAfter(err)
 		switch code := connect.CodeOf(err); {
 		case err == nil:
@@ -97,21 +101,20 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again repeats an old request. If the service requests a delay, again waits and retries. If ctx
-// would end during the delay, again returns the error of the service at once. ctx must have a
-// deadline.
-func (s *RemoteSupply) again(ctx context.Context, request string) (*kgsv1.TakeKeysResponse, error) {
+// again calls the service. If the service requests a delay, again waits and calls it again. If ctx
+// would end during the delay, or has no deadline, again returns the error of the service at once.
+func again(ctx context.Context, call func() error) error {
 	deadline, _ := ctx.Deadline()
 	for {
-		answer, err := s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
+		err := call()
 		wait, asked := retryAfter(err)
 		if !asked || time.Until(deadline) < wait {
-			return answer, err
+			return err
 		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
 }
@@ -178,7 +181,10 @@ func (s *RemoteSupply) nextRequest() (request string, old bool) {
 // Settle returns the unused keys of a lease. If the lease has ended, Settle returns nil: the service
 // has already recorded that this client keeps the keys.
 func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
-	_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
+	err := again(ctx, func() error {
+		_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
+		return err
+	})
 	switch connect.CodeOf(err) {
 	case connect.CodeFailedPrecondition, connect.CodeNotFound:
 		return nil
