@@ -36,7 +36,7 @@ type RemoteSupply struct {
 var _ kgs.Supply = (*RemoteSupply)(nil)
 
 // NewRemoteSupply returns a supply for the service at
-// http[s]://client:token@host[:port][/path]. It connects at the first use. The error never
+// http[s]://client:token@host[:port][/path]. It connects at the first use, without a proxy. The error never
 // contains the token.
 func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	u, err := url.Parse(address)
@@ -47,9 +47,12 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	if !ok || token == "" {
 		return nil, errors.New("the address of the key service contains no token")
 	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil // a proxy of http_proxy must not get the token
+	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pongWithin}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{closeTimeout: closeTimeout, space: codespace.Plain(), http: &http.Client{
-		Transport:     http.DefaultTransport.(*http.Transport).Clone(),
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another server must not get the token
 	}}
 	s.service = kgsv1connect.NewKeyServiceClient(s.http, base.String(), connect.WithReadMaxBytes(maxAnswer),
@@ -62,6 +65,14 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 		})))
 	return s, nil
 }
+
+// A connection without an answer for pingAfter gets a ping. If no answer arrives within pongWithin, the connection is closed, and
+// the next request opens another one. HTTP/2 sends all requests on one connection, and without pings it may take minutes
+// until TCP closes a connection whose other end does not answer.
+const (
+	pingAfter  = 3 * time.Second
+	pongWithin = 2 * time.Second
+)
 
 // closeTimeout limits the wait for the service while a program stops.
 const closeTimeout = 2 * time.Second

@@ -151,6 +151,42 @@ func TestSettleOfExpiredLeaseSucceeds(t *testing.T) {
 	})
 }
 
+// A connection of HTTP/2 stops forwarding data, and nothing closes it. RemoteSupply must open another one within a few seconds.
+func TestRemoteSupplyReplacesDeadConnection(t *testing.T) {
+	t.Parallel()
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
+	secure := httptest.NewUnstartedServer(s.Config.Handler)
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	proxy := kgstest.NewCuttingProxy(t, secure.Listener.Addr().String())
+	remote := supply(t, "https://one:"+mine+"@"+proxy.Listener.Addr().String())
+	transport := remote.http.Transport.(*http.Transport)
+	transport.TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	take := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		_, err := remote.Take(ctx, 10)
+		return err
+	}
+	if err := take(); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Freeze()
+	begin, failures := time.Now(), 0
+	for err := take(); err != nil; err = take() {
+		if failures++; failures == 5 {
+			t.Fatalf("after %v, Take still fails: %v", time.Since(begin), err)
+		}
+	}
+	if failures == 0 {
+		t.Error("the first Take succeeds, so its connection is not frozen")
+	}
+	if transport.Proxy != nil {
+		t.Error("the token could go to a proxy")
+	}
+}
+
 // A faulty or foreign service may answer with strings that cannot be codes.
 func TestRemoteSupplyRefusesInvalidCodes(t *testing.T) {
 	t.Parallel()

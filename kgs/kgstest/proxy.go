@@ -8,14 +8,18 @@ import (
 	"testing"
 )
 
-// CuttingProxy forwards connections to a Redis server. When Cut is true, it drops the next
+// CuttingProxy forwards connections to a server. When Cut is true, it drops the next
 // reply, closes the connection and sets Cut to false.
 type CuttingProxy struct {
 	Listener net.Listener
 	target   string
 	Cut      atomic.Bool    // whether to drop the next reply and close its connection
+	freezes  atomic.Int64   // number of calls of Freeze
 	running  sync.WaitGroup // goroutines of the proxy
 }
+
+// Freeze makes the proxy forward nothing more on its present connections. They stay open until the test ends.
+func (p *CuttingProxy) Freeze() { p.freezes.Add(1) }
 
 // NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
 // test.
@@ -42,8 +46,8 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	return p
 }
 
-// serve returns when the client or the server closes its connection. The clients of a test close
-// before the test ends.
+// serve returns when the client or the server closes its connection, or if the connection is frozen, when ctx ends. The
+// clients of a test close before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }() // the error does not matter, because no test checks it
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)
@@ -51,11 +55,19 @@ func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 		return
 	}
 	defer func() { _ = server.Close() }() // the error does not matter, because no test checks it
+	freezes := p.freezes.Load()
+	frozen := func() bool {
+		if p.freezes.Load() == freezes {
+			return false
+		}
+		<-ctx.Done()
+		return true
+	}
 	p.running.Go(func() {
 		defer func() { _ = server.Close() }() // also ends the copy in the other direction
-		copyUntil(server, client, func() bool { return false })
+		copyUntil(server, client, frozen)
 	})
-	copyUntil(client, server, func() bool { return p.Cut.CompareAndSwap(true, false) })
+	copyUntil(client, server, func() bool { return frozen() || p.Cut.CompareAndSwap(true, false) })
 }
 
 // copyUntil copies from src to dst. It ends on an error, or when stop returns true after a read.
