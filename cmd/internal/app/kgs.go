@@ -113,8 +113,17 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	if err := k.openRedisPool(ctx); err != nil {
 		return err
 	}
-	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorkers, giveUp: fail})
+	k.watch = k.watchPool(fail, watched{look: observeRedis(k.pool.Status), build: k.redisWorkers, giveUp: k.giveUp(fail)})
 	return nil
+}
+
+// giveUp returns the function that ends the program if no worker can fill the pool. It returns nil if the program serves keys,
+// because that does not need the pool.
+func (k *kgsProgram) giveUp(fail func(error)) func(error) {
+	if k.serves {
+		return nil
+	}
+	return fail
 }
 
 func (k *kgsProgram) status() admin.Status {
@@ -128,13 +137,14 @@ func (k *kgsProgram) status() admin.Status {
 	return s
 }
 
-// ready returns an error if the program cannot do its work.
+// ready returns an error if the program cannot do its work. If the program serves keys, the pool does not matter: the dead man's
+// switch raises an alarm for it.
 func (k *kgsProgram) ready(context.Context) error {
 	switch {
-	case k.watch != nil && !k.watch.Judgement().Known:
-		return errPoolUnknown
 	case k.serves && !k.ledgerKnown():
 		return errLedgerUnknown
+	case !k.serves && !k.watch.Judgement().Known:
+		return errPoolUnknown
 	}
 	return nil
 }

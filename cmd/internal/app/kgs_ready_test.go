@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// A kgs that fills a pool and serves keys is ready only if it can do both.
+// A kgs that serves keys needs only the ledger, even if it also fills a pool. Another kgs needs its pool.
 func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -23,8 +23,11 @@ func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 	}{
 		{fills: true, noPool: errPoolUnknown},
 		{serves: true, noLedger: errLedgerUnknown},
-		{fills: true, serves: true, noPool: errPoolUnknown, noLedger: errLedgerUnknown},
+		{fills: true, serves: true, noLedger: errLedgerUnknown},
 	} {
+		if ends := (&kgsProgram{serves: tt.serves}).giveUp(func(error) {}) != nil; ends == tt.serves {
+			t.Errorf("program %+v: a worker that keeps failing ends it: %v", tt, ends)
+		}
 		for _, unknown := range []struct {
 			pool, ledger bool
 			want         error

@@ -20,7 +20,7 @@ type watched struct {
 	look    func(context.Context) (refill.Observation, error)
 	eachKey bool                 // whether Taken in an observation grows with each creation
 	build   func() refill.Runner // nil if another process refills the pool
-	giveUp  func(error)          // ends the program; nil in a server, which also works without its worker
+	giveUp  func(error)          // ends the program; nil if the program also works without its worker
 }
 
 // observe returns a function that observes the status of a pool that cannot evict keys.

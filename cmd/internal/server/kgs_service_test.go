@@ -19,6 +19,7 @@ import (
 	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
 	"keypool/kgs"
+	"keypool/kgs/keyserver"
 	"keypool/web/admin"
 )
 
@@ -142,6 +143,30 @@ func (k *kgsProcess) takeRepeatedly(request string, count int) []string {
 			k.t.Errorf("request %s is not answered within a minute: %v", request, err)
 			return nil
 		}
+	}
+}
+
+// A key service that also fills a pool serves keys while Redis is down.
+func TestKeyServiceServesKeysWithoutRedis(t *testing.T) {
+	t.Parallel()
+	redis := testenv.StartRedis(t)
+	p, url := startKeyServiceWith(t, settings(t, sqliteURL(t), redis.URL).Common)
+	r := &running{p, t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	r.await("a pool that can be read", func(s admin.Status) bool { return s.PoolKeys != nil })
+	redis.Kill()
+	r.await("a pool that cannot be read", func(s admin.Status) bool { return s.PoolKeys == nil })
+	if answer := r.do(http.MethodGet, r.AdminURL()+"/readyz", ""); answer.status != http.StatusOK {
+		t.Errorf("/readyz without Redis: status %d, %s, want 200", answer.status, answer.body)
+	}
+	remote, err := keyserver.NewRemoteSupply(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := remote.Take(t.Context(), 10); err != nil || len(b.Codes) != 10 {
+		t.Errorf("TakeKeys without Redis: %v, error %v, want 10 keys", b, err)
+	}
+	if err := remote.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
