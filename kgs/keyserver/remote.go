@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,6 +29,8 @@ type RemoteSupply struct {
 	http         *http.Client
 	closeTimeout time.Duration    // the constant closeTimeout, except in tests
 	space        *codespace.Space // checks the codes of answers
+
+	kept atomic.Int64
 
 	mu         sync.Mutex
 	unanswered []string // ids of failed requests, which may have a lease; at most one for each concurrent Take
@@ -198,10 +201,14 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 	})
 	switch connect.CodeOf(err) {
 	case connect.CodeFailedPrecondition, connect.CodeNotFound:
+		s.kept.Add(int64(len(unused)))
 		return nil
 	}
 	return failed(ctx, "return", err)
 }
+
+// Kept returns the number of unused keys that Settle could not return because their lease had ended. It is safe for concurrent use.
+func (s *RemoteSupply) Kept() int64 { return s.kept.Load() }
 
 // failed converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It
 // returns nil if err is nil.

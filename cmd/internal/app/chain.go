@@ -10,6 +10,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/kgs"
+	"keypool/kgs/keyserver"
 	"keypool/kgs/keysource"
 	"keypool/kgs/ledger"
 	"keypool/kgs/mempool"
@@ -33,6 +34,7 @@ type Chain struct {
 	local   *kgs.Source
 	batch   atomic.Pointer[kgs.Source] // a copy of local for the dead man's switch, which may run before openLocal
 	breaker interface{ State() gobreaker.State }
+	remote  *keyserver.RemoteSupply // the key source kgs
 	watch   *poolWatch
 	serving *servingWatch
 	started time.Time
@@ -187,14 +189,24 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 		Logger: ch.Log, Metrics: ch.metrics,
 	})
 	ch.life.OnStop("local batch", ch.returnKeys(func(ctx context.Context) error {
-		unused, abandoned := s.Local(), ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)
+		unused, refused := s.Local(), ch.refused()
 		err := s.Close(ctx)
-		if err == nil { // the pool refuses the keys of an earlier epoch
-			ch.life.Returned(max(0, unused-(ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)-abandoned)))
+		if err == nil {
+			ch.life.Returned(max(0, unused-(ch.refused()-refused)))
 		}
 		return err
 	}))
 	return s
+}
+
+// refused returns how many unused keys could not be returned: a pool refuses the keys of an earlier epoch, and a key service those
+// of an expired lease.
+func (ch *Chain) refused() int64 {
+	n := ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)
+	if ch.remote != nil {
+		n += ch.remote.Kept()
+	}
+	return n
 }
 
 func (ch *Chain) ledgerSupply() kgs.Supply {

@@ -51,7 +51,7 @@ func (ch *Chain) openRemote(context.Context) error {
 	}
 	ch.life.OnStop("key service", ch.returnKeys(supply.Close))
 	breaker := kgs.NewBreaker(supply, "key service", ch.Log)
-	ch.breaker = breaker
+	ch.breaker, ch.remote = breaker, supply
 	ch.openLocal(breaker)
 	return nil
 }

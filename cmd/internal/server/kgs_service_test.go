@@ -17,7 +17,9 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
+	"keypool/internal/sqlite"
 	"keypool/internal/testenv"
+	"keypool/internal/testenv/logbuffer"
 	"keypool/kgs"
 	"keypool/kgs/keyserver"
 	"keypool/web/admin"
@@ -167,6 +169,30 @@ func TestKeyServiceServesKeysWithoutRedis(t *testing.T) {
 	}
 	if err := remote.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// The log line of the stop does not count keys whose lease has expired, because the key service does not take them back.
+func TestStopLogsNoReturnOfExpiredLease(t *testing.T) {
+	t.Parallel()
+	leases := settings(t, sqliteURL(t), "").Common
+	_, url := startKeyServiceWith(t, leases)
+	s := settings(t, sqliteURL(t), "")
+	s.KeySource, s.KGSURL = "kgs", config.KGSURL(url)
+	var log logbuffer.Buffer
+	r := startLogging(t, s, &log)
+	r.await("local batches", func(s admin.Status) bool { return *s.LocalKeys >= 100 })
+	db, err := sqlite.Open(t.Context(), leases.Database.SQLitePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	if _, err := db.Write.ExecContext(t.Context(), `UPDATE kgs_leases SET expires_at = 0`); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	if !strings.Contains(log.String(), "msg=stopped keys_returned=0 ") {
+		t.Errorf("the log lacks a stop with no returned key:\n%s", log.String())
 	}
 }
 
