@@ -22,6 +22,7 @@ type Store struct {
 
 // engine holds the SQL and the properties that differ between database engines.
 type engine struct {
+	begin       string // statement that limits how long a suspended process can hold a transaction; "" if the engine has no such limit
 	elements    string // SQL expression that returns the elements of the JSON array $1 as rows; the column value contains the element
 	lock        string // statement that takes a lock until the end of the transaction; one transaction at a time has the lock; "" if the engine has one writer
 	choosesScan bool   // whether the engine itself decides, by the size of a range, between an index and a scan of the table
@@ -37,7 +38,8 @@ func SQLite(read, write *sql.DB) Store {
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
 	// The number of the advisory lock is an arbitrary constant.
-	return Store{db, db, engine{elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, choosesScan: true}, readTimeout}
+	return Store{db, db, engine{begin: `SET LOCAL idle_in_transaction_session_timeout = '3s'`,
+		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, choosesScan: true}, readTimeout}
 }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one
@@ -87,6 +89,11 @@ func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	if s.engine.begin != "" {
+		if _, err := tx.ExecContext(ctx, s.engine.begin); err != nil {
+			return err
+		}
+	}
 	if err := do(tx); err != nil {
 		return err
 	}

@@ -369,3 +369,29 @@ func TestEraseFacetsKeepsNumbersOfVisitsAndOtherLinks(t *testing.T) {
 		wantTotals(t, s, map[string]Count{"a": {2, 1}, "b": {1, 0}}, "a", "b")
 	})
 }
+
+// PostgreSQL ends a transaction whose process is suspended. Apply waits until then for the row of the writer.
+func TestServerEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.Postgres(t))
+	t.Cleanup(func() { db.Close() })
+	s := Postgres(db)
+	if err := s.Register(t.Context(), "w"); err != nil {
+		t.Fatal(err)
+	}
+	err := s.transact(t.Context(), func(tx *sql.Tx) error {
+		if first, err := claim(t.Context(), tx, "w", 1); err != nil || !first {
+			t.Errorf("claim: %v, %v", first, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := s.Apply(ctx, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}); err != nil {
+			t.Errorf("the transaction still holds the row of the writer: %v", err)
+		}
+		return nil
+	})
+	if err == nil {
+		t.Error("the commit succeeded after the end of the transaction")
+	}
+	wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
+}
