@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -82,18 +83,31 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 	return links, err
 }
 
+// streaming begins a transaction whose result the caller reads slowly. While a client reads nothing, its window is zero. If
+// tcp_user_timeout is set, the server ends a connection whose window is zero for this time.
+const streaming = `BEGIN READ ONLY; SET LOCAL tcp_user_timeout = 0`
+
 // Oldest implements [shortener.Store]. The server sorts the links, and needs temporary disk space if
-// there are many links.
+// there are many links. The caller may pause between two links as long as it wants.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // so that Close does not read the rest of the rows
-		rows, err := s.pool.Query(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		defer cancel()
+		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: streaming})
 		if err != nil {
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
 			return
 		}
-		defer rows.Close()
+		defer func() { _ = tx.Rollback(ctx) }() // if it fails, the connection is closed
+		rows, err := tx.Query(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		if err != nil {
+			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
+			return
+		}
+		defer func() {
+			cancel() // so that Close does not read the rest of the rows
+			rows.Close()
+		}()
 		var row linkRow
 		columns := row.columns()
 		for rows.Next() {
