@@ -51,7 +51,12 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 	if err := lock(ctx, tx); err != nil {
 		return err
 	}
-	for _, statement := range append(d.dialect.exclude, statements...) {
+	for _, statement := range d.dialect.exclude {
+		if _, err := tx.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("lock the links, which another transaction may be using; stop all programs and try again: %w", err)
+		}
+	}
+	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}

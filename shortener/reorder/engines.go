@@ -70,7 +70,7 @@ func each(statement string, args func(row) []any) func(context.Context, *sql.Tx,
 func Postgres(db *sql.DB) Database {
 	return Database{db, dialect{
 		exists:  `SELECT to_regclass('links_earlier') IS NOT NULL`,
-		exclude: []string{`LOCK TABLE ranked_links, unranked_links IN ACCESS EXCLUSIVE MODE`},
+		exclude: []string{`SET LOCAL lock_timeout = '5s'`, `LOCK TABLE ranked_links, unranked_links IN ACCESS EXCLUSIVE MODE`},
 		empty:   `TRUNCATE ranked_links`, // unlike DELETE, it writes no log for each row and leaves no dead rows
 		missing: `SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('links_earlier') AND attname = 'details')`,
 		details: `ALTER TABLE links_earlier ADD COLUMN details jsonb`,

@@ -495,3 +495,30 @@ func TestRecordFailsIfDatabaseHasLinksWithoutRecordedOrder(t *testing.T) {
 		storetest.WantLink(t, e.store(storetest.Reversed()), link)
 	})
 }
+
+// A transaction that uses the links, such as the transaction of a suspended process, makes Begin fail instead of wait.
+func TestBeginFailsWhileTransactionUsesLinks(t *testing.T) {
+	t.Parallel()
+	pool := storetest.Postgres(t)
+	db := stdlib.OpenDBFromPool(pool)
+	t.Cleanup(func() { db.Close() })
+	d := Postgres(db)
+	if _, err := d.Record(t.Context(), storetest.Plain().Fingerprint()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Insert(t, pgstore.New(pool, storetest.Plain()), storetest.Link("held00"))
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	if _, err := tx.Exec(t.Context(), `UPDATE ranked_links SET url = url`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = d.Begin(ctx, storetest.Reversed().Fingerprint(), func(context.Context, *sql.Tx) error { return nil })
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "another transaction may be using") {
+		t.Errorf("Begin while a transaction uses the links: %v, want an error that says so", err)
+	}
+}
