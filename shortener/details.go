@@ -54,7 +54,7 @@ func ParseDetails(text *string) (*Details, error) {
 	}
 	var d Details
 	if err := json.Unmarshal([]byte(*text), &d); err != nil {
-		return nil, fmt.Errorf("decode the details of a link: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrDetails, err)
 	}
 	return &d, nil
 }

@@ -40,6 +40,8 @@ var (
 	ErrChanged = errors.New("the link has changed")
 	// ErrPosition reports that a position in a list of links is malformed.
 	ErrPosition = errors.New("the position in the list is malformed")
+	// ErrDetails reports that the details of a stored link cannot be decoded.
+	ErrDetails = errors.New("the details of the link cannot be decoded")
 	// ErrRefused reports that the engine rejects the data of a link. A repetition of the write would
 	// fail too. An error of a Store that wraps ErrRefused also wraps ErrNotWritten.
 	ErrRefused = errors.New("the store rejects the data of the link")

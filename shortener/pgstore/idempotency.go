@@ -174,11 +174,8 @@ func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link
 	}
 	for _, i := range positions {
 		row := stored[links[i].Code]
-		if row.err != nil {
-			return row.err
-		}
 		outcomes[i] = shortener.Repeated
-		if shortener.Equal(row.link, links[i]) {
+		if row.err == nil && shortener.Equal(row.link, links[i]) {
 			outcomes[i] = shortener.Present
 		}
 	}

@@ -168,9 +168,6 @@ func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.L
 		if !ok {
 			return nil, fmt.Errorf("%w: code %q", errRowVanished, code)
 		}
-		if row.err != nil {
-			return nil, fmt.Errorf("look up the links in conflict: %w", row.err)
-		}
 		if err := checkCode(code, row.link); err != nil {
 			return nil, err
 		}
@@ -224,6 +221,8 @@ func outcomesOf(links []shortener.Link, stored map[string]result) []shortener.Ou
 	for i, l := range links {
 		row := stored[l.Code].link
 		switch {
+		case stored[l.Code].err != nil: // the row cannot be decoded, so it differs from every link
+			outcomes[i] = shortener.Conflict
 		case row.Code != "":
 			outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, row)
 		case inserted[l.Code]:

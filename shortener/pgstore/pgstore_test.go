@@ -81,9 +81,20 @@ func TestOnlyLookupOfRowThatCannotBeDecodedFails(t *testing.T) {
 	if link, err := s.Lookup(t.Context(), bad.Code); err == nil || errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Lookup of the row that cannot be decoded: %v, %v; want an error other than ErrNotFound", link, err)
 	}
-	if outcomes, err := s.Insert(t.Context(), []shortener.Link{bad}); err == nil {
-		t.Errorf("Insert of a link whose row cannot be decoded: %v, want an error", outcomes)
+}
+
+// If the details of a row cannot be decoded, the row counts as another link, and the Insert writes the other links of its
+// group.
+func TestInsertWritesOtherLinksIfRowCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	bad, keyed := storetest.Link("bad000"), storetest.WithIdempotencyKey("bad001", "1", 1)
+	storetest.Insert(t, s, bad, keyed)
+	if _, err := s.pool.Exec(t.Context(), `UPDATE ranked_links SET details = '[]'`); err != nil {
+		t.Fatal(err)
 	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, bad, storetest.Link("good00")), shortener.Conflict, shortener.Inserted)
+	storetest.WantOutcomes(t, storetest.Insert(t, s, bad, keyed, storetest.Link("good01")), shortener.Conflict, shortener.Repeated, shortener.Inserted)
 }
 
 // After a conflict, the next Inserts use ON CONFLICT, so that a further conflict does not roll an Insert back.

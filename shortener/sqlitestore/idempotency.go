@@ -26,10 +26,10 @@ func (s *Store) insertKey(ctx context.Context, tx *sql.Tx, l *shortener.Link) (s
 	}
 	table, key := s.place(l.Code)
 	stored, err := scanLink(tx.QueryRowContext(ctx, table.lookup.query, key))
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, shortener.ErrDetails) {
 		return 0, err
 	}
-	if shortener.Equal(stored, *l) {
+	if err == nil && shortener.Equal(stored, *l) {
 		return shortener.Present, nil
 	}
 	return shortener.Repeated, nil

@@ -156,15 +156,18 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 			continue
 		}
 		stored, err := scanCode(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)
-		if err != nil {
+		switch {
+		case errors.Is(err, shortener.ErrDetails): // the row differs from every link
+			outcomes[i] = shortener.Conflict
+		case err != nil:
 			return nil, err
+		default:
+			outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
 		}
-		outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
 		if outcomes[i] == shortener.Conflict {
-			err = release(ctx, tx, l.IdempotencyKey)
-		}
-		if err != nil {
-			return nil, err
+			if err := release(ctx, tx, l.IdempotencyKey); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return outcomes, s.recordCreations(ctx, tx, links, outcomes)

@@ -172,6 +172,19 @@ func TestListOfNewestLinksFailsIfRowIsMissingOrHasAnotherCode(t *testing.T) {
 	}
 }
 
+// If the details of a row cannot be decoded, the row counts as another link, and the Insert writes the other links of its
+// group.
+func TestInsertWritesOtherLinksIfRowCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.SQLite(t), storetest.Plain())
+	bad, keyed := storetest.Link("bad000"), storetest.WithIdempotencyKey("bad001", "1", 1)
+	storetest.Insert(t, s, bad, keyed)
+	if _, err := s.db.Write.ExecContext(t.Context(), `UPDATE ranked_links SET details = '[]'`); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, bad, keyed, storetest.Link("good00")), shortener.Conflict, shortener.Repeated, shortener.Inserted)
+}
+
 // TestConcurrentWritesSucceedDuringBackup opens one database three times, as three processes would do. While
 // 32 writers use the first two handles, the third handle takes backups. An Insert waits for the lock for at most five seconds.
 func TestConcurrentWritesSucceedDuringBackup(t *testing.T) {
