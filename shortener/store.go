@@ -33,7 +33,8 @@ type Store interface {
 	// used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the link, and the
 	// outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present. If the
 	// outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key takes
-	// too long, Insert does not write the link, and the outcome is Busy.
+	// too long, Insert does not write the link, and the outcome is Busy. If another transaction with the same code takes
+	// too long, Insert writes neither the link nor its key, and the outcome is CodeBusy.
 	//
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.
@@ -103,6 +104,7 @@ const (
 	Present
 	Repeated
 	Busy
+	CodeBusy
 )
 
 // OutcomeOfExisting returns the outcome of links[i], which is Present or Conflict. An engine calls OutcomeOfExisting if the

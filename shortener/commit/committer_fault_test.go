@@ -149,6 +149,34 @@ func TestCommitFailsOnlyForLinkWithBusyIdempotencyKey(t *testing.T) {
 	})
 }
 
+// The first Insert of a link may have written the link, although the repeated Insert finds its idempotency key or its code
+// in use by a row or a transaction. Then the error of the commit must not wrap ErrNotWritten.
+func TestCommitOutcomeIsUnknownIfRepeatedInsertFindsKeyOrCodeInUse(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		outcome shortener.Outcome
+		want    error
+	}{{shortener.Repeated, ErrRepeated}, {shortener.Busy, shortener.ErrKeyBusy}, {shortener.CodeBusy, errCodeBusy}} {
+		synctest.Test(t, func(t *testing.T) {
+			lost := false
+			c := startCommitter(t, &fakeStore{insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
+				if lost {
+					lost = false
+					return nil, errUnknown
+				}
+				return []shortener.Outcome{test.outcome}, nil
+			}}, 0)
+			if _, err := c.commit(t.Context(), testLink("a")); !errors.Is(err, test.want) || !errors.Is(err, shortener.ErrNotWritten) {
+				t.Errorf("commit with the outcome %v: %v, want %v and ErrNotWritten", test.outcome, err, test.want)
+			}
+			lost = true
+			if _, err := c.commit(t.Context(), testLink("a")); !errors.Is(err, errUnknown) || errors.Is(err, shortener.ErrNotWritten) {
+				t.Errorf("commit with the outcome %v after an unknown outcome: %v, want an error other than ErrNotWritten", test.outcome, err)
+			}
+		})
+	}
+}
+
 // TestCommitMetricsCountNoRowsOfFailedInsert checks that the metrics contain the duration of a failed Insert, but not
 // its rows.
 func TestCommitMetricsCountNoRowsOfFailedInsert(t *testing.T) {

@@ -79,7 +79,7 @@ func (h *health) bad() bool {
 
 // concernsPart reports whether another part might store the link whose Insert failed with err. It returns false if err is nil.
 func concernsPart(err error) bool {
-	for _, everywhere := range []error{shortener.ErrRefused, shortener.ErrOtherOrder, shortener.ErrKeyBusy, ErrRepeated, errClosed} {
+	for _, everywhere := range []error{shortener.ErrRefused, shortener.ErrOtherOrder, shortener.ErrKeyBusy, ErrRepeated, errCodeBusy, errClosed} {
 		if errors.Is(err, everywhere) {
 			return false
 		}

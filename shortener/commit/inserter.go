@@ -133,20 +133,25 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 // decide returns the result of a link: the outcome Inserted or Conflict, or an error. If the outcome of an earlier Insert
 // of the same links is unknown, the parameter unknown is the error of this earlier Insert. Otherwise unknown is nil.
 //
-// If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy,
-// the transaction of the earlier Insert may still be in progress. If there was no earlier Insert, the outcome Present
+// If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy or CodeBusy,
+// the transaction of the earlier Insert may still be in progress. If an outcome is Repeated, the earlier Insert may have written
+// the link, and another server may have changed this link since. If there was no earlier Insert, the outcome Present
 // means that another process created the identical link in the same microsecond. The code belongs to the link of the
 // other process.
 func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	switch {
 	case o == shortener.Present && unknown != nil:
 		return result{outcome: shortener.Inserted}
-	case o == shortener.Busy && unknown != nil:
+	case (o == shortener.Busy || o == shortener.CodeBusy) && unknown != nil:
 		return result{err: unknown}
 	case o == shortener.Busy:
 		return result{err: fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrKeyBusy)}
+	case o == shortener.CodeBusy:
+		return result{err: errCodeBusy}
+	case o == shortener.Repeated && unknown != nil:
+		return result{err: fmt.Errorf("%w: %w", ErrRepeated, unknown)}
 	case o == shortener.Repeated, o == shortener.Present && link.IdempotencyKey != nil:
-		return result{err: ErrRepeated}
+		return result{err: fmt.Errorf("%w: %w", shortener.ErrNotWritten, ErrRepeated)}
 	case o == shortener.Present:
 		return result{outcome: shortener.Conflict}
 	}

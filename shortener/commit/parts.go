@@ -57,21 +57,23 @@ const (
 	several = -2
 )
 
+// ErrRepeated reports that the idempotency key of a creation was used before. It does not say whether this creation used the
+// key.
+var ErrRepeated = errors.New("the idempotency key was used before")
+
 // Errors that say that a link was not written.
 var (
-	// ErrRepeated reports that the idempotency key of a creation was used before.
-	ErrRepeated = fmt.Errorf("%w: the idempotency key was used before", shortener.ErrNotWritten)
-
+	errCodeBusy  = fmt.Errorf("%w: another transaction that has not ended inserted a link with this code", shortener.ErrNotWritten)
 	errQueueFull = fmt.Errorf("%w: the queue of creations is full", shortener.ErrNotWritten)
 	errClosed    = fmt.Errorf("%w: the server is stopping", shortener.ErrNotWritten)
 	errPartDown  = fmt.Errorf("%w: the part of the store to which the alias or the idempotency key belongs does not answer", shortener.ErrNotWritten)
 )
 
-// ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are three such errors:
-// the queue was full; the part of an alias or of an idempotency key does not answer; or the key source hash has no
-// further code for a URL.
+// ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are four such errors:
+// the queue was full; the part of an alias or of an idempotency key does not answer; another transaction inserted the
+// same code and has not ended; or the key source hash has no further code for a URL.
 func ConcernsOneCreation(err error) bool {
-	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errNoFurtherKey)
+	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errCodeBusy) || errors.Is(err, errNoFurtherKey)
 }
 
 // New returns a Parts that commits links to cfg.Store. It starts the group commit of a part when the part gets its first

@@ -77,6 +77,13 @@ func isInternal(err error) bool {
 	return errors.As(err, &reply) && reply.Code == stateInternal
 }
 
+// isBlocked reports whether err means that an INSERT waited too long for another transaction that inserted the same
+// primary key. The wait for the lock of a table has the same SQLSTATE, but no context.
+func isBlocked(err error) bool {
+	var reply *pgconn.PgError
+	return errors.As(err, &reply) && reply.Code == stateLockNotAvailable && reply.Where != ""
+}
+
 // isLocked reports whether err means that a statement waited too long for another transaction.
 func isLocked(err error) bool {
 	var reply *pgconn.PgError

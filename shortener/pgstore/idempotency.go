@@ -57,14 +57,6 @@ type ownerKey struct {
 
 func keyOf(o *shortener.IdempotencyKey) ownerKey { return ownerKey{o.Owner, o.Key} }
 
-const (
-	// lockTimeout sets how long an Insert waits for another transaction with the same idempotency key.
-	lockTimeout = `SET LOCAL lock_timeout = '500ms'`
-	// shortTimeout sets how long an Insert waits for one key. If the insertion of all keys fails because of lockTimeout,
-	// the Insert inserts the keys one by one, with shortTimeout for each key.
-	shortTimeout = `SET LOCAL lock_timeout = '1ms'`
-)
-
 // takeKeys inserts the idempotency keys of links. The map taken contains the link of each inserted key. The map busy
 // contains the keys that another transaction has inserted and not committed. takeKeys inserts the keys in sorted order,
 // because two transactions that used different orders could deadlock.
@@ -133,25 +125,21 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 	return taken, nil
 }
 
-// insertFresh inserts the links at the given positions. If the code of a link is in use, insertFresh removes the idempotency
-// key of the link again.
+// insertFresh inserts the links at the given positions. If the code of a link is in use or busy, insertFresh removes the
+// idempotency key of the link again.
 func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	fresh := make([]shortener.Link, len(positions))
 	for j, i := range positions {
 		fresh[j] = links[i]
 	}
-	inserted, err := s.insertNew(ctx, tx, fresh)
-	if err != nil {
-		return err
-	}
-	results, err := s.outcomes(ctx, tx, fresh, inserted)
+	results, err := s.insertUnblocked(ctx, tx, fresh, lockTimeout)
 	if err != nil {
 		return err
 	}
 	var batch pgx.Batch
 	for j, i := range positions {
 		outcomes[i] = results[j]
-		if o := links[i].IdempotencyKey; o != nil && results[j] == shortener.Conflict {
+		if o := links[i].IdempotencyKey; o != nil && (results[j] == shortener.Conflict || results[j] == shortener.CodeBusy) {
 			batch.Queue(`DELETE FROM idempotency_keys WHERE owner = $1 AND key = $2`, o.Owner, o.Key)
 		}
 	}

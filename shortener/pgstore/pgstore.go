@@ -54,8 +54,9 @@ func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
-// is one transaction. There are two exceptions. If a link has an idempotency key, the transaction
-// needs several round trips (see insertWithKeys). If a node of a Citus cluster gets only a few links
+// is one transaction. There are three exceptions. If a link has an idempotency key, the transaction
+// needs several round trips (see insertWithKeys). The same is true if another transaction holds one of
+// the codes (see insertUnblocked). If a node of a Citus cluster gets only a few links
 // without details, Insert sends one statement for each link (see maxEach).
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
@@ -71,11 +72,20 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	if hasKey(links) {
 		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertWithKeys(ctx, tx, links) })
 	}
+	outcomes, err := s.insertWithoutKeys(ctx, conn, links)
+	if isBlocked(err) && errors.Is(err, shortener.ErrNotWritten) {
+		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertUnblocked(ctx, tx, links, shortTimeout) })
+	}
+	return outcomes, err
+}
+
+// insertWithoutKeys inserts links whose creations have no idempotency keys.
+func (s *Store) insertWithoutKeys(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) ([]shortener.Outcome, error) {
 	if s.suspicious.Load() > 0 {
 		s.suspicious.Add(-1)
 		return s.insertSome(ctx, conn, links)
 	}
-	err = s.insertAll(ctx, conn, links)
+	err := s.insertAll(ctx, conn, links)
 	if isConflict(err) || s.clustered && isInternal(err) {
 		s.suspicious.Store(suspicion)
 		return s.insertSome(ctx, conn, links)
@@ -101,9 +111,13 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 }
 
 // send executes a pipeline of statements that insert links, in one transaction. If the pipeline is not yet
-// in a transaction and the server is a node of a Citus cluster, send adds BEGIN and COMMIT.
+// in a transaction, send adds lockTimeout. If the server is also a node of a Citus cluster, send adds BEGIN and COMMIT.
 func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error {
-	if _, begun := db.(pgx.Tx); begun || !s.clustered {
+	if _, begun := db.(pgx.Tx); begun {
+		return db.SendBatch(ctx, batch).Close()
+	}
+	batch.QueuedQueries = slices.Insert(batch.QueuedQueries, 0, &pgx.QueuedQuery{SQL: lockTimeout})
+	if !s.clustered {
 		return db.SendBatch(ctx, batch).Close()
 	}
 	batch.QueuedQueries = slices.Concat([]*pgx.QueuedQuery{{SQL: `BEGIN`}}, batch.QueuedQueries, []*pgx.QueuedQuery{{SQL: `COMMIT`}})
@@ -146,19 +160,21 @@ func (s *Store) insertSome(ctx context.Context, conn *pgxpool.Conn, links []shor
 		s.suspicious.Store(suspicion)
 	}
 	// The rows are durable, so an error from here on must not wrap ErrNotWritten.
-	return s.outcomes(ctx, conn, links, inserted)
+	return s.outcomes(ctx, conn, links, inserted, nil)
 }
 
 // outcomes returns the outcomes of links. The parameter inserted contains the codes of the links that were
-// inserted.
-func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.Link, inserted []string) ([]shortener.Outcome, error) {
+// inserted. The map busy contains the codes whose outcome is CodeBusy.
+func (s *Store) outcomes(
+	ctx context.Context, db connection, links []shortener.Link, inserted []string, busy map[string]bool,
+) ([]shortener.Outcome, error) {
 	if len(inserted) == len(links) {
 		return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 	}
 	if err := s.checkOrder(ctx, db); err != nil {
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
 	}
-	existing := without(links, inserted)
+	existing := slices.DeleteFunc(without(links, inserted), func(code string) bool { return busy[code] })
 	stored, err := s.rows(ctx, db, existing)
 	if err != nil {
 		return nil, fmt.Errorf("look up the links in conflict: %w", err)
@@ -172,15 +188,16 @@ func (s *Store) outcomes(ctx context.Context, db connection, links []shortener.L
 			return nil, err
 		}
 	}
-	return outcomesOf(links, stored), nil
+	return outcomesOf(links, stored, busy), nil
 }
 
 // errRowVanished reports that a row prevented an insert, but a later statement did not find the row. This
 // happens if another server became the primary between the two statements.
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
-// insertNew inserts the links whose codes are not in use, and returns the codes of the new rows.
-func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.Link) (inserted []string, err error) {
+// insertNew inserts the links whose codes are not in use, and returns the codes of the new rows. It first executes the
+// statements in the parameter before.
+func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.Link, before ...string) (inserted []string, err error) {
 	inserted = make([]string, 0, len(links))
 	collect := func(rows pgx.Rows) error {
 		for rows.Next() {
@@ -193,6 +210,9 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 		return rows.Err()
 	}
 	var batch pgx.Batch
+	for _, statement := range before {
+		batch.Queue(statement)
+	}
 	for _, c := range s.columnsOf(links) {
 		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
 	}
@@ -214,13 +234,15 @@ func without(links []shortener.Link, inserted []string) (existing []string) {
 }
 
 // outcomesOf returns the outcomes of links. The keys of the map stored are codes. Its values are the rows that existed
-// before the INSERT.
-func outcomesOf(links []shortener.Link, stored map[string]result) []shortener.Outcome {
+// before the INSERT. The map busy contains the codes whose outcome is CodeBusy.
+func outcomesOf(links []shortener.Link, stored map[string]result, busy map[string]bool) []shortener.Outcome {
 	outcomes := make([]shortener.Outcome, len(links))
 	inserted := make(map[string]bool, len(links))
 	for i, l := range links {
 		row := stored[l.Code].link
 		switch {
+		case busy[l.Code]:
+			outcomes[i] = shortener.CodeBusy
 		case stored[l.Code].err != nil: // the row cannot be decoded, so it differs from every link
 			outcomes[i] = shortener.Conflict
 		case row.Code != "":

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"keypool/shortener"
@@ -29,7 +28,7 @@ func (s *Store) InsertWith(
 		if err != nil {
 			return nil, err
 		}
-		outcomes, err := s.outcomes(ctx, tx, links, inserted)
+		outcomes, err := s.outcomes(ctx, tx, links, inserted, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -41,10 +40,16 @@ func (s *Store) InsertWith(
 	})
 }
 
+// begin begins a transaction. The isolation level allows concurrent inserts of the same keys, even if the database has
+// another default. If the process is suspended or loses its connection during the transaction, the server ends the
+// transaction after three seconds. Without this limit, the inserts of other processes would wait for the codes and the
+// idempotency keys of the transaction. An Insert of the group commit ends after two seconds, so it never reaches the limit
+// otherwise.
+const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '3s'`
+
 // transact calls the function insert in a transaction and commits the transaction.
 func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pgx.Tx) ([]shortener.Outcome, error)) ([]shortener.Outcome, error) {
-	// The isolation level allows concurrent inserts of the same keys, even if the database has another default.
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return nil, fmt.Errorf("begin to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
@@ -60,12 +65,8 @@ func (s *Store) transact(ctx context.Context, conn *pgxpool.Conn, insert func(pg
 }
 
 // notCommitted returns the error of a transaction that failed with err before its commit. The result always wraps
-// [shortener.ErrNotWritten]. It also wraps [shortener.ErrKeyBusy] if a lock was not available.
+// [shortener.ErrNotWritten].
 func (s *Store) notCommitted(err error) error {
-	var reply *pgconn.PgError
-	if errors.As(err, &reply) && reply.Code == stateLockNotAvailable {
-		err = fmt.Errorf("%w: %w", shortener.ErrKeyBusy, err)
-	}
 	if err = s.insertFailed(err); !errors.Is(err, shortener.ErrNotWritten) {
 		err = fmt.Errorf("%w: %w", shortener.ErrNotWritten, err)
 	}

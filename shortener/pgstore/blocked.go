@@ -1,0 +1,60 @@
+package pgstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/shortener"
+)
+
+// These statements limit how long the following statements of a transaction wait for another transaction. Unlike SET LOCAL,
+// set_config causes no warning in a pipeline that begins without BEGIN.
+const (
+	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency keys. The
+	// limit is shorter than the time that a creation waits for its commit, because the Insert then inserts the other links.
+	lockTimeout = `SELECT set_config('lock_timeout', '300ms', true)`
+	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
+	// keys one by one, and links in smaller groups.
+	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true)`
+)
+
+// insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of
+// a link and does not end within the timeout, the outcome of the link is CodeBusy. The other transaction may be the
+// transaction of a suspended process.
+func (s *Store) insertUnblocked(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string) ([]shortener.Outcome, error) {
+	busy := make(map[string]bool)
+	inserted, err := s.insertParts(ctx, tx, links, timeout, busy)
+	if err != nil {
+		return nil, err
+	}
+	return s.outcomes(ctx, tx, links, inserted, busy)
+}
+
+// insertParts inserts links and returns the codes of the new rows. If another transaction holds a code, insertParts divides
+// the links into halves until the link with this code is alone, because the error does not name the code. It adds this code
+// to busy.
+func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string, busy map[string]bool) (inserted []string, err error) {
+	if len(busy) > 0 { // two links may have the same code
+		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })
+	}
+	inserted, err = s.insertNew(ctx, tx, links, `SAVEPOINT links`, timeout)
+	if !isBlocked(err) {
+		return inserted, err
+	}
+	if _, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT links`); err != nil {
+		return nil, err
+	}
+	if len(links) == 1 {
+		busy[links[0].Code] = true
+		return nil, nil
+	}
+	half := len(links) / 2
+	inserted, err = s.insertParts(ctx, tx, links[:half], shortTimeout, busy)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := s.insertParts(ctx, tx, links[half:], shortTimeout, busy)
+	return append(inserted, rest...), err
+}

@@ -1,0 +1,136 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"keypool/shortener"
+	"keypool/shortener/service"
+	"keypool/shortener/storetest"
+)
+
+// holdCodes begins a transaction that inserts links with the given codes.
+func holdCodes(t *testing.T, s *Store, codes ...string) pgx.Tx {
+	t.Helper()
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // does nothing after the end of the transaction
+	var links []shortener.Link
+	for _, code := range codes {
+		links = append(links, storetest.Link(code))
+	}
+	if inserted, err := s.insertNew(t.Context(), tx, links); err != nil || len(inserted) != len(links) {
+		t.Fatalf("%d links were inserted, %v, want %d", len(inserted), err, len(links))
+	}
+	return tx
+}
+
+// While another transaction holds two codes, Insert refuses only the links with these codes. This is true for each of the
+// three forms of an Insert. The context ends after the time after which the group commit interrupts an Insert.
+func TestInsertRefusesOnlyLinksWhoseCodesAnotherTransactionHolds(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	tx := holdCodes(t, s, "held00", "un-ranked-held")
+	var keyed shortener.Link
+	for form := range 3 {
+		var links []shortener.Link
+		for i := range 100 {
+			links = append(links, storetest.Link(fmt.Sprintf("%d%05d", form, i)))
+		}
+		links[17], links[64], links[65] = storetest.Link("held00"), storetest.Link("un-ranked-held"), storetest.Link("held00")
+		switch form {
+		case 1:
+			s.suspicious.Store(1) // the Insert uses ON CONFLICT
+		case 2:
+			keyed = storetest.WithIdempotencyKey("held00", "1", 1)
+			links[17], links[18] = keyed, storetest.WithIdempotencyKey(links[18].Code, "2", 1)
+		}
+		want := slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links))
+		want[17], want[64], want[65] = shortener.CodeBusy, shortener.CodeBusy, shortener.CodeBusy
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		outcomes, err := s.Insert(ctx, links)
+		cancel()
+		if err != nil {
+			t.Fatalf("Insert in form %d: %v", form, err)
+		}
+		storetest.WantOutcomes(t, outcomes, want...)
+		storetest.WantLink(t, s, links[99])
+	}
+	if first, err := s.FirstCreation(t.Context(), keyed.IdempotencyKey.Owner, "1"); !errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("the idempotency key of the refused link is used: %v, %v", first, err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantOutcomes(t, storetest.Insert(t, s, keyed, storetest.Link("un-ranked-held")), shortener.Inserted, shortener.Inserted)
+}
+
+// A statement that waits for the lock of a table does not wait for a link in particular.
+func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	if _, err := holdCodes(t, s).Exec(t.Context(), `LOCK TABLE ranked_links IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := holdCodes(t, s).Exec(t.Context(), lockTimeout+`; LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`)
+	if !isLocked(err) || isBlocked(err) {
+		t.Errorf("the wait for the table counts as a blocked link: %v", err)
+	}
+}
+
+// A creation whose alias is held by another transaction gets an UnavailableError. The server stays ready.
+func TestCreateOfHeldAliasIsUnavailable(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	service := service.New(service.Config{Store: s})
+	t.Cleanup(func() {
+		if err := service.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	holdCodes(t, s, "held00")
+	alias := "held00"
+	link, _, err := service.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: &alias})
+	if u := (*shortener.UnavailableError)(nil); !errors.As(err, &u) || !errors.Is(err, shortener.ErrNotWritten) {
+		t.Errorf("Create of the held alias: %v, %v; want an UnavailableError that wraps ErrNotWritten", link, err)
+	}
+	if err := service.Ready(t.Context()); err != nil {
+		t.Errorf("the server is not ready: %v", err)
+	}
+}
+
+// PostgreSQL ends a transaction whose process is suspended. InsertWith waits until then, because it does not limit its wait.
+// When the process resumes, its commit fails.
+func TestServerEndsTransactionOfSuspendedProcess(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	links := []shortener.Link{storetest.Link("held00")}
+	outcomes, err := s.transact(t.Context(), conn, func(tx pgx.Tx) ([]shortener.Outcome, error) {
+		if _, err := s.insertNew(t.Context(), tx, links); err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		outcomes, err := s.InsertWith(ctx, links, func([]shortener.Outcome) (string, any, error) { return "", nil, nil })
+		if err != nil || outcomes[0] != shortener.Inserted {
+			t.Errorf("the transaction still holds the code: %v, %v", outcomes, err)
+		}
+		return outcomes, nil
+	})
+	if err == nil || errors.Is(err, shortener.ErrNotWritten) {
+		t.Errorf("the commit after the end of the transaction: %v, %v; want an error of unknown outcome", outcomes, err)
+	}
+}
