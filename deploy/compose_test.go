@@ -65,20 +65,62 @@ func TestComposeServersCreateLinksAfterRedisMasterIsKilled(t *testing.T) {
 	p.sharesLinks()
 }
 
+// The links must be in volumes that a second start uses again.
 func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p := newProject(t, "deploy/compose/citus.yml")
 	p.up()
-	p.sharesLinks()
+	code := p.sharesLinks()
 	p.await("every container is healthy", p.healthy(8))
+	p.stop()
+	p.up()
+	p.stillHas(code)
+	p.sharesLinks()
 }
 
-// sharesLinks creates a link on one server and follows it on the other server.
-func (p *project) sharesLinks() {
+// The first command of the test creates a volume for a single Redis. The cluster must not use it.
+func TestComposeRedisClusterReplacesSingleRedis(t *testing.T) {
+	p := newProject(t)
+	p.up()
+	code := p.sharesLinks()
+	p.add("deploy/compose/redis-cluster.yml")
+	p.up()
+	p.stillHas(code)
+	p.sharesLinks()
+	p.await("the pool is full in Prometheus", p.poolFilled)
+}
+
+// The order in which the containers of the cluster start decides their addresses. The test reverses the order, so that each
+// server has another address after the second start.
+func TestComposeRedisClusterStartsAgainWithOtherAddresses(t *testing.T) {
+	p := newProject(t, "deploy/compose/redis-cluster.yml")
+	order := []string{"redis", "redis2", "redis3", "redis4", "redis5", "redis6"}
+	p.upInOrder(order)
+	code := p.sharesLinks()
+	p.stop()
+	slices.Reverse(order)
+	p.upInOrder(order)
+	p.stillHas(code)
+	p.sharesLinks()
+	p.await("every container is healthy", p.healthy(11))
+	p.await("the pool is full in Prometheus", p.poolFilled)
+}
+
+// target is the URL of the links that the tests create.
+const target = "https://go.dev/doc/?from=compose"
+
+// sharesLinks creates a link on one server, follows it on the other server and returns its code.
+func (p *project) sharesLinks() (code string) {
 	p.t.Helper()
-	url := "https://go.dev/doc/?from=compose"
-	created := p.shorten(p.server1, url)
-	if status, location := p.follow(p.server2, created); status != http.StatusFound || location != url {
-		p.t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, url)
+	code = p.shorten(p.server1, target)
+	p.stillHas(code)
+	return code
+}
+
+// stillHas follows a link that sharesLinks has created.
+func (p *project) stillHas(code string) {
+	p.t.Helper()
+	if status, location := p.follow(p.server2, code); status != http.StatusFound || location != target {
+		p.t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, target)
 	}
 }
 
@@ -98,11 +140,14 @@ func newProject(t *testing.T, further ...string) *project {
 		prometheus: "http://127.0.0.1:" + ports[2],
 	}
 	for _, file := range append([]string{"docker-compose.yml"}, further...) {
-		p.compose = append(p.compose, "--file", file)
+		p.add(file)
 	}
 	t.Cleanup(p.down)
 	return p
 }
+
+// add lets a file add or change services.
+func (p *project) add(file string) { p.compose = append(p.compose, "--file", file) }
 
 // composeCommand returns the command of Compose: the Docker plugin (version 2), or the program
 // docker-compose (version 1) if there is no plugin.
@@ -127,6 +172,25 @@ func (p *project) up() {
 	}
 	for _, server := range []string{p.server1, p.server2} {
 		p.await(server+" is ready", func() error { return p.get(server+"/healthz", nil) })
+	}
+}
+
+// upInOrder starts the given services one after another, and then the others.
+func (p *project) upInOrder(services []string) {
+	p.t.Helper()
+	for _, service := range services {
+		if err := p.run(p.ctx, "up", "--detach", "--no-deps", service); err != nil {
+			p.t.Fatalf("compose up %s: %v", service, err)
+		}
+	}
+	p.up()
+}
+
+// stop removes the containers and keeps the named volumes.
+func (p *project) stop() {
+	p.t.Helper()
+	if err := p.run(p.ctx, "down"); err != nil {
+		p.t.Fatalf("compose down: %v", err)
 	}
 }
 
