@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -243,6 +244,28 @@ func contains(all, some map[string]string) bool {
 		}
 	}
 	return len(some) > 0
+}
+
+// Helm reads the numbers of a values file as float64.
+func TestHelmChartRendersNumbersOfValuesFileWithoutExponent(t *testing.T) {
+	t.Parallel()
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	text := `
+pool: {capacity: 1000000000, restartBelow: 20000000, pageBelow: 10.5%}
+settings: {MAX_CONNECTIONS: 1000000, FALLBACK_SHARE: 0.25, ANONYMOUS: false, BASE_URL: "https://go.example", CODE: "0012"}
+`
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data := ofKind(rendered(t, "-f", values), "ConfigMap")[0].Data
+	for name, want := range map[string]string{
+		"KGS_POOL_CAPACITY": "1000000000", "KGS_RESTART_BELOW": "20000000", "KGS_PAGE_BELOW": "10.5%",
+		"MAX_CONNECTIONS": "1000000", "FALLBACK_SHARE": "0.25", "ANONYMOUS": "false", "BASE_URL": "https://go.example", "CODE": "0012",
+	} {
+		if data[name] != want {
+			t.Errorf("%s is %q, want %q", name, data[name], want)
+		}
+	}
 }
 
 // The alert rules contain no levels of the pool. They read the levels from the metrics of the programs.

@@ -15,15 +15,21 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ printf "%s-%s" .root.Release.Name .component | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{/* The text of a setting. Helm reads each number of a values file as a float64, and would print a large one with an exponent.
+     The programs accept no exponent, so a whole number is printed as an integer. */}}
+{{- define "keypool.text" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{/* The settings that servers and workers share, for the ConfigMap. */}}
 {{- define "keypool.settings" -}}
 ADMIN_ADDR: ":8081"
 LOG_FORMAT: json
-KGS_POOL_CAPACITY: {{ .Values.pool.capacity | int64 | quote }}
-KGS_RESTART_BELOW: {{ .Values.pool.restartBelow | toString | quote }}
-KGS_PAGE_BELOW: {{ .Values.pool.pageBelow | toString | quote }}
+KGS_POOL_CAPACITY: {{ include "keypool.text" .Values.pool.capacity | quote }}
+KGS_RESTART_BELOW: {{ include "keypool.text" .Values.pool.restartBelow | quote }}
+KGS_PAGE_BELOW: {{ include "keypool.text" .Values.pool.pageBelow | quote }}
 {{- range $name, $value := .Values.settings }}
-{{ $name }}: {{ $value | toString | quote }}
+{{ $name }}: {{ include "keypool.text" $value | quote }}
 {{- end }}
 {{- end }}
 
