@@ -6,8 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"keypool/internal/diskfile"
 	"keypool/internal/sqlite"
 )
 
@@ -22,8 +24,12 @@ func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, 
 	return lockPostgres(ctx, db)
 }
 
+// LockSuffix is the end of the name of the file that a migration of an SQLite database locks. The name begins with the name of
+// the database.
+const LockSuffix = "-migrate"
+
 // lockSQLite locks a separate file next to the database, because the lock of the database ends with
-// each transaction.
+// each transaction. The file belongs to the owner of the database, so that this user can run the next migration.
 func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	path, err := sqlite.Path(ctx, db)
 	if err != nil {
@@ -32,7 +38,14 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	if path == "" { // the database is in memory, and no other process can use it
 		return func() error { return nil }, nil
 	}
-	return sqlite.Lock(ctx, path+"-migrate")
+	file, err := diskfile.CreateBeside(path, path+LockSuffix)
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("create the lock of the migration: %w", err)
+	}
+	return sqlite.Lock(ctx, path+LockSuffix)
 }
 
 // lockPostgres takes an advisory lock for the schema, in a separate transaction that stays open until unlock is called. The

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -204,6 +205,29 @@ func TestConcurrentMigrationsSucceed(t *testing.T) {
 			}
 			wg.Wait()
 		})
+	}
+}
+
+// Root may run a migration for the user of a service. The file of the lock must not block the next migration of this user.
+func TestMigrationLockBelongsToOwnerOfDatabase(t *testing.T) {
+	t.Parallel()
+	user, group := os.Geteuid(), os.Getegid()
+	if user == 0 { // only root can create a file for another user
+		user, group = 65534, 65533
+	}
+	path := filepath.Join(t.TempDir(), "test.db")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, user, group), os.Chmod(path, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	if err := migrateSQLite(t.Context(), path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path + migrations.LockSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != user || int(owner.Gid) != group || info.Mode() != 0o640 {
+		t.Errorf("the lock belongs to %d:%d and has the mode %v, want %d:%d and the mode of the database", owner.Uid, owner.Gid, info.Mode(), user, group)
 	}
 }
 

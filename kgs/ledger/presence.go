@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"keypool/internal/diskfile"
 )
 
 // Presence is a locked file beside an SQLite database. The lock shows that a holder is alive. When the process of the holder ends, the
@@ -25,6 +27,9 @@ type Presence struct {
 // presenceInfix is between the path of the database and the name of the holder.
 const presenceInfix = ".holder-"
 
+// draftSuffix ends the name of a draft. A draft is an incomplete file, which is renamed when it is complete.
+const draftSuffix = ".new"
+
 // draftMemory is the age at which Bury removes a draft, which is a file that its process has not renamed yet. A living
 // process renames its draft earlier.
 const draftMemory = time.Minute
@@ -32,7 +37,7 @@ const draftMemory = time.Minute
 // Announce creates the locked file of a holder of the SQLite file at database. The caller closes the result after the holder is released.
 func Announce(database, holder string) (*Presence, error) {
 	path := database + presenceInfix + holder
-	file, err := createBeside(database, path+draftSuffix)
+	file, err := diskfile.CreateBeside(database, path+draftSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("announce the holder: %w", err)
 	}

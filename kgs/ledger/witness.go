@@ -13,9 +13,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"keypool/internal/diskfile"
 	"keypool/kgs"
 )
 
@@ -246,7 +248,7 @@ func (w *witness) replace(mark HighWaterMark) error {
 	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // a process was killed before it renamed the file
 		return err
 	}
-	file, err := createBeside(w.database, draft)
+	file, err := diskfile.CreateBeside(w.database, draft)
 	if err != nil {
 		return err
 	}
@@ -260,5 +262,11 @@ func (w *witness) replace(mark HighWaterMark) error {
 	if err := os.Rename(draft, path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return diskfile.SyncFolder(filepath.Dir(path))
+}
+
+// IsBeside reports whether the ledger has files beside an SQLite file whose names consist of the name of the SQLite file and
+// suffix.
+func IsBeside(suffix string) bool {
+	return strings.HasPrefix(suffix, witnessInfix) || strings.HasPrefix(suffix, presenceInfix)
 }

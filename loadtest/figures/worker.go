@@ -25,7 +25,7 @@ func Parts() []Part {
 			Protects: "lost replies of a take, and batches of servers that crashed", Rows: []string{"1b", "8"}},
 		{Name: "epochs", Files: []string{"kgs/ledger/epoch.go", "kgs/redispool/alarm.go", "kgs/redispool/replace.go"},
 			Protects: "a pool that came back from an older snapshot or from a replica that lagged, and a pool that is altered or shared by mistake", Rows: []string{"6", "10", "10b", "11", "11b"}},
-		{Name: "rollbacks of the database", Files: []string{"kgs/ledger/rollback.go", "kgs/ledger/witness.go", "kgs/ledger/beside.go"},
+		{Name: "rollbacks of the database", Files: []string{"kgs/ledger/rollback.go", "kgs/ledger/witness.go", "internal/diskfile/diskfile.go"},
 			Protects: "a database that fails over to a standby that lagged, or that is replaced by an older copy", Rows: []string{"17", "17b", "17c"}},
 		{Name: "holders and heartbeats", Files: []string{"kgs/ledger/holders.go", "kgs/ledger/janitor.go", "kgs/ledger/presence.go"},
 			Protects: "processes that crash or freeze while they hold numbers, and clocks that jump", Rows: []string{"1b", "4", "22"}},

@@ -1,0 +1,46 @@
+// Package diskfile creates files beside a database, and makes the names of files durable.
+package diskfile
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// CreateBeside creates a file at path for the processes that use the SQLite file at database. It fails with [os.ErrExist] if
+// the file exists. The new file has the permissions of the database. If this process runs as root, the new file also has the
+// owner of the database, because the next process may run as this owner.
+func CreateBeside(database, path string) (*os.File, error) {
+	of, err := os.Stat(database)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = file.Chmod(of.Mode().Perm() | 0o600)
+	if owner, ok := of.Sys().(*syscall.Stat_t); ok && err == nil && os.Geteuid() == 0 {
+		err = file.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	if errors.Is(err, os.ErrPermission) { // some file systems and containers do not permit these changes; the file is still useful
+		err = nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path), file.Close())
+	}
+	return file, nil
+}
+
+// SyncFolder makes the names of the files in a folder durable. Some file systems do not support this.
+func SyncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = folder.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, folder.Close())
+}
