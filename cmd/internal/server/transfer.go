@@ -14,7 +14,9 @@ import (
 
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
+	"keypool/internal/diskfile"
 	"keypool/kgs/ledger"
+	"keypool/migrations"
 	"keypool/shortener"
 	"keypool/shortener/destination"
 	"keypool/shortener/transfer"
@@ -166,7 +168,7 @@ func isPartOf(path, database string) bool {
 		return false
 	}
 	suffix, found := strings.CutPrefix(resolved(path), resolved(database))
-	return found && (slices.Contains([]string{"", "-wal", "-shm", "-journal"}, suffix) || ledger.IsBeside(suffix))
+	return found && (slices.Contains([]string{"", "-wal", "-shm", "-journal", migrations.LockSuffix}, suffix) || ledger.IsBeside(suffix))
 }
 
 // resolved returns path as an absolute path without symbolic links. The last part of the path may be missing.
@@ -193,7 +195,7 @@ func writeTo(path string, write func(io.Writer) error) error {
 
 // replaceWhenDone writes a file that only its owner may read. If write fails, an existing file stays as it is. If path is a
 // symbolic link, it must lead to an existing file, and replaceWhenDone replaces this file.
-func replaceWhenDone(path string, write func(io.Writer) error) (err error) {
+func replaceWhenDone(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
@@ -203,13 +205,12 @@ func replaceWhenDone(path string, write func(io.Writer) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
-		return err
+	err = errors.Join(write(file), file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
 	}
-	return os.Rename(file.Name(), path)
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return diskfile.SyncFolder(filepath.Dir(path))
 }

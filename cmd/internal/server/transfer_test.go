@@ -302,7 +302,7 @@ func TestExportRefusesToReplaceItsDatabase(t *testing.T) {
 	if err := os.Symlink(database, link); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{database, database + "-wal", database + "-shm", database + ".witness-x", database + ".holder-x", link} {
+	for _, file := range []string{database, database + "-wal", database + "-shm", database + "-migrate", database + ".witness-x", database + ".holder-x", link} {
 		status, _, stderr := runShortener(t, "--database-url="+url, "export", "--to=csv", file)
 		if status == 0 || !strings.Contains(stderr, "is a file of the database; choose another file") {
 			t.Errorf("export to %s: exit status %d, %s", file, status, stderr)
