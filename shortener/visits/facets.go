@@ -5,10 +5,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // overflow is the value under which all values beyond MaxValues are counted. No visit has this value.
 const overflow = ""
+
+// erasedDay is the day of a row that marks an erased link. The value of this row is overflow, and its counts are 0. No visit
+// is on this day, and Expire does not remove the row. So the store refuses facets of the link for ever.
+const erasedDay = 1<<31 - 1 // the last day that the column can contain
 
 // group identifies the values of one facet of one link on one day. MaxValues limits the number of values of each
 // group.
@@ -28,10 +33,14 @@ func facetColumns(r *FacetRow) []any {
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets. It calls exclude, so that only one transaction at a time adds facets.
-// Two concurrent transactions could store more than MaxValues values of a group.
+// addFacets adds the counts of facets, except for erased links. It calls exclude, so that only one transaction at a time adds
+// or erases facets. Two concurrent transactions could store more than MaxValues values of a group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
+		return err
+	}
+	rows, err := s.withoutErased(ctx, tx, rows)
+	if err != nil || len(rows) == 0 {
 		return err
 	}
 	added, err := s.addKnown(ctx, tx, rows)
@@ -52,6 +61,34 @@ func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error
 		return err
 	}
 	return s.addNew(ctx, tx, limited(rest, sizes))
+}
+
+// withoutErased returns the rows whose links are not erased. The rows of a link must be neighbours.
+func (s Store) withoutErased(ctx context.Context, tx *sql.Tx, rows []FacetRow) ([]FacetRow, error) {
+	var marks []FacetRow
+	for i := range rows {
+		if i == 0 || rows[i].Code != rows[i-1].Code {
+			marks = append(marks, erasedMark(rows[i].Code))
+		}
+	}
+	text, err := array(marks, facetColumns)
+	if err != nil {
+		return nil, err
+	}
+	erased := make(map[string]bool)
+	var code string
+	err = forEach(ctx, tx, `SELECT b.code FROM `+fmt.Sprintf(facetSource, s.engine.elements)+` AS b
+		JOIN visit_facets AS f ON f.code = b.code AND f.facet = b.facet AND f.day = b.day AND f.value = b.value`,
+		[]any{text}, []any{&code}, func() { erased[code] = true })
+	if err != nil || len(erased) == 0 {
+		return rows, err
+	}
+	return slices.DeleteFunc(slices.Clone(rows), func(r FacetRow) bool { return erased[r.Code] }), nil
+}
+
+// erasedMark returns the row that marks an erased link.
+func erasedMark(code string) FacetRow {
+	return FacetRow{Code: code, Facet: Referrers, Day: erasedDay, Value: overflow}
 }
 
 func (r *FacetRow) key() facetKey { return facetKey{r.Code, r.Value, r.Day, r.Facet} }
@@ -134,15 +171,17 @@ func (s Store) addNew(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	return err
 }
 
-// EraseFacets removes the counts by facet of a link. The numbers of visits by hour stay. If a server still has counts by
-// facet of the link in memory, the next flush of this server stores them.
+// EraseFacets removes the counts by facet of a link. The numbers of visits by hour stay. It also marks the link as erased: if
+// a server still has counts by facet of the link in memory, or counts visits later, the store does not add these counts.
 func (s Store) EraseFacets(ctx context.Context, code string) error {
 	err := s.transact(ctx, func(tx *sql.Tx) error {
 		if err := s.exclude(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM visit_facets WHERE code = $1`, code)
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM visit_facets WHERE code = $1`, code); err != nil {
+			return err
+		}
+		return s.addNew(ctx, tx, []FacetRow{erasedMark(code)})
 	})
 	if err != nil {
 		return fmt.Errorf("erase the referrers, countries and devices of the visits: %w", err)

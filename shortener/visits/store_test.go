@@ -395,3 +395,37 @@ func TestServerEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
 	}
 	wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
 }
+
+// A server may redirect to a link for some time after its deletion, and may flush the visits later still. The store adds the
+// numbers of these visits, but not their details. The details of other links in the same part are stored.
+func TestErasedLinkGetsNoFacetsFromLaterFlush(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		day := at(0) / hoursPerDay
+		part := func(sequence int64, value string) Part {
+			p := Part{Writer: "w", Sequence: sequence, Rows: []Row{{"a", at(0), 0, Count{1, 0}}}}
+			for _, code := range []string{"a", "b"} {
+				p.Facets = append(p.Facets, FacetRow{code, Referrers, day, value, Count{1, 0}}, FacetRow{code, Devices, day, value, Count{1, 0}})
+			}
+			return p
+		}
+		apply(t, s, part(1, "x"))
+		if err := s.EraseFacets(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, part(2, "x"))
+		if err := s.expire(t.Context(), time.Unix(0, 0).Add(time.Duration(at(0))*time.Hour), 0); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, part(3, "y"))
+		for _, f := range []Facet{Referrers, Devices} {
+			for code, want := range map[string]Values{"a": {}, "b": {Items: []Value{{"x", Count{2, 0}}, {"y", Count{1, 0}}}}} {
+				values, err := s.Facet(t.Context(), code, f, Range{}, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantEqual(t, "values of "+code, values, want)
+			}
+		}
+		wantTotals(t, s, map[string]Count{"a": {3, 0}}, "a")
+	})
+}
