@@ -2,9 +2,11 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -166,4 +168,40 @@ func TestErasedLinksKeepNoPersonalData(t *testing.T) {
 		other.wantStatus("first", http.StatusGone, "")
 		other.wantStatus("sec-ond", http.StatusGone, "")
 	})
+}
+
+// If the command `delete` is interrupted while it waits until no server redirects to the link, the command fails. The link is
+// deleted nevertheless.
+func TestInterruptedDeleteCommandExitsWithError(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	r := start(t, settings(t, url, ""))
+	r.await("a full pool", full)
+	for _, flags := range [][]string{nil, {"--erase"}} {
+		code := r.shorten("https://example.com/")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var errs bytes.Buffer
+		out := cancelWriter{cancel}
+		status := Run(ctx, slices.Concat([]string{"--database-url=" + url, "delete"}, flags, []string{code}), out, &errs)
+		want := "servers may redirect"
+		if flags != nil {
+			want = "run the command again"
+		}
+		if status != 1 || !strings.Contains(errs.String(), want) {
+			t.Errorf("an interrupted delete %v: exit status %d, stderr %q; want 1 and %q", flags, status, &errs, want)
+		}
+		r.await("the deletion", func(admin.Status) bool {
+			return r.do(http.MethodGet, "http://"+r.Addr().String()+"/"+code, "").status == http.StatusGone
+		})
+	}
+}
+
+// cancelWriter calls cancel when the command prints its first line.
+type cancelWriter struct{ cancel func() }
+
+// Write implements [io.Writer].
+func (c cancelWriter) Write(p []byte) (int, error) {
+	c.cancel()
+	return len(p), nil
 }
