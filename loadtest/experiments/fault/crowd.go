@@ -54,7 +54,7 @@ func crowdRows() []row {
 
 func crowded(r *run) {
 	group := lab.MemoryCgroup(r, crowdMemory)
-	r.embedded("MAX_CONNECTIONS_PER_ADDRESS=75") // about half of the default of MAX_CONNECTIONS with this memory
+	r.embedded("MAX_CONNECTIONS_PER_ADDRESS=200") // about half of the default of MAX_CONNECTIONS with this memory
 	server := r.server()
 	server.Prefix = group.Run()
 	server.Start()
