@@ -20,9 +20,6 @@ type countedConn struct {
 	header header
 }
 
-// lingerSeconds is how long the kernel may continue to send the data of a closed connection. It equals the write timeout.
-const lingerSeconds = 20
-
 // send writes p to the socket. After a failed write, the kernel discards the data that the client has not received when
 // the connection is closed.
 func (c *countedConn) send(p []byte) (int, error) {
@@ -34,12 +31,12 @@ func (c *countedConn) send(p []byte) (int, error) {
 }
 
 // Close implements [net.Conn]. If the client has not yet received all data, the connection is counted until it has, for at
-// most lingerSeconds. Then the kernel discards the data. Otherwise the kernel would keep them for minutes, and a client that
+// most writeTimeout. Then the kernel discards the data. Otherwise the kernel would keep them for minutes, and a client that
 // reads nothing could make it keep the data of more connections than the limits permit.
 func (c *countedConn) Close() error {
 	c.once.Do(func() {
 		if unsent := c.unsent(); unsent != nil {
-			release(unsent, lingerSeconds, c.closed)
+			release(unsent, 0, writeTimeout, c.closed)
 			return
 		}
 		c.closed()
@@ -62,13 +59,16 @@ func (c *countedConn) unsent() *os.File {
 	return duplicate
 }
 
-// release closes a socket when the client has received all data, or after the given number of seconds. Then it calls closed.
-// It does not block.
-func release(socket *os.File, seconds int, closed func()) {
-	time.AfterFunc(time.Second, func() {
+// release closes a socket when the client has received all data, but at the latest when waited reaches most. Then it calls
+// closed. waited is the time for which release has already waited. release does not block.
+func release(socket *os.File, waited, most time.Duration, closed func()) {
+	// Most clients receive the data within a round trip. The intervals double up to a second.
+	interval := min(max(waited, 5*time.Millisecond), time.Second)
+	time.AfterFunc(interval, func() {
+		waited += interval
 		if _, unreceived := stateOf(socket); unreceived {
-			if seconds > 1 {
-				release(socket, seconds-1, closed)
+			if waited < most {
+				release(socket, waited, most, closed)
 				return
 			}
 			discard(socket)

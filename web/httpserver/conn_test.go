@@ -99,13 +99,38 @@ func TestClosedConnectionCountsUntilItsDataIsReceived(t *testing.T) {
 	l.wantAccepted(t, "127.0.0.2")
 }
 
+// A client that connects for each request would soon reach the limits if each of its connections counted for a second. On a
+// busy machine, any measurement may be slow, so one fast connection of ten is enough.
+func TestClosedConnectionSoonStopsCounting(t *testing.T) {
+	t.Parallel()
+	l := newLimited(t, 1, 1)
+	for range 10 {
+		client, server, uncounted := l.pair(t)
+		if _, err := server.Write(make([]byte, unreceived)); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, client); err != nil {
+			t.Fatal(err)
+		}
+		received := time.Now()
+		<-uncounted
+		if time.Since(received) < 300*time.Millisecond {
+			return
+		}
+	}
+	t.Error("ten connections counted for 300 ms or longer after the client had received their data")
+}
+
 func TestDataOfClosedConnectionIsDiscardedInTheEnd(t *testing.T) {
 	t.Parallel()
 	client, server, uncounted := newLimited(t, 1, 1).pair(t)
 	if _, err := server.Write(make([]byte, unreceived)); err != nil {
 		t.Fatal(err)
 	}
-	release(server.unsent(), 1, server.closed)
+	release(server.unsent(), 0, 50*time.Millisecond, server.closed)
 	if err := server.TCPConn.Close(); err != nil {
 		t.Error(err)
 	}

@@ -50,7 +50,7 @@ func NewConnections(limits ConnectionLimits, reg prometheus.Registerer, log *slo
 		ConnectionLimits: limits, log: log, warning: rate.Sometimes{Interval: time.Minute}, byClient: make(map[netip.Prefix]int),
 	}
 	auto := promauto.With(reg)
-	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "http_connections", Help: "Open connections of the public listener, or of the listener of the key service."}, func() float64 {
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "http_connections", Help: "Connections that count against MAX_CONNECTIONS: open connections of the public listener or of the listener of the key service, and closed connections whose data the client has not received."}, func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return float64(c.open)

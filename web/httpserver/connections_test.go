@@ -153,7 +153,7 @@ func TestConnectionsOfAListenerAreLimited(t *testing.T) {
 	l.wantRefused(t, "127.0.0.1", "total")
 	want := func(n string) {
 		t.Helper()
-		err := testutil.GatherAndCompare(l.registry, strings.NewReader("# HELP http_connections Open connections of the public listener, or of the listener of the key service.\n"+
+		err := testutil.GatherAndCompare(l.registry, strings.NewReader("# HELP http_connections Connections that count against MAX_CONNECTIONS: open connections of the public listener or of the listener of the key service, and closed connections whose data the client has not received.\n"+
 			"# TYPE http_connections gauge\nhttp_connections "+n+"\n"), "http_connections")
 		if err != nil {
 			t.Error(err)

@@ -12,6 +12,10 @@ import (
 // takes 30 seconds.
 const adminWriteTimeout = 5 * time.Minute
 
+// writeTimeout limits the time from the end of a header to the end of the answer. It includes the reading of the body, so it
+// exceeds ReadTimeout.
+const writeTimeout = 20 * time.Second
+
 // New returns a server for h. Each phase of a connection has a time limit, and headers have a size limit. Therefore no
 // client can occupy the server for long. An errorLog passes the messages of the server to the logger log.
 func New(h http.Handler, log *slog.Logger) *http.Server {
@@ -19,7 +23,7 @@ func New(h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           limitFields(h),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      20 * time.Second, // includes the reading of the body, so it exceeds ReadTimeout
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ConnState:         countHeaderLines,
