@@ -14,14 +14,15 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// ConnectionMemory is the number of bytes of connectionShare for a connection of HTTP/1. A connection takes up to 40 KiB of
-	// the memory that GOMEMLIMIT limits: the goroutine and the two buffers of the connection, a header or a body that has
-	// arrived in part, and an answer that the client does not read. GOMEMLIMIT does not limit the buffers of the kernel. With
-	// this value, the buffers of all connections take at most half as many bytes as GOMEMLIMIT permits.
-	ConnectionMemory = program.SocketMemory / 2
-	// http2Memory is the number of bytes for an HTTP/2 connection of the key service: 512 KiB for the buffers of the connection and
-	// about 28 KiB for each of maxStreams requests in progress, whose headers may have many fields, and SocketMemory.
-	http2Memory = 512<<10 + program.SocketMemory
+	// ConnectionMemory is the part of connectionShare for which a connection of HTTP/1 counts, in bytes. A connection takes up to
+	// 40 KiB of the memory that GOMEMLIMIT limits: the goroutine and the two buffers of the connection, a header or a body that
+	// has arrived in part, and an answer that the client does not read. It also takes up to program.SocketMemory in the kernel,
+	// which GOMEMLIMIT does not limit. The buffers of all connections in the kernel thus take at most 62.5 % of GOMEMLIMIT,
+	// if every client sends requests and reads no answer.
+	ConnectionMemory = 64 << 10
+	// http2Memory is the same for an HTTP/2 connection of the key service: program.SocketMemory, and 512 KiB for the buffers of
+	// the connection and about 28 KiB for each of maxStreams requests in progress, whose headers may have many fields.
+	http2Memory = program.SocketMemory + 512<<10
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
 	maxKeyHeader = 4 << 10
 	// maxStreams is the number of requests that an HTTP/2 connection may have in progress.

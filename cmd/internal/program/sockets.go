@@ -9,14 +9,13 @@ import (
 const (
 	// sendBuffer and receiveBuffer are the sizes of the buffers that the kernel has for a connection, in bytes. The kernel
 	// reserves twice as much, for its own records. Without a size, a buffer grows up to 4 MiB (net.ipv4.tcp_wmem), while the
-	// client sends requests and reads no answer. The round-trip time limits the speed of a connection to one buffer per round
-	// trip.
+	// client sends requests and reads no answer. A connection transfers at most about one buffer per round trip.
 	sendBuffer    = 16 << 10
 	receiveBuffer = 32 << 10
-	// SocketMemory is the number of bytes that the kernel takes for a connection whose client sends requests and reads no
-	// answer. The send buffer exceeds its size by up to one segment before segmentation (GSO), which has 64 KiB. A control
-	// group (version 2) counts these bytes as memory of the process.
-	SocketMemory = 128 << 10
+	// SocketMemory is the maximum number of bytes in the buffers that the kernel has for a connection. Its client sends
+	// requests and reads no answer. The send buffer exceeds its size by up to one segment before segmentation (GSO), which has
+	// 64 KiB. A control group (version 2) counts these bytes as memory of the process.
+	SocketMemory = 2*sendBuffer + 64<<10 + 2*receiveBuffer
 )
 
 // listenConfig returns the configuration of all listeners. Accepted connections inherit the buffers of the listener, so the
