@@ -30,7 +30,7 @@ type RemoteSupply struct {
 	closeTimeout time.Duration    // the constant closeTimeout, except in tests
 	space        *codespace.Space // checks the codes of answers
 
-	kept atomic.Int64
+	kept atomic.Int64 // unused keys whose lease had ended; see Kept
 
 	mu         sync.Mutex
 	unanswered []string // ids of failed requests, which may have a lease; at most one for each concurrent Take
@@ -69,8 +69,8 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	return s, nil
 }
 
-// A connection without an answer for pingAfter gets a ping. If no answer arrives within pongWithin, the connection is closed, and
-// the next request opens another one. HTTP/2 sends all requests on one connection, and without pings it may take minutes
+// RemoteSupply sends a ping on an HTTP/2 connection on which no frame has arrived for pingAfter. If the answer to the ping does
+// not arrive within pongWithin, the connection is closed, and the next request opens another one. HTTP/2 sends all requests on one connection, and without pings it may take minutes
 // until TCP closes a connection whose other end does not answer.
 const (
 	pingAfter  = 3 * time.Second
@@ -115,14 +115,14 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again calls the service. If the service requests a delay, again waits and calls it again. If ctx
-// would end during the delay, or has no deadline, again returns the error of the service at once.
+// again calls the service. If the service refuses a request because of a limit, again waits as long as the service demands, and
+// calls it again. If ctx would end during the delay, or has no deadline, again returns the error of the service at once.
 func again(ctx context.Context, call func() error) error {
 	deadline, _ := ctx.Deadline()
 	for {
 		err := call()
 		wait, asked := retryAfter(err)
-		if !asked || time.Until(deadline) < wait {
+		if !asked || connect.CodeOf(err) != connect.CodeResourceExhausted || time.Until(deadline) < wait {
 			return err
 		}
 		select {

@@ -145,7 +145,7 @@ func (x *TakeKeysResponse) GetCodes() []string {
 type ReturnKeysRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	LeaseId int64                  `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Keys that were certainly not used. They will be issued again, to any client.
+	// Keys that were certainly not used. They may be issued again, to any client.
 	Unused []string `protobuf:"bytes,2,rep,name=unused,proto3" json:"unused,omitempty"`
 	// Keys that may or may not have been used. They are never issued again.
 	Lost          []string `protobuf:"bytes,3,rep,name=lost,proto3" json:"lost,omitempty"`
