@@ -385,14 +385,14 @@ func Table() []Edit {
 		{"forwarded-port", "web/client/proxies.go",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil {",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil && false {"},
-		// If a server cannot accept a connection, it logs a warning.
-		{"accept-warning", "web/httpserver/error_log.go",
-			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
-			"case false:"},
 		// A closed connection counts until the client has received its data.
 		{"closed-connections", "web/httpserver/conn.go",
 			"if unsent := c.unsent(); unsent != nil {",
 			"if unsent := c.unsent(); false {"},
+		// If a server cannot accept a connection, it logs a warning.
+		{"accept-warning", "web/httpserver/error_log.go",
+			`case strings.HasPrefix(r.Message, "http: Accept error"):`,
+			"case false:"},
 		// The header of a request has a limited number of lines, because each line takes memory.
 		{"header-lines", "web/httpserver/header_lines.go",
 			"maxHeaderLines = 100",
