@@ -43,7 +43,8 @@ const (
 //     numbers get a new id. Reserve skips a range that has less than a tenth of n numbers. Otherwise, many short
 //     ranges would make a refill very slow. Lend takes such ranges.
 //   - Third, Reserve advances the counter of the shortest code length that has numbers left.
-//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none.
+//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none. So a short
+//     range of a short code length may stay while the counter continues with longer codes.
 //
 // If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
 // name of holder. When Sweep declares holder dead, other holders can take over the range if it

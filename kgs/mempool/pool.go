@@ -90,8 +90,8 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 }
 
-// Settle records in the ledger what happened to the keys of b. The next worker that reserves a
-// range gets the unused keys, for this pool or for another pool.
+// Settle records in the ledger what happened to the keys of b. The unused keys become
+// reserved ranges. [ledger.Ledger.Reserve] describes who takes these ranges.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
 	return p.batches.settle(ctx, b, unused, lost)
 }

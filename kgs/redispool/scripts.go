@@ -30,7 +30,9 @@ import (
 //	         about 60 bytes and stays for the rest of the epoch
 //
 // The fields range and next:<length> are the high-water mark of the pool. They survive a new epoch,
-// because the ledger needs them if its database comes back from an older state.
+// because the ledger needs them if its database comes back from an older state. The id before floor
+// also counts for the mark, but only in the present epoch: a new epoch begins with the floor 0. Before
+// a worker opens an epoch, it passes the mark to the ledger.
 func keyNames(prefix, tag string) []string {
 	prefix += ":{" + tag + "}:"
 	return []string{

@@ -50,8 +50,9 @@ func (in Input) nightCapacity() int64 {
 
 // Local describes the keys in the memory of a server. A server has a current batch and a spare batch.
 type Local struct {
-	Batch   int64   `json:"batch_keys"`
-	Keys    int64   `json:"server_keys_at_most"`      // both batches; a crash of the server loses at most these, and the keys of the creations in progress
+	Batch int64 `json:"batch_keys"`
+	// Keys is both batches. A crash of the server loses at most these keys, apart from the keys of creations in progress.
+	Keys    int64   `json:"server_keys_at_most"`
 	AllKeys int64   `json:"all_servers_keys_at_most"` // the same for all servers together
 	Bridge  float64 `json:"bridges_seconds_at_least"` // time that the local keys last if Redis fails at the moment when a server has used up one of its two batches
 }
