@@ -18,6 +18,9 @@ const (
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true)`
+	// noTimeout is the limit after a statement has failed because of lockTimeout, but waited for another lock than that of a
+	// code, such as the lock of a table. This wait concerns all links, so only the context limits it.
+	noTimeout = `SELECT set_config('lock_timeout', '0', true)`
 )
 
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of

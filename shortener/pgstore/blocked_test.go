@@ -86,6 +86,34 @@ func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
 	}
 }
 
+// lockLinks begins a transaction that locks the table of the links with ranks. The server ends the transaction after the given
+// time.
+func lockLinks(t *testing.T, s *Store, duration string) {
+	t.Helper()
+	_, err := holdCodes(t, s).Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = '`+duration+`'; LOCK TABLE ranked_links IN ACCESS EXCLUSIVE MODE`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Insert waits for the lock of a table for longer than lockTimeout.
+func TestInsertWaitsForTable(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	for form := range 2 {
+		l := storetest.Link(fmt.Sprintf("link%02d", form))
+		if form == 1 {
+			s.suspicious.Store(1) // the Insert uses ON CONFLICT
+		}
+		lockLinks(t, s, "500ms")
+		outcomes, err := s.Insert(t.Context(), []shortener.Link{l})
+		if err != nil {
+			t.Fatalf("Insert in form %d: %v", form, err)
+		}
+		storetest.WantOutcomes(t, outcomes, shortener.Inserted)
+	}
+}
+
 // A creation whose alias is held by another transaction gets an UnavailableError. The server stays ready.
 func TestCreateOfHeldAliasIsUnavailable(t *testing.T) {
 	t.Parallel()

@@ -55,9 +55,9 @@ const suspicion = 64
 
 // Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
 // is one transaction. There are three exceptions. If a link has an idempotency key, the transaction
-// needs several round trips (see insertWithKeys). The same is true if another transaction holds one of
-// the codes (see insertUnblocked). If a node of a Citus cluster gets only a few links
-// without details, Insert sends one statement for each link (see maxEach).
+// needs several round trips (see insertWithKeys). The same is true if the transaction waits too long for
+// another transaction (see insertUnblocked). If a node of a Citus cluster gets only a few links without
+// details, Insert sends one statement for each link (see maxEach).
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
@@ -75,6 +75,9 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 	outcomes, err := s.insertWithoutKeys(ctx, conn, links)
 	if isBlocked(err) && errors.Is(err, shortener.ErrNotWritten) {
 		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertUnblocked(ctx, tx, links, shortTimeout) })
+	}
+	if isLocked(err) && errors.Is(err, shortener.ErrNotWritten) { // a migration may have locked a table
+		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertUnblocked(ctx, tx, links, noTimeout) })
 	}
 	return outcomes, err
 }
