@@ -21,6 +21,8 @@ const (
 	// noTimeout is the limit after a statement has failed because of lockTimeout, but waited for another lock than that of a
 	// code, such as the lock of a table. This wait concerns all links, so only the context limits it.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true)`
+	// defaultTimeout ends the limit for the following statements.
+	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of
@@ -42,12 +44,12 @@ func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	if len(busy) > 0 { // two links may have the same code
 		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })
 	}
-	inserted, err = s.insertNew(ctx, tx, links, `SAVEPOINT links`, timeout)
+	inserted, err = s.insertPart(ctx, tx, links, timeout)
+	if isLocked(err) && !isBlocked(err) { // the server waited for another lock, such as the lock of a table
+		inserted, err = s.insertPart(ctx, tx, links, lockTimeout)
+	}
 	if !isBlocked(err) {
 		return inserted, err
-	}
-	if _, err := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT links`); err != nil {
-		return nil, err
 	}
 	if len(links) == 1 {
 		busy[links[0].Code] = true
@@ -60,4 +62,16 @@ func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	}
 	rest, err := s.insertParts(ctx, tx, links[half:], shortTimeout, busy)
 	return append(inserted, rest...), err
+}
+
+// insertPart inserts links and returns the codes of the new rows. If isLocked is true for the error, insertPart has inserted
+// no link, and the transaction can continue. The timeout does not apply to later statements.
+func (s *Store) insertPart(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string) (inserted []string, err error) {
+	inserted, err = s.insertNew(ctx, tx, links, `SAVEPOINT links`, timeout)
+	if isLocked(err) {
+		if _, failed := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT links`); failed != nil {
+			return nil, failed
+		}
+	}
+	return inserted, err
 }

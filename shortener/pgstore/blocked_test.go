@@ -86,32 +86,76 @@ func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
 	}
 }
 
-// lockLinks begins a transaction that locks the table of the links with ranks. The server ends the transaction after the given
-// time.
-func lockLinks(t *testing.T, s *Store, duration string) {
+// lockLinks locks the table of the links with ranks in tx. The server ends tx after the given time.
+func lockLinks(t *testing.T, tx pgx.Tx, duration string) {
 	t.Helper()
-	_, err := holdCodes(t, s).Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = '`+duration+`'; LOCK TABLE ranked_links IN ACCESS EXCLUSIVE MODE`)
+	_, err := tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = '`+duration+`'; LOCK TABLE ranked_links IN ACCESS EXCLUSIVE MODE`)
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Insert waits for the lock of a table for longer than lockTimeout.
+// Insert waits for the lock of a table for longer than lockTimeout. Before the lock, a first Insert connects and prepares the
+// statements.
 func TestInsertWaitsForTable(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
-	for form := range 2 {
-		l := storetest.Link(fmt.Sprintf("link%02d", form))
-		if form == 1 {
-			s.suspicious.Store(1) // the Insert uses ON CONFLICT
+	for form := range 3 {
+		links := []shortener.Link{storetest.Link(fmt.Sprintf("first%d", form)), storetest.Link(fmt.Sprintf("other%d", form))}
+		switch form {
+		case 1:
+			s.suspicious.Store(2) // both Inserts use ON CONFLICT
+		case 2:
+			links = []shortener.Link{storetest.WithIdempotencyKey("first2", "1", 1), storetest.WithIdempotencyKey("other2", "2", 1)}
 		}
-		lockLinks(t, s, "500ms")
-		outcomes, err := s.Insert(t.Context(), []shortener.Link{l})
+		tx := holdCodes(t, s)
+		storetest.WantOutcomes(t, storetest.Insert(t, s, links[0]), shortener.Inserted)
+		lockLinks(t, tx, "400ms")
+		outcomes, err := s.Insert(t.Context(), links[1:])
 		if err != nil {
 			t.Fatalf("Insert in form %d: %v", form, err)
 		}
 		storetest.WantOutcomes(t, outcomes, shortener.Inserted)
 	}
+}
+
+// unblocked calls insertUnblocked with shortTimeout in a transaction. Then it calls the function then in this transaction.
+func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(pgx.Tx)) ([]shortener.Outcome, error) {
+	t.Helper()
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	return s.transact(t.Context(), conn, func(tx pgx.Tx) ([]shortener.Outcome, error) {
+		outcomes, err := s.insertUnblocked(t.Context(), tx, links, shortTimeout)
+		if err == nil {
+			then(tx)
+		}
+		return outcomes, err
+	})
+}
+
+// After a wait for a code, Insert limits the next waits to a millisecond. This limit applies neither to the lock of a table
+// nor to the statements after the inserts.
+func TestShortTimeoutConcernsOnlyCodes(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	tx := holdCodes(t, s)
+	holdCodes(t, s, "un-ranked-held")
+	s.suspicious.Store(1) // this Insert prepares the statement with ON CONFLICT
+	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("first0")), shortener.Inserted)
+	lockLinks(t, tx, "100ms")
+	outcomes, err := unblocked(t, s, []shortener.Link{storetest.Link("other0"), storetest.Link("un-ranked-held")}, func(tx pgx.Tx) {
+		var timeout string
+		if err := tx.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&timeout); err != nil || timeout != "0" {
+			t.Errorf("after the inserts, the lock timeout is %q, %v, want 0", timeout, err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantOutcomes(t, outcomes, shortener.Inserted, shortener.CodeBusy)
 }
 
 // A creation whose alias is held by another transaction gets an UnavailableError. The server stays ready.

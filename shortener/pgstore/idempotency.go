@@ -112,7 +112,7 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 		_, err := pgx.ForEachRow(rows, []any{&k.owner, &k.key}, func() error { taken[k] = first[k]; return nil })
 		return err
 	})
-	batch.Queue(`SET LOCAL lock_timeout TO DEFAULT`)
+	batch.Queue(defaultTimeout)
 	err = tx.SendBatch(ctx, &batch).Close()
 	if isLocked(err) {
 		if _, failed := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT keys`); failed != nil {

@@ -199,7 +199,7 @@ func (s *Store) outcomes(
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
 // insertNew inserts the links whose codes are not in use, and returns the codes of the new rows. It first executes the
-// statements in the parameter before.
+// statements in the parameter before. At the end, it ends the lock timeout that they set.
 func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.Link, before ...string) (inserted []string, err error) {
 	inserted = make([]string, 0, len(links))
 	collect := func(rows pgx.Rows) error {
@@ -218,6 +218,9 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 	}
 	for _, c := range s.columnsOf(links) {
 		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
+	}
+	if len(before) > 0 {
+		batch.Queue(defaultTimeout)
 	}
 	return inserted, s.send(ctx, db, &batch)
 }
