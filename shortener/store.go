@@ -34,7 +34,8 @@ type Store interface {
 	// outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present. If the
 	// outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key takes
 	// too long, Insert does not write the link, and the outcome is Busy. If another transaction with the same code takes
-	// too long, Insert writes neither the link nor its key, and the outcome is CodeBusy.
+	// too long, Insert writes neither the link nor its key, and the outcome is CodeBusy. If this is true for many codes, Insert may
+	// return this outcome for other links too, which it does not write either.
 	//
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.

@@ -25,6 +25,10 @@ const (
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
+// maxBusy is the number of busy codes after which insertParts does not divide the links any more. There are many busy codes if
+// the server still executes an Insert whose connection was lost, and the caller repeats the Insert.
+const maxBusy = 8
+
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of
 // a link and does not end within the timeout, the outcome of the link is CodeBusy. The other transaction may be the
 // transaction of a suspended process.
@@ -39,7 +43,7 @@ func (s *Store) insertUnblocked(ctx context.Context, tx pgx.Tx, links []shortene
 
 // insertParts inserts links and returns the codes of the new rows. If another transaction holds a code, insertParts divides
 // the links into halves until the link with this code is alone, because the error does not name the code. It adds this code
-// to busy.
+// to busy. If busy has maxBusy codes, insertParts divides no more, and adds all codes of links to busy.
 func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string, busy map[string]bool) (inserted []string, err error) {
 	if len(busy) > 0 { // two links may have the same code
 		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })
@@ -51,8 +55,10 @@ func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	if !isBlocked(err) {
 		return inserted, err
 	}
-	if len(links) == 1 {
-		busy[links[0].Code] = true
+	if len(links) == 1 || len(busy) >= maxBusy {
+		for i := range links {
+			busy[links[i].Code] = true
+		}
 		return nil, nil
 	}
 	half := len(links) / 2

@@ -120,7 +120,7 @@ func TestInsertWaitsForTable(t *testing.T) {
 }
 
 // unblocked calls insertUnblocked with shortTimeout in a transaction. Then it calls the function then in this transaction.
-func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(pgx.Tx)) ([]shortener.Outcome, error) {
+func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(*batchCounter)) ([]shortener.Outcome, error) {
 	t.Helper()
 	conn, err := s.pool.Acquire(t.Context())
 	if err != nil {
@@ -128,9 +128,10 @@ func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(pgx.Tx)
 	}
 	defer conn.Release()
 	return s.transact(t.Context(), conn, func(tx pgx.Tx) ([]shortener.Outcome, error) {
-		outcomes, err := s.insertUnblocked(t.Context(), tx, links, shortTimeout)
+		counter := &batchCounter{Tx: tx}
+		outcomes, err := s.insertUnblocked(t.Context(), counter, links, shortTimeout)
 		if err == nil {
-			then(tx)
+			then(counter)
 		}
 		return outcomes, err
 	})
@@ -146,7 +147,7 @@ func TestShortTimeoutConcernsOnlyCodes(t *testing.T) {
 	s.suspicious.Store(1) // this Insert prepares the statement with ON CONFLICT
 	storetest.WantOutcomes(t, storetest.Insert(t, s, storetest.Link("first0")), shortener.Inserted)
 	lockLinks(t, tx, "100ms")
-	outcomes, err := unblocked(t, s, []shortener.Link{storetest.Link("other0"), storetest.Link("un-ranked-held")}, func(tx pgx.Tx) {
+	outcomes, err := unblocked(t, s, []shortener.Link{storetest.Link("other0"), storetest.Link("un-ranked-held")}, func(tx *batchCounter) {
 		var timeout string
 		if err := tx.QueryRow(t.Context(), `SHOW lock_timeout`).Scan(&timeout); err != nil || timeout != "0" {
 			t.Errorf("after the inserts, the lock timeout is %q, %v, want 0", timeout, err)
@@ -156,6 +157,40 @@ func TestShortTimeoutConcernsOnlyCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	storetest.WantOutcomes(t, outcomes, shortener.Inserted, shortener.CodeBusy)
+}
+
+// batchCounter is a transaction that counts its batches of statements.
+type batchCounter struct {
+	pgx.Tx
+	batches int
+}
+
+func (c *batchCounter) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	c.batches++
+	return c.Tx.SendBatch(ctx, b)
+}
+
+// Another transaction holds the codes of all links, as if the caller repeated an Insert that the server still executes. The
+// number of statements does not grow with the number of links.
+func TestInsertStopsDividingLinksWhenManyCodesAreHeld(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	var links []shortener.Link
+	var codes []string
+	for i := range 512 {
+		codes = append(codes, fmt.Sprintf("1%05d", i))
+		links = append(links, storetest.Link(codes[i]))
+	}
+	holdCodes(t, s, codes...)
+	outcomes, err := unblocked(t, s, links, func(tx *batchCounter) {
+		if tx.batches > 50 {
+			t.Errorf("insertUnblocked sends %d batches", tx.batches)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.WantOutcomes(t, outcomes, slices.Repeat([]shortener.Outcome{shortener.CodeBusy}, len(links))...)
 }
 
 // A creation whose alias is held by another transaction gets an UnavailableError. The server stays ready.
