@@ -24,8 +24,8 @@ func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, 
 	return lockPostgres(ctx, db)
 }
 
-// LockSuffix is the end of the name of the file that a migration of an SQLite database locks. The name begins with the name of
-// the database.
+// LockSuffix is the end of the name of the file that a migration of an SQLite database locks. The name begins with the name
+// of the database.
 const LockSuffix = "-migrate"
 
 // lockSQLite locks a separate file next to the database, because the lock of the database ends with

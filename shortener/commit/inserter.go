@@ -133,11 +133,11 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 // decide returns the result of a link: the outcome Inserted or Conflict, or an error. If the outcome of an earlier Insert
 // of the same links is unknown, the parameter unknown is the error of this earlier Insert. Otherwise unknown is nil.
 //
-// If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy or CodeBusy,
-// the transaction of the earlier Insert may still be in progress. If an outcome is Repeated, the earlier Insert may have written
-// the link, and another server may have changed this link since. If there was no earlier Insert, the outcome Present
-// means that another process created the identical link in the same microsecond. The code belongs to the link of the
-// other process.
+// If there was an earlier Insert, this earlier Insert wrote the links whose outcome is Present. If an outcome is Busy or
+// CodeBusy, the transaction of the earlier Insert may still be in progress. If an outcome is Repeated, the earlier Insert
+// may have written the link, and another server may have changed this link since. If there was no earlier Insert, the
+// outcome Present means that another process created the identical link in the same microsecond. The code belongs to the
+// link of the other process.
 func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	switch {
 	case o == shortener.Present && unknown != nil:

@@ -63,7 +63,8 @@ func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error
 	return s.addNew(ctx, tx, limited(rest, sizes))
 }
 
-// withoutErased returns the rows whose links are not erased. The rows of a link must be neighbours.
+// withoutErased returns the rows whose links are not erased. If the rows of a link are neighbours, the query
+// has one mark for each link.
 func (s Store) withoutErased(ctx context.Context, tx *sql.Tx, rows []FacetRow) ([]FacetRow, error) {
 	var marks []FacetRow
 	for i := range rows {

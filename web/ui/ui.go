@@ -138,10 +138,10 @@ func (u *UI) route() {
 }
 
 // maxBody is the maximum size of a form, in bytes. The form of a change sends each value twice, as the typed value and as
-// the seen value. Each byte takes up to three bytes, and a character has up to four bytes in UTF-8. So a URL of 2,048 bytes
-// takes 3 x 2,048 = 6,144 bytes, a title of 200 characters 12 x 200 = 2,400 bytes, and 16 tags of 32 characters take
-// 16 x (12 x 32 + 6) = 6,240 bytes with their line breaks. Twice these values are 29,568 bytes. The rest of the form takes
-// less than 400 bytes.
+// the seen value. In the encoding of a form, a byte takes up to three bytes, such as %26, and a character has up to four
+// bytes in UTF-8. So a URL of 2,048 bytes takes 3 x 2,048 = 6,144 bytes, a title of 200 characters 12 x 200 = 2,400 bytes,
+// and 16 tags of 32 characters take 16 x (12 x 32 + 6) = 6,240 bytes with their line breaks. Twice these values are 29,568
+// bytes. The rest of the form takes less than 400 bytes.
 const maxBody = 32 << 10
 
 // exchange is a request and the person who sent it.

@@ -15,8 +15,8 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ printf "%s-%s" .root.Release.Name .component | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{/* The text of a setting. Helm reads each number of a values file as a float64, and would print a large one with an exponent.
-     The programs accept no exponent, so a whole number is printed as an integer. */}}
+{{/* The text of a setting. Helm reads each number of a values file as a float64, and would print a large one with an
+     exponent. The programs accept no exponent, so a whole number is printed as an integer. */}}
 {{- define "keypool.text" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
 {{- end }}
