@@ -130,9 +130,9 @@ type deleteFlags struct {
 	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose except the code, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
 }
 
-// deleteLinks turns links into tombstones. Then it waits for service.Freshness, because a server may redirect to the links
-// from its cache for this time. With --erase, deleteLinks then erases the details of the visits. The store adds no details of
-// the visits that a server counts later.
+// deleteLinks turns links into tombstones. With --erase, it also erases the details of the visits; the store adds no details of
+// the visits that a server counts later. Then deleteLinks waits for service.Freshness, because a server may redirect to the
+// links from its cache for this time.
 func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		remove := service.Delete
@@ -147,26 +147,19 @@ func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Wri
 		deleted, err := operate.Delete(ctx, func(ctx context.Context, code string) error {
 			return remove(ctx, o.store, code, time.Now())
 		}, f.Codes, out)
-		select {
-		case <-time.After(service.Freshness):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil && len(deleted) > 0 {
-			return errors.Join(err, interruptedDeletion(ctx.Err(), f.Erase))
-		}
 		if f.Erase {
 			err = errors.Join(err, eraseRest(ctx, o, deleted, out))
 		}
-		return err
+		if len(deleted) == 0 {
+			return err
+		}
+		select {
+		case <-time.After(service.Freshness):
+			return err
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("servers may still redirect to the deleted links: %w", ctx.Err()))
+		}
 	})
-}
-
-// interruptedDeletion returns an error that names what an interrupted command did not wait for or did not do.
-func interruptedDeletion(cause error, erase bool) error {
-	if erase {
-		return fmt.Errorf("the details of the visits are not erased, so run the command again: %w", cause)
-	}
-	return fmt.Errorf("servers may redirect to the deleted links for up to %v: %w", service.Freshness, cause)
 }
 
 // eraseRest erases the details of the visits of erased links. In SQLite, it also erases what the log still contains.
