@@ -91,7 +91,7 @@ const streaming = `BEGIN READ ONLY; SET LOCAL tcp_user_timeout = 0`
 // there are many links. The caller may pause between two links as long as it wants.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
+		reading, cancel := context.WithCancel(ctx)
 		defer cancel()
 		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: streaming})
 		if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 			return
 		}
 		defer func() { _ = tx.Rollback(ctx) }() // if it fails, the connection is closed
-		rows, err := tx.Query(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
+		rows, err := tx.Query(reading, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)
 		if err != nil {
 			yield(shortener.Link{}, fmt.Errorf("read all links: %w", err))
 			return

@@ -61,6 +61,24 @@ func TestOldestContinuesAfterPauseLongerThanUserTimeout(t *testing.T) {
 	}
 }
 
+// After Oldest has yielded all links, the pool uses the connection again.
+func TestOldestKeepsConnection(t *testing.T) {
+	t.Parallel()
+	s := New(storetest.Postgres(t), storetest.Plain())
+	storetest.Insert(t, s, storetest.Link("link00"))
+	before := s.pool.Stat().NewConnsCount()
+	for range s.Writers() + 1 { // more often than the pool has connections
+		for _, err := range s.Oldest(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if after := s.pool.Stat().NewConnsCount(); after != before {
+		t.Errorf("the pool has opened %d connections, want %d", after, before)
+	}
+}
+
 // waitForEndOfOtherConnection reads the first row of a large result on a new connection, and then waits until the server has
 // ended this connection. The server process has an advisory lock until then.
 func waitForEndOfOtherConnection(ctx context.Context, t *testing.T, pool *pgxpool.Pool) {
