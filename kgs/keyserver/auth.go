@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 	"golang.org/x/time/rate"
@@ -50,6 +51,10 @@ const maxUnderWay = 64
 // maxLarge is the number of large messages that the requests of one client may hold at a time. A message of maxRequest bytes
 // that consists of empty strings takes up to 50 MB of memory.
 const maxLarge = 2
+
+// largeWait is how long a large message waits for another one to end. The servers of one client return their keys at the same
+// time if they stop together.
+const largeWait = time.Second
 
 // largeMessage is the size in bytes above which a message is large.
 const largeMessage = 32 << 10

@@ -61,8 +61,9 @@ func withTurns(next http.Handler) http.Handler {
 }
 
 // message is the body of a request. As soon as more than largeMessage bytes have arrived, the message counts as large. If the
-// client already has maxLarge such messages, Read fails. It does not wait, because the data of a request that waits would occupy
-// the receive buffer of its HTTP/2 connection, and so stop the other requests of this connection.
+// client already has maxLarge such messages, Read waits for largeWait at most, and then fails. The wait is short, because the
+// data of a request that waits occupies the receive buffer of its HTTP/2 connection, and so stops the other requests of this
+// connection.
 type message struct {
 	io.ReadCloser
 	turn *turn
@@ -74,10 +75,12 @@ func (m *message) Read(p []byte) (int, error) {
 	n, err := m.ReadCloser.Read(p)
 	m.size += int64(n)
 	if t := m.turn; t.client != nil && m.size > largeMessage && !t.large {
-		if !occupy(t.client.large) {
+		select {
+		case t.client.large <- struct{}{}:
+			t.large = true
+		case <-time.After(largeWait):
 			return 0, t.refuse()
 		}
-		t.large = true
 	}
 	return n, err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"keypool/kgs"
 	"keypool/kgs/kgstest"
 )
 
@@ -211,6 +212,31 @@ kgs_service_requests_total{code="resource_exhausted",procedure="ReturnKeys"} 1
 	}
 	if err := <-settled; err != nil {
 		t.Errorf("Settle: %v", err)
+	}
+}
+
+// The servers of a client that stop together return their keys at the same time. None of them is refused.
+func TestLargeMessageWaitsForOthersOfItsClient(t *testing.T) {
+	t.Parallel()
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
+	remote := supply(t, s.address(mine))
+	batches := make([]*kgs.Batch, 4*maxLarge)
+	for i := range batches {
+		var err error
+		if batches[i], err = remote.Take(t.Context(), 5000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answers := make(chan reply, len(batches))
+	for _, b := range batches {
+		go func() {
+			answers <- s.call("Bearer "+mine, "ReturnKeys", map[string]any{"leaseId": b.ID, "unused": b.Codes})
+		}()
+	}
+	for range batches {
+		if r := <-answers; r.status != http.StatusOK {
+			t.Errorf("status %d, %s, want 200", r.status, r.text)
+		}
 	}
 }
 
