@@ -34,7 +34,7 @@ func TestKernelBuffersOfAConnectionAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close() //nolint:errcheck // the test is over
+	defer client.Close()
 	if err := client.(*net.TCPConn).SetReadBuffer(256 << 10); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestKernelBuffersOfAConnectionAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Close() //nolint:errcheck // the test is over
+	defer server.Close()
 	transfer(t, server, client, fast)
 	transfer(t, client, server, fast)
 	fill(t, server)

@@ -180,7 +180,7 @@ func TestInterruptedDeleteCommandExitsWithError(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--erase"}} {
 		code := r.shorten("https://example.com/")
 		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
+		t.Cleanup(cancel)
 		var errs bytes.Buffer
 		out := cancelWriter{cancel}
 		status := Run(ctx, slices.Concat([]string{"--database-url=" + url, "delete"}, flags, []string{code}), out, &errs)
