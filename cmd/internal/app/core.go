@@ -170,6 +170,7 @@ func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool,
 	cfg = cfg.Copy()
 	c.poolers.adapt(cfg)
 	keepAlive(cfg)
+	limitAfterConnect(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)

@@ -12,6 +12,18 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
+// limitAfterConnect limits the time of the statements that begin each new connection. pgxpool itself sets no limit, because a
+// connection attempt continues when the statement that needs the connection has been canceled. If a network partition began
+// during such a statement, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
+func limitAfterConnect(cfg *pgxpool.Config) {
+	after := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		ctx, cancel := context.WithTimeout(ctx, cfg.ConnConfig.ConnectTimeout)
+		defer cancel()
+		return after(ctx, conn)
+	}
+}
+
 // keepAlive sets the keepalives of every new connection. It sends them as a statement and not as connection parameters, because a
 // connection pooler refuses parameters that it does not know. If a server refuses the settings, the connection works without
 // them.

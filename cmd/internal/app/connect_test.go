@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/cmd/internal/config"
+	"keypool/internal/testenv"
+)
+
+// openPing opens a pool for the database at databaseURL, and one connection.
+func openPing(ctx context.Context, t *testing.T, databaseURL string) error {
+	t.Helper()
+	var db config.Database
+	if err := db.UnmarshalText([]byte(databaseURL)); err != nil {
+		t.Fatal(err)
+	}
+	var c Core
+	pool, err := c.NewPool(ctx, db.Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	return pool.Ping(ctx)
+}
+
+// After a crash, a busy PostgreSQL opens the connections of all clients at the same time, which can take seconds.
+func TestConnectionOpensIfDatabaseNeedsSeconds(t *testing.T) {
+	t.Parallel()
+	database, err := url.Parse(testenv.StartPostgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := database.Query()
+	query.Set("options", "-cpost_auth_delay=3") // in seconds
+	database.RawQuery = query.Encode()
+	if err := openPing(t.Context(), t, database.String()); err != nil {
+		t.Errorf("a connection that PostgreSQL opens within three seconds: %v", err)
+	}
+}
+
+func TestHostThatDoesNotAnswerDelaysConnectionBySeconds(t *testing.T) {
+	t.Parallel()
+	database, err := url.Parse(testenv.StartPostgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	database.Host = silentHost(t) + "," + database.Host
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second) // the limit for one host is ten seconds
+	defer cancel()
+	if err := openPing(ctx, t, database.String()); err != nil {
+		t.Errorf("a connection to the second host: %v", err)
+	}
+}
+
+// silentHost returns an address of which the kernel answers no further connection request, because the queue of the
+// listener is full.
+func silentHost(t *testing.T) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) }) // the error does not matter, because no test checks it
+	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), syscall.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	local, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", local.(*syscall.SockaddrInet4).Port)
+	for range 10 {
+		conn, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { _ = conn.Close() }) // the error does not matter, because no test checks it
+	}
+	t.Fatal("the queue of the listener is not full after ten connections")
+	return ""
+}
+
+func TestFirstStatementsOfConnectionHaveTimeLimit(t *testing.T) {
+	t.Parallel()
+	cfg, err := pgxpool.ParseConfig(testenv.StartPostgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.ConnConfig.ConnectTimeout = time.Second
+	ended := make(chan error, 1)
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `SELECT pg_sleep(3600)`)
+		ended <- err
+		return err
+	}
+	limitAfterConnect(cfg)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	if _, err := pool.Acquire(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire: %v, want %v", err, context.DeadlineExceeded)
+	}
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the first statement: %v, want %v", err, context.DeadlineExceeded)
+	}
+}
