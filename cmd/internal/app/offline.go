@@ -20,17 +20,15 @@ import (
 )
 
 // OpenOffline opens the database for a command that may run while servers run. It neither creates nor
-// migrates a database. The start of a program does that, and so do the commands migrate and reindex. The
-// caller closes the Core.
+// migrates a database. The start of a program and the command migrate do both, and the command reindex
+// migrates. The caller closes the Core.
 func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, err error) {
 	if err := s.Complete(); err != nil {
 		return nil, err
 	}
 	s.Migrate.On = false
-	if path := s.Database.SQLitePath; path != "" {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no database at %s: start a server or run `shortener migrate`", path)
-		}
+	if err := CheckExists(s.Database); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()
@@ -42,9 +40,20 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 	return c, nil
 }
 
-// MigrateDatabase migrates the schema of the database. Then it calls the function links, which migrates the links. Only
-// ctx limits the time of MigrateDatabase. If the ledger was created with another secret and anySecret is false,
-// MigrateDatabase changes nothing and returns ledger.ErrWrongSecret.
+// CheckExists fails if the file of an SQLite database does not exist. It does not check a PostgreSQL database.
+func CheckExists(d config.Database) error {
+	if d.SQLitePath == "" {
+		return nil
+	}
+	if _, err := os.Stat(d.SQLitePath); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no database at %s: start a server or run `shortener migrate`", d.SQLitePath)
+	}
+	return nil
+}
+
+// MigrateDatabase migrates the schema of the database, and creates the file of an SQLite database that does not exist. Then
+// it calls the function links, which migrates the links. Only ctx limits the time of MigrateDatabase. If the ledger was
+// created with another secret and anySecret is false, MigrateDatabase changes nothing and returns ledger.ErrWrongSecret.
 func MigrateDatabase(ctx context.Context, s config.Common, anySecret bool, log *slog.Logger, links func(*Core) error) (err error) {
 	s.Migrate.On = true
 	life := &program.Lifecycle{}

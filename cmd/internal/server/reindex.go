@@ -27,6 +27,9 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
+	if err := app.CheckExists(s.Database); err != nil {
+		return err
+	}
 	log := app.NewLogger(out, s.LogLevel, s.LogFormat)
 	err := app.MigrateDatabase(ctx, s.Common, flags.ReplaceSecret, log, func(c *app.Core) error {
 		err := c.Identify(ctx)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -285,6 +287,18 @@ func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 		t.Errorf("reindex to another order while a server runs: exit status %d, %s; want 1", status, out)
 	}
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
+}
+
+// If reindex created a database, it would report success although the path of the database is wrong.
+func TestReindexCreatesNoDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "folder", "links.db")
+	if status, out := command(t, "sqlite:"+path, "reindex"); status != 1 || !strings.Contains(out, "no database at "+path) {
+		t.Errorf("reindex without a database: exit status %d, %s; want 1 and the path", status, out)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("reindex without a database created a folder (error %v)", err)
+	}
 }
 
 // The move of the links needs two connections at the same time, one of them for the lock. It opens a pool of its own, so
