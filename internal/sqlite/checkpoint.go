@@ -45,8 +45,10 @@ const (
 // wait for this commit then also wait for the sync of the database file.
 //
 // A failed checkpoint loses nothing, because the log keeps the pages that were not moved. The
-// checkpointer tries again after checkpointLook.
+// checkpointer tries again after checkpointLook. Before the first commit of this DB, the checkpointer runs no
+// checkpoint: a program that only reads must not fail because the disk is full.
 type checkpointer struct {
+	files  *guard
 	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
 	free   func() (pages int, err error) // the free space of the disk
@@ -61,7 +63,10 @@ func startCheckpointer(files *guard, writer *sql.DB) (*checkpointer, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &checkpointer{own: own, writer: writer, free: func() (int, error) { return freePages(files.path) }, stop: cancel, done: make(chan struct{})}
+	c := &checkpointer{
+		files: files, own: own, writer: writer, free: func() (int, error) { return freePages(files.path) },
+		stop: cancel, done: make(chan struct{}),
+	}
 	go c.run(ctx)
 	return c, nil
 }
@@ -82,11 +87,14 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look runs a checkpoint if the log is long enough. SQLite restarts the log after a checkpoint that has reached the end
-// of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if the log is so long
-// that it must be restarted, look runs a second checkpoint on the writer's connection, between two commits. The second
-// checkpoint moves the few pages that were written since the first checkpoint.
+// look runs a checkpoint if this DB has committed and the log is long enough. SQLite restarts the log after a checkpoint
+// that has reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if
+// the log is so long that it must be restarted, look runs a second checkpoint on the writer's connection, between two
+// commits. The second checkpoint moves the few pages that were written since the first checkpoint.
 func (c *checkpointer) look(ctx context.Context) error {
+	if !c.files.committed.Load() {
+		return nil
+	}
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")
 	if err != nil || length-moved < walLeast/2 {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,56 @@ func TestDatabaseCloseRepeatsFailedCheckpoint(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
+}
+
+// The disk may be full while a program reads a database whose log is long. The program needs no space if it runs no
+// checkpoint. As soon as it writes, it must limit the log.
+func TestDatabaseRunsNoCheckpointBeforeItsFirstCommit(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	open := func() *DB {
+		db, err := Open(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		db.checkpoints.stop() // this test calls look itself
+		<-db.checkpoints.done
+		return db
+	}
+	other, db := open(), open()
+	exec := func(db *DB, statement string) {
+		t.Helper()
+		if _, err := db.Write.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantMoved := func(when string, want bool) {
+		t.Helper()
+		if err := db.checkpoints.look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		length, moved, err := checkpoint(t.Context(), db.checkpoints.own, "NOOP")
+		if err != nil || length < walEnough || (moved > 0) != want {
+			t.Errorf("%s, %d of %d pages of the log were moved (error %v), want any: %t", when, moved, length, err, want)
+		}
+	}
+	exec(other, "CREATE TABLE t (b)")
+	exec(other, fmt.Sprintf("INSERT INTO t VALUES (zeroblob(%d))", 2*walEnough*pageSize))
+	var rows int
+	if err := db.Read.QueryRowContext(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != 1 {
+		t.Fatalf("%d rows, %v, want 1", rows, err)
+	}
+	if err := db.Ping(t.Context()); err != nil { // takes the write lock and changes nothing
+		t.Fatal(err)
+	}
+	wantMoved("before the first commit", false)
+	exec(db, "INSERT INTO t VALUES (1)")
+	wantMoved("after the first commit", true)
 }
 
 // TestCheckpointerRestartsWALBeforeDiskIsFull simulates a disk that has room for a small number of pages, and writes many

@@ -20,6 +20,8 @@ var ErrMoved = errors.New("the files of the database were deleted, moved or repl
 type guard struct {
 	path  string
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
+
+	committed atomic.Bool // whether a connection has begun to commit a write
 }
 
 // paths returns the paths of the database file, its log and the index of the log. These files exist while a
@@ -82,6 +84,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 		if c.guard.check() != nil {
 			return 1
 		}
+		c.guard.committed.Store(true)
 		return 0
 	})
 	return conn, nil
