@@ -125,7 +125,8 @@ func (s *Server) CompleteOffline(known []KeySource) error {
 	if err := s.Common.Complete(); err != nil {
 		return err
 	}
-	if s.KeySource != "" && !slices.ContainsFunc(known, s.uses) {
+	s.defaultKeySource()
+	if !slices.ContainsFunc(known, s.uses) {
 		return unknownKeySource(s.KeySource, known)
 	}
 	return nil
@@ -149,12 +150,17 @@ func unknownKeySource(name string, known []KeySource) error {
 	return &Error{"KEY_SOURCE", name, names(known)}
 }
 
-func (s *Server) completeKeySource(known []KeySource) error {
+// defaultKeySource sets the key source if the settings name none.
+func (s *Server) defaultKeySource() {
 	byDefault := "memory-pool"
 	if s.RedisURL != "" {
 		byDefault = "redis-pool"
 	}
 	s.KeySource = cmp.Or(s.KeySource, byDefault)
+}
+
+func (s *Server) completeKeySource(known []KeySource) error {
+	s.defaultKeySource()
 	at := slices.IndexFunc(known, s.uses)
 	switch {
 	case at < 0:
