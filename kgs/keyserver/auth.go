@@ -99,8 +99,9 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 		return nil, err
 	}
 	t := turnOf(ctx)
+	t.answered = func(code string) { s.metrics.answered(spec, code) }
 	t.refuse = func() error {
-		s.metrics.answered(spec, connect.CodeResourceExhausted.String())
+		t.count(connect.CodeResourceExhausted.String())
 		return later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
 	}
 	if !t.begin(c) {

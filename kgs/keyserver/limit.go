@@ -28,7 +28,7 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 		if err != nil {
 			code = connect.CodeOf(err).String()
 		}
-		s.metrics.answered(req.Spec(), code)
+		turnOf(ctx).count(code)
 		return answer, err
 	}
 }
@@ -41,6 +41,8 @@ type turn struct {
 	works  bool         // whether the request is in progress
 	large  bool         // whether the request has a large message
 	refuse func() error // returns and counts the error for too many requests
+
+	answered func(code string) // counts the reply to the request; nil before the gate knows the client and after the reply is counted
 }
 
 // turnKey is the context key of a request's turn.
@@ -107,6 +109,14 @@ func occupy(slots chan struct{}) bool {
 	}
 }
 
+// count counts the reply to the request, unless it is counted already.
+func (t *turn) count(code string) {
+	if t.answered != nil {
+		t.answered(code)
+		t.answered = nil
+	}
+}
+
 // endWork records that the answer of the request is known and can be sent.
 func (t *turn) endWork() {
 	if t.works {
@@ -115,8 +125,13 @@ func (t *turn) endWork() {
 	}
 }
 
+// unread is the code under which the metrics count a request whose message is malformed, too large or did not arrive. The
+// handler of such a request does not run, so the code of its reply is not known.
+const unread = "unread"
+
 // end does nothing if the turn has not begun.
 func (t *turn) end() {
+	t.count(unread)
 	t.endWork()
 	if t.large {
 		<-t.client.large

@@ -39,7 +39,7 @@ func TestEachClientHasSeparateKeyRateLimit(t *testing.T) {
 # TYPE kgs_service_keys_total counter
 kgs_service_keys_total{client="one"} 10
 kgs_service_keys_total{client="two"} 10
-# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply.
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply. The code unread counts requests whose message is malformed, too large or did not arrive.
 # TYPE kgs_service_requests_total counter
 kgs_service_requests_total{code="ok",procedure="TakeKeys"} 2
 kgs_service_requests_total{code="resource_exhausted",procedure="TakeKeys"} 1
@@ -182,7 +182,7 @@ func TestLargeMessagesOfEachClientAreLimited(t *testing.T) {
 		t.Errorf("one more large message: status %d, %s, want 429 and Retry-After 1", r.status, r.text)
 	}
 	want := strings.NewReader(`
-# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply.
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply. The code unread counts requests whose message is malformed, too large or did not arrive.
 # TYPE kgs_service_requests_total counter
 kgs_service_requests_total{code="ok",procedure="TakeKeys"} 1
 kgs_service_requests_total{code="resource_exhausted",procedure="ReturnKeys"} 1

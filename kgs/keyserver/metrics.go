@@ -22,7 +22,8 @@ func newMetrics(cfg Config) *metrics {
 			Name: "kgs_service_keys_total", Help: "Keys in replies to clients. The keys of a repeated request are counted again.",
 		}, []string{"client"}),
 		requests: auto.NewCounterVec(prometheus.CounterOpts{
-			Name: "kgs_service_requests_total", Help: "Requests of clients, by procedure and by the status code of the reply.",
+			Name: "kgs_service_requests_total",
+			Help: "Requests of clients, by procedure and by the status code of the reply. The code unread counts requests whose message is malformed, too large or did not arrive.",
 		}, []string{"procedure", "code"}),
 	}
 	for _, c := range cfg.Clients {

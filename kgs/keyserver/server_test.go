@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"keypool/kgs"
 	"keypool/kgs/kgstest"
@@ -142,6 +143,31 @@ func TestKeyServiceRefusesTooLargeRequest(t *testing.T) {
 	r := s.call("Bearer "+mine, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})
 	if r.Code != "resource_exhausted" {
 		t.Errorf("a request above the size limit: status %d, %.200s, want resource_exhausted", r.status, r.text)
+	}
+}
+
+// TestRequestsAreCountedOnce sends requests whose messages the server cannot read, or refuses. The server must count each of
+// them once.
+func TestRequestsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
+	const me = "Bearer " + mine
+	s.call(me, "TakeKeys", map[string]any{"count": "x"})                                              // malformed
+	s.call(me, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", maxRequest)}})     // too large
+	s.call(me, "ReturnKeys", map[string]any{"unused": []string{strings.Repeat("x", 2*largeMessage)}}) // no code
+	s.call("", "Status", map[string]any{})
+	s.take("a", 1)
+	want := strings.NewReader(`
+# HELP kgs_service_requests_total Requests of clients, by procedure and by the status code of the reply. The code unread counts requests whose message is malformed, too large or did not arrive.
+# TYPE kgs_service_requests_total counter
+kgs_service_requests_total{code="invalid_argument",procedure="ReturnKeys"} 1
+kgs_service_requests_total{code="ok",procedure="TakeKeys"} 1
+kgs_service_requests_total{code="unauthenticated",procedure="Status"} 1
+kgs_service_requests_total{code="unread",procedure="ReturnKeys"} 1
+kgs_service_requests_total{code="unread",procedure="TakeKeys"} 1
+`)
+	if err := testutil.GatherAndCompare(s.registry, want, "kgs_service_requests_total"); err != nil {
+		t.Error(err)
 	}
 }
 
