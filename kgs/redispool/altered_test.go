@@ -12,6 +12,22 @@ import (
 	"keypool/kgs/kgstest"
 )
 
+// wantNewEpoch fails the test unless the pool of s refuses to work and raises the alarm. Then it begins epoch 2, and fails the
+// test unless the first 10 keys of this epoch have the numbers want.
+func (d fixture) wantNewEpoch(s *Filler, want codespace.Range) {
+	d.t.Helper()
+	if status, err := s.cfg.Pool.Status(d.t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
+		d.t.Errorf("Status = %+v, %v, want ErrNoEpoch and an alarm", status, err)
+	}
+	d.wantSize(s, 0)
+	d.wantEpoch(s, 2)
+	d.fill(s, 10, 10)
+	got, err := d.space.Ranges(kgstest.Drain(d.t, s.cfg.Pool, 100))
+	if err != nil || len(got) != 1 || got[0] != want {
+		d.t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
+	}
+}
+
 // TestInvalidValueInRedisCausesNewEpochOfPool writes a value to Redis that Keypool never writes. The pool must then
 // refuse to work and raise the alarm. The next epoch must begin without the value.
 func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
@@ -54,16 +70,7 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 					}
 				}
 			}
-			if status, err := s.cfg.Pool.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
-				t.Errorf("Status = %+v, %v, want ErrNoEpoch and an alarm", status, err)
-			}
-			d.wantSize(s, 0)
-			d.wantEpoch(s, 2)
-			d.fill(s, 10, 10)
-			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
-			if want := (codespace.Range{Length: 6, Lo: 100, Hi: 110}); err != nil || len(got) != 1 || got[0] != want {
-				t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
-			}
+			d.wantNewEpoch(s, codespace.Range{Length: 6, Lo: 100, Hi: 110})
 		})
 	}
 }
@@ -90,16 +97,7 @@ func TestMarkThatNoPushWroteCausesNewEpochOfPool(t *testing.T) {
 			if n, err := s.Fill(ctx, 10); n != 0 || !errors.Is(err, kgs.ErrNoEpoch) {
 				t.Fatalf("Fill with the mark %s = %d, %v, want ErrNoEpoch", mark, n, err)
 			}
-			if status, err := s.cfg.Pool.Status(t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
-				t.Errorf("Status = %+v, %v, want ErrNoEpoch and an alarm", status, err)
-			}
-			d.wantSize(s, 0)
-			d.wantEpoch(s, 2)
-			d.fill(s, 10, 10)
-			got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
-			if want := (codespace.Range{Length: 6, Lo: 110, Hi: 120}); err != nil || len(got) != 1 || got[0] != want {
-				t.Errorf("the new pool held the numbers %v (error %v), want %v", got, err, want)
-			}
+			d.wantNewEpoch(s, codespace.Range{Length: 6, Lo: 110, Hi: 120})
 		})
 	}
 }
