@@ -116,8 +116,8 @@ func (c *Core) Audit(ctx context.Context, order audit.Order, links func(context.
 		evidence.Pool, evidence.Epochs, evidence.Patience = pool.Snapshot, pool.Epochs, auditPatience
 	}
 	accounts, err := audit.Run(ctx, evidence)
-	if errors.Is(err, audit.ErrPoolUnknown) && c.RedisURL == "" {
-		err = fmt.Errorf("%w; set REDIS_URL to the Redis of the pool", err)
+	if errors.Is(err, audit.ErrPoolUnknown) {
+		err = fmt.Errorf("%w; set REDIS_URL to the Redis of the pool; if its data is lost for good, start `kgs` with this or another empty Redis, and repeat the audit with the same REDIS_URL", err)
 	}
 	if err == nil && c.ledgerDB != nil {
 		err = accounts.AddPostgresPool(ctx, c.ledgerDB, links(ctx))

@@ -52,6 +52,27 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 	return r
 }
 
+// After a change from KEY_SOURCE=redis-pool to another key source, the audit still needs the pool. If the Redis of the pool is
+// gone, the audit must say how to continue, and must succeed after these steps.
+func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
+	t.Parallel()
+	database, empty := sqliteURL(t), testenv.RedisURL(t)
+	r := start(t, settings(t, database, testenv.RedisURL(t)))
+	r.await("a full pool", full)
+	r.stop()
+	for _, redisURL := range []string{"", "redis://127.0.0.1:1", empty} {
+		status, out := command(t, database, "--key-source=memory-pool", "--redis-url="+redisURL, "audit")
+		if status != 2 || !strings.Contains(out, "set REDIS_URL to the Redis of the pool; if its data is lost for good, start `kgs`") {
+			t.Errorf("audit with the Redis %q: exit status %d, %s; want 2 and advice", redisURL, status, out)
+		}
+	}
+	p, _ := startKeyServiceWith(t, settings(t, database, empty).Common)
+	(&running{p, t, &http.Client{Transport: &http.Transport{}}}).await("a full pool", full)
+	if a := auditJSON(t, database, empty); !a.Closes || a.Abandoned[kgs.ReasonEpoch] == 0 {
+		t.Errorf("audit after the start of kgs: %+v; want accounts that close with keys of an earlier epoch", a)
+	}
+}
+
 // fixture is a stopped service that has created some links. The test reads and changes the data of the
 // service directly.
 type fixture struct {
