@@ -25,7 +25,34 @@ const (
 // change. Several processes may call Expire at the same time. After each run, which makes all three removals, Expire
 // passes one result to note. If a removal fails, the run ends, and the next run tries again.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
-	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expire(ctx, time.Now(), keep) }, note)
+	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expireEarlier(ctx, time.Now(), keep) }, note)
+}
+
+// expireEarlier is like expire, but uses the time of the database if it is before now. So a process whose clock is ahead
+// does not remove the counts of all processes.
+func (s Store) expireEarlier(ctx context.Context, now time.Time, keep time.Duration) error {
+	now, err := s.earlier(ctx, now)
+	if err != nil {
+		return err
+	}
+	return s.expire(ctx, now, keep)
+}
+
+// earlier returns the time of the database if it is before t, and t otherwise. If the engine has no clock, earlier returns t.
+func (s Store) earlier(ctx context.Context, t time.Time) (time.Time, error) {
+	if s.engine.clock == "" {
+		return t, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, expireTimeout)
+	defer cancel()
+	var now time.Time
+	if err := s.read.QueryRowContext(ctx, s.engine.clock).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of the database: %w", err)
+	}
+	if now.Before(t) {
+		return now, nil
+	}
+	return t, nil
 }
 
 func (s Store) expire(ctx context.Context, now time.Time, keep time.Duration) error {

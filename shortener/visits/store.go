@@ -25,6 +25,7 @@ type engine struct {
 	begin       string // statement that limits how long a suspended process can hold a transaction; "" if the engine has no such limit
 	elements    string // SQL expression that returns the elements of the JSON array $1 as rows; the column value contains the element
 	lock        string // statement that takes a lock until the end of the transaction; one transaction at a time has the lock; "" if the engine has one writer
+	clock       string // query for the time of the database; "" if the database has no clock of its own
 	choosesScan bool   // whether the engine itself decides, by the size of a range, between an index and a scan of the table
 }
 
@@ -39,7 +40,7 @@ func SQLite(read, write *sql.DB) Store {
 func Postgres(db *sql.DB) Store {
 	// The number of the advisory lock is an arbitrary constant.
 	return Store{db, db, engine{begin: `SET LOCAL idle_in_transaction_session_timeout = '3s'`,
-		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, choosesScan: true}, readTimeout}
+		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, clock: `SELECT now()`, choosesScan: true}, readTimeout}
 }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one

@@ -275,6 +275,24 @@ func TestExpireRemovesOldCountsAndKeepsTotals(t *testing.T) {
 	})
 }
 
+func TestProcessWhoseClockIsAheadRemovesNoNewCounts(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		if s.engine.clock == "" {
+			return // the database has the clock of the process
+		}
+		hour := hourOf(time.Now())
+		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", hour, 0, Count{1, 0}}}})
+		if err := s.expireEarlier(t.Context(), time.Now().AddDate(10, 0, 0), 48*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		series, err := s.Series(t.Context(), "a", Range{}, Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantEqual(t, "points", series.Points, []Point{{timeOf(hour), Count{1, 0}}})
+	})
+}
+
 // After the row of an idle writer was removed, the counter continues as a new writer, and counts each visit
 // once.
 func TestVisitsAreCountedOnceAfterIdleWriterIsRemoved(t *testing.T) {
