@@ -23,12 +23,13 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 		defer turnOf(ctx).endWork()
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
+		code := connect.CodeInternal.String() // of a panic
+		defer func() { turnOf(ctx).count(code) }()
 		answer, err := next(ctx, req)
-		code := "ok"
+		code = "ok"
 		if err != nil {
 			code = connect.CodeOf(err).String()
 		}
-		turnOf(ctx).count(code)
 		return answer, err
 	}
 }
