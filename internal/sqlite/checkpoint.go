@@ -45,7 +45,7 @@ const (
 // wait for this commit then also wait for the sync of the database file.
 //
 // A failed checkpoint loses nothing, because the log keeps the pages that were not moved. The
-// checkpointer tries again after checkpointLook. Before the first commit of this DB, the checkpointer runs no
+// checkpointer tries again after checkpointLook. Before this DB begins its first commit, the checkpointer runs no
 // checkpoint: a program that only reads must not fail because the disk is full.
 type checkpointer struct {
 	files  *guard
@@ -87,7 +87,7 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look runs a checkpoint if this DB has committed and the log is long enough. SQLite restarts the log after a checkpoint
+// look runs a checkpoint if this DB has begun a commit and the log is long enough. SQLite restarts the log after a checkpoint
 // that has reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if
 // the log is so long that it must be restarted, look runs a second checkpoint on the writer's connection, between two
 // commits. The second checkpoint moves the few pages that were written since the first checkpoint.

@@ -117,7 +117,7 @@ func (c *Core) Audit(ctx context.Context, order audit.Order, links func(context.
 	}
 	accounts, err := audit.Run(ctx, evidence)
 	if errors.Is(err, audit.ErrPoolUnknown) {
-		err = fmt.Errorf("%w; set REDIS_URL to the Redis of the pool; if its data is lost for good, start `kgs` with this or another empty Redis, and repeat the audit with the same REDIS_URL", err)
+		err = fmt.Errorf("%w; set REDIS_URL to the Redis of the pool; if its data is permanently lost and no server uses redis-pool, start `kgs` with the REDIS_URL of an empty Redis, keep this Redis, and repeat the audit with the same REDIS_URL", err)
 	}
 	if err == nil && c.ledgerDB != nil {
 		err = accounts.AddPostgresPool(ctx, c.ledgerDB, links(ctx))
