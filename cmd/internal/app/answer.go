@@ -12,7 +12,7 @@ import (
 
 const (
 	probeInterval = 2 * time.Second
-	probeTimeout  = 4 * time.Second
+	probeTimeout  = 8 * time.Second
 	maxSilence    = 8 * time.Second
 )
 
@@ -23,7 +23,7 @@ var errNoAnswer = fmt.Errorf("the database did not answer for %v", maxSilence)
 var errNoWorkerAnswer = fmt.Errorf("a worker of the Citus cluster did not answer for %v", maxSilence)
 
 // WhileAnswering calls the function do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the
-// context of do, at most maxSilence + probeInterval + probeTimeout = 14 s later. A statement that reads many rows has no
+// context of do, at most maxSilence + probeInterval + probeTimeout = 18 s later. A statement that reads many rows has no
 // time limit, so do itself cannot distinguish a slow statement from a database that hangs.
 func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) error) error {
 	if c.Database.Postgres == nil {

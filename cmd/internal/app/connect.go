@@ -12,16 +12,21 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// limitAfterConnect limits the time of the statements that begin each new connection. pgxpool itself sets no limit, because a
-// connection attempt continues when the statement that needs the connection has been canceled. If a network partition began
-// during such a statement, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
+// limitAfterConnect limits the time of the statements that begin each new connection.
 func limitAfterConnect(cfg *pgxpool.Config) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		ctx, cancel := context.WithTimeout(ctx, cfg.ConnConfig.ConnectTimeout)
+		ctx, cancel := limitFirst(ctx, cfg.ConnConfig)
 		defer cancel()
 		return after(ctx, conn)
 	}
+}
+
+// limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit, because a connection
+// attempt continues when the statement that needs the connection has been canceled. If a network partition began during the
+// first statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
+func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
 // keepAlive sets the keepalives of every new connection. It sends them as a statement and not as connection parameters, because a

@@ -89,6 +89,8 @@ func leadsToPooler(ctx context.Context, cfg *pgx.ConnConfig) (pooled bool, err e
 	if err != nil {
 		return false, err
 	}
+	ctx, cancel := limitFirst(ctx, cfg)
+	defer cancel()
 	pooled, err = isPooled(ctx, conn)
 	return pooled, errors.Join(err, conn.Close(ctx))
 }

@@ -28,12 +28,16 @@ const (
 	ledgerConns = 3
 	// pollConns is enough for short queries at intervals. Such a query must not wait for lists of links or locks of the ledger.
 	pollConns = 1
-	// connectTimeout limits the opening of a connection to one host. dialTimeout limits the first part, in which the kernel of the
-	// database answers, even if the database is busy. So a host that does not answer delays a connection to the next host of
-	// the URL by dialTimeout only. A busy database needs more time: it starts a process for each connection. If connections
-	// were given up too early, the database would spend its time on connections that no client uses.
+	// connectTimeout limits the time in which a connection opens. A busy database needs seconds after a restart, because it
+	// starts a process for each connection of all clients. If clients gave up earlier, the database would spend its time on
+	// connections that no client uses.
 	connectTimeout = 10 * time.Second
-	dialTimeout    = 2 * time.Second
+	// hostTimeout replaces connectTimeout if the URL names several hosts. A host that hangs delays each connection to the
+	// next host by this time.
+	hostTimeout = 3 * time.Second
+	// dialTimeout limits the time in which the kernel of a host accepts a connection. So a connection opens soon after a host
+	// has become reachable again.
+	dialTimeout = 2 * time.Second
 	// ledgerConnLife limits how long the ledger can use a demoted primary: pgx checks the role of the
 	// server (target_session_attrs) only when it opens a connection. The ledger has few connections, so
 	// their renewal is cheap.
@@ -74,6 +78,9 @@ func (d *Database) UnmarshalText(text []byte) error {
 	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
+		if OtherHost(cfg) >= 0 {
+			cfg.ConnConfig.ConnectTimeout = hostTimeout
+		}
 		cfg.ConnConfig.DialFunc = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	*d = Database{Postgres: cfg}
