@@ -53,6 +53,19 @@ func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	})
 }
 
+// If a token is revoked before the first link is found, the client gets a complete answer.
+func TestLinkStreamWithoutLinksEndsWhenTokenIsRevoked(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 100)
+		store.page, store.links = 1500*time.Millisecond, 1
+		time.AfterFunc(2*time.Second, func() { store.revoked.Store(true) })
+		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.NDJSON)
+		if resp.status != http.StatusUnauthorized {
+			t.Errorf("status %d, want 401", resp.status)
+		}
+	})
+}
+
 // If the store fails before the first link is found, the client gets a complete answer with status 503, even after a
 // long search.
 func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {

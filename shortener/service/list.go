@@ -176,25 +176,26 @@ func memory(links []shortener.Link) (bytes int) {
 	return bytes
 }
 
-// All yields every link that the actor may see and the filter selects, from the newest to the oldest. The sequence
+// All yields every link that the actor may see and the filter selects, from the newest to the oldest. It reads the links in
+// pages, and yields the selected links of each page, which may be none. The sequence
 // occupies a slot (see package slots) from before its first query to its end. The sequence ends after the first error, which is an
 // *UnavailableError.
-func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortener.Link, error] {
-	return func(yield func(shortener.Link, error) bool) {
+func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[[]shortener.Link, error] {
+	return func(yield func([]shortener.Link, error) bool) {
 		end, err := begin(ctx, s.streams, a, streamWait)
 		if err != nil {
-			yield(shortener.Link{}, err)
+			yield(nil, err)
 			return
 		}
 		defer end()
 		for from, size := "", listPart; ; {
 			if from != "" && clientLeft(ctx) {
-				yield(shortener.Link{}, unavailable(ctx.Err()))
+				yield(nil, unavailable(ctx.Err()))
 				return
 			}
 			page, next, err := s.page(ctx, a, from, size, streamWait)
 			if err != nil {
-				yield(shortener.Link{}, err)
+				yield(nil, err)
 				return
 			}
 			selected := f.among(page, s.now())
@@ -207,12 +208,7 @@ func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[shortene
 			} else {
 				size = listPart
 			}
-			for _, l := range selected {
-				if !yield(l, nil) {
-					return
-				}
-			}
-			if from = next; from == "" {
+			if from = next; !yield(selected, nil) || from == "" {
 				return
 			}
 		}

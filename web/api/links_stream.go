@@ -18,7 +18,8 @@ import (
 
 const (
 	// After each link, a stream sends the written lines if they have streamPart bytes, or if the last part was sent at least
-	// streamInterval ago. Without this interval, a proxy could close a connection on which no data arrives.
+	// streamInterval ago. Without this interval, a proxy could close a connection on which no data arrives. The stream also
+	// checks the token with each part, and with each page without a selected link after this interval.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )
@@ -46,26 +47,40 @@ func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self
 	if err != nil {
 		return err
 	}
-	sent := time.Now()
-	for link, err := range a.service.All(c.Request().Context(), actor, q.filter) {
+	checked := time.Now()
+	for links, err := range a.service.All(c.Request().Context(), actor, q.filter) {
 		if err != nil {
 			return errors.Join(fmt.Errorf("send all links: %w", err), out.allow())
 		}
-		if err := lines.write(a.ownedLink(link, self)); err != nil {
-			return err
+		for _, link := range links {
+			if err := lines.write(a.ownedLink(link, self)); err != nil {
+				return err
+			}
+			if out.Len() < streamPart && time.Since(checked) < streamInterval {
+				continue
+			}
+			if err := errors.Join(sendLines(lines, out), a.mayStream(c)); err != nil {
+				return err
+			}
+			checked = time.Now()
 		}
-		if out.Len() < streamPart && time.Since(sent) < streamInterval {
+		if time.Since(checked) < streamInterval {
 			continue
 		}
-		if err := sendLines(lines, out); err != nil {
+		if err := a.mayStream(c); err != nil {
 			return err
 		}
-		if _, err := a.manager(c, token.ScopeEdit, token.ScopeRead); err != nil { // the token may have been revoked
-			return fmt.Errorf("send all links: %w", err)
-		}
-		sent = time.Now()
+		checked = time.Now()
 	}
 	return sendLines(lines, out)
+}
+
+// mayStream fails if the token of the request has been revoked or has expired since the stream began.
+func (a *API) mayStream(c echo.Context) error {
+	if _, err := a.manager(c, token.ScopeEdit, token.ScopeRead); err != nil {
+		return fmt.Errorf("send all links: %w", err)
+	}
+	return nil
 }
 
 // sendLines sends the lines that were written.
