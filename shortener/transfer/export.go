@@ -53,7 +53,7 @@ func newWriter(f Format, file io.Writer) (recordWriter, error) {
 }
 
 // Run writes all links to file, from the oldest to the newest. The format must be CSV or NDJSON. The links are in the state
-// that they had when Run began. The visits may be newer.
+// that they had when Run began, except on Citus. The visits may be newer.
 func (e *Exporter) Run(ctx context.Context, f Format, file io.Writer) error {
 	w, err := newWriter(f, file)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // readJSON yields the records of a file with one JSON object per line. It ignores empty lines.
 func readJSON(file io.Reader, parse func(text []byte) (Record, error)) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		in := bufio.NewReaderSize(file, maxRecord)
+		in := bufio.NewReaderSize(file, maxRecord+len("\r\n"))
 		skipMark(in)
 		for number := 1; ; number++ {
 			text, tooLong, err := nextLine(in)
