@@ -72,7 +72,7 @@ type Accounts struct {
 	Epochs    []EpochAccounts  `json:"epochs"`    // the same counts by the epoch of the numbers
 	Faults    []Fault          `json:"faults"`    // the first MaxListed faults of each kind
 
-	FaultCounts  map[FaultKind]int64   `json:"fault_counts,omitempty"`  // number of all faults by kind; nil if there is no fault
+	FaultCounts  map[FaultKind]int64   `json:"fault_counts"`            // number of all faults by kind; nil if there is no fault
 	PostgresPool *PostgresPoolAccounts `json:"postgres_pool,omitempty"` // keys of a PostgreSQL pool, which have no numbers
 }
 

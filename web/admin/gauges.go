@@ -29,7 +29,7 @@ func NewGauges(status func() Status) prometheus.Collector {
 		capacity:     desc("kgs_pool_capacity_keys", "Keys in a full pool."),
 		evict:        desc("kgs_pool_may_evict", "1 if Redis may evict keys of the pool because its maxmemory-policy is not noeviction, otherwise 0."),
 		local:        desc("kgs_local_keys", "Keys in this server's local batch."),
-		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers take keys. 0 while the pool is empty. +Inf while servers take no keys from a pool that has keys, and while an empty pool fills for the first time in its epoch."),
+		runway:       desc("kgs_runway_seconds", "Seconds until the pool is empty at the rate at which all servers that share the pool take keys. 0 while the pool is empty. +Inf while servers take no keys from a pool that has keys, and while an empty pool fills for the first time in its epoch."),
 		used:         desc("kgs_space_used_ratio", "Fraction of the space of the current code length that is reserved."),
 		spaceRunway:  desc("kgs_space_runway_seconds", "Seconds until the ledger has reserved all numbers of the current code length, at the rate at which servers take keys. Without a pool in Redis, this rate is an average over up to 24 hours. +Inf while the rate is below 0.01 keys per second."),
 		reserved:     desc("kgs_keys_reserved_total", "Numbers that all processes have reserved in the ledger."),

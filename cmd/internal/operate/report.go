@@ -19,6 +19,9 @@ const shownFaults = 20
 // PrintAccounts writes the result of an audit to w, as text or as JSON.
 func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	if asJSON {
+		if a.FaultTotal() == 0 {
+			a.Faults, a.FaultCounts = []audit.Fault{}, map[audit.FaultKind]int64{} // not null
+		}
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(struct {
@@ -105,7 +108,7 @@ func postgresPool(p *audit.PostgresPoolAccounts) string {
 	if p == nil {
 		return ""
 	}
-	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d of them are recorded as used and will be removed), %d reserved, %d used (%d linked, %d without a link), %d linked without a record of their use.\n",
+	return fmt.Sprintf("PostgreSQL pool: %d keys available (%d of them are recorded as used and will be removed), %d reserved, %d used (%d linked, %d without a link). %d of the available and reserved keys have a link, but are not recorded as used yet.\n",
 		p.Available, p.DrawnAgain, p.Reserved, p.Used, p.UsedLinked, p.Unlinked, p.Unsettled)
 }
 

@@ -82,7 +82,7 @@ func knee(steps []step) *step {
 func kneeNote(steps []step) string {
 	switch k := knee(steps); k {
 	case nil:
-		return "The service did not keep up with the first rate."
+		return fmt.Sprintf("The service did not keep up with the first rate: requests failed or the p99 was above %v.", kneeLatency)
 	case &steps[len(steps)-1]:
 		return fmt.Sprintf("The knee is the highest rate with which the service keeps up. The knee was not reached: the service kept up with %s per second, and no higher rate was tried.", report.Number(k.offered))
 	default:
@@ -104,7 +104,7 @@ func stepChart(what string, steps []step) report.Chart {
 			c.Series[i].XY = append(c.Series[i].XY, [2]float64{s.offered, 1000 * d.Seconds()})
 		}
 	}
-	if k := knee(steps); k != nil {
+	if k := knee(steps); k != nil && k != &steps[len(steps)-1] { // the knee was reached
 		c.Marks = []report.Mark{{At: k.offered, Name: "knee"}}
 	}
 	return c

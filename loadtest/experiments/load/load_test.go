@@ -225,10 +225,11 @@ func TestKneeIsLastStepThatServiceKeepsUpWith(t *testing.T) {
 		steps []step
 		knee  float64 // offered rate; 0 if there is no knee
 		note  string
+		marks int // marks in the chart
 	}{
-		{[]step{{100, 1, keptUp}, {160, 1, keptUp}}, 160, "not reached"},
-		{[]step{{100, 1, keptUp}, {160, 1, slow}}, 100, "The knee is at 100"},
-		{[]step{{100, 1, failed}}, 0, "did not keep up"},
+		{[]step{{100, 1, keptUp}, {160, 1, keptUp}}, 160, "not reached", 0},
+		{[]step{{100, 1, keptUp}, {160, 1, slow}}, 100, "The knee is at 100", 1},
+		{[]step{{100, 1, failed}}, 0, "did not keep up", 0},
 	} {
 		offered := 0.0
 		if k := knee(tt.steps); k != nil {
@@ -236,6 +237,9 @@ func TestKneeIsLastStepThatServiceKeepsUpWith(t *testing.T) {
 		}
 		if note := kneeNote(tt.steps); offered != tt.knee || !strings.Contains(note, tt.note) {
 			t.Errorf("the knee is at %v/s with the note %q, want %v/s and a note with %q", offered, note, tt.knee, tt.note)
+		}
+		if marks := stepChart("requests", tt.steps).Marks; len(marks) != tt.marks {
+			t.Errorf("the chart with the note %q has the marks %v, want %d", tt.note, marks, tt.marks)
 		}
 	}
 }
