@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,5 +150,33 @@ func TestPersonManagesLinksOnUIPages(t *testing.T) {
 				t.Errorf("the deleted link has status %d, want 410", r.status)
 			}
 		})
+	}
+}
+
+// The operator can choose each token as the owner of a link. Browsers collapse white space in the text of an option, so two
+// names that differ only in white space look the same.
+func TestOperatorCanChooseOwnersWithSimilarNames(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	one, oneBearer := s.issue(t, token.Token{Name: "team x", Scopes: ownScopes})
+	two, twoBearer := s.issue(t, token.Token{Name: "team  x", Scopes: ownScopes})
+	s.poll(t)
+	for alias, owner := range map[string]struct {
+		id                   int64
+		authorization, other string
+	}{"one": {one.ID, oneBearer, twoBearer}, "two": {two.ID, twoBearer, oneBearer}} {
+		b.Do(
+			chromedp.Navigate(s.admin+"/new"),
+			chromedp.SendKeys(chromedp.CSS("#url"), "https://go.dev/"),
+			setValue("#alias", alias),
+			setValue("#owner", strconv.FormatInt(owner.id, 10)),
+			chromedp.Click(chromedp.CSS(submit)),
+			chromedp.WaitVisible(chromedp.CSS("#short")),
+		)
+		for authorization, status := range map[string]int{owner.authorization: http.StatusOK, owner.other: http.StatusNotFound} {
+			if r := s.do(t, http.MethodGet, "/api/links/"+alias, "", "Authorization", authorization); r.status != status {
+				t.Errorf("GET of the link %s has status %d, want %d", alias, r.status, status)
+			}
+		}
 	}
 }

@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"net/http"
+	"strconv"
 
 	"keypool/shortener"
 	"keypool/shortener/destination"
@@ -126,7 +127,7 @@ func (u *UI) ownerOf(p person, f *form, r *shortener.Request) (int64, error) {
 		return p.token.ID, nil
 	}
 	for i := range f.Owners {
-		if f.Owners[i].Name == f.Owner {
+		if strconv.FormatInt(f.Owners[i].ID, 10) == f.Owner {
 			return f.Owners[i].ID, nil
 		}
 	}

@@ -151,7 +151,7 @@ type form struct {
 	Completed bool           // the page added the scheme of the URL, and the person has not confirmed it yet
 	Host      string         // precedes the alias
 	Editable  bool
-	Owner     string
+	Owner     string        // id of the chosen token, or ""
 	Owners    []token.Token // of a creation on the admin listener: who may own the link
 	Operator  bool
 }
