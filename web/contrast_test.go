@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"keypool/web/client"
 )
 
 // minContrast is the contrast that WCAG 2.2 requires of text (1.4.3).
@@ -141,7 +143,7 @@ func contrast(t *testing.T, a, b string) float64 {
 // Each text has enough contrast on each background of the stylesheet, in both colour schemes.
 func TestStyleHasEnoughContrast(t *testing.T) {
 	t.Parallel()
-	pairs := parseStyle(t, string(newPages(false, "", nil).shell.Style)).all()
+	pairs := parseStyle(t, string(newPages(client.Limits{}, "", nil).shell.Style)).all()
 	if len(pairs) < 15 {
 		t.Errorf("the test found only %d pairs: %q", len(pairs), slices.Sorted(maps.Keys(pairs)))
 	}

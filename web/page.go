@@ -12,6 +12,7 @@ import (
 	"keypool/shortener/destination"
 	"keypool/web/api"
 	"keypool/web/client"
+	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
 	"keypool/web/internal/shell"
 )
@@ -21,11 +22,11 @@ var assets embed.FS
 
 // pages renders the public page: the form, a created link, a preview, or a problem.
 type pages struct {
-	template   *template.Template
-	shell      *shell.Shell
-	tokensOnly bool   // whether a creation needs a token; the page then explains this and shows no form
-	report     string // ReportURL
-	proxies    *client.Proxies
+	template *template.Template
+	shell    *shell.Shell
+	limits   client.Limits // if a creation needs a token, the page explains this and shows no form
+	report   string        // ReportURL
+	proxies  *client.Proxies
 }
 
 // view is the data of the template. The template omits each part that is nil.
@@ -34,7 +35,8 @@ type view struct {
 	Title   string
 	Host    string // precedes the code in a short URL
 	Form    *entered
-	Tokens  bool // whether the page explains how to create a link with a token
+	Expires []choice // the choices of the expiry field
+	Tokens  bool     // whether the page explains how to create a link with a token
 	Problem *reply.Problem
 	Created *api.Link
 	Preview *preview
@@ -80,17 +82,6 @@ func (e *entered) With(alias string) string {
 	return "/?" + q.Encode()
 }
 
-// Choice is one option of the expiry field.
-type Choice struct{ Value, Label string }
-
-// Expiries returns the choices of the expiry field. The API also accepts other durations.
-func (v *view) Expiries() []Choice {
-	return []Choice{
-		{"", "Never"}, {"1h", "After an hour"}, {"24h", "After a day"}, {"168h", "After a week"},
-		{"720h", "After 30 days"}, {"8760h", "After a year"},
-	}
-}
-
 // Wrong returns the error of a form field, or "" if the field has no error. Wrong("")
 // returns an error that concerns no form field.
 func (v *view) Wrong(field string) string {
@@ -107,12 +98,12 @@ func (v *view) Wrong(field string) string {
 	return v.Problem.Labelled(map[string]string{"url": "The link", "alias": "The alias", "expires_in": "The expiry"}[field])
 }
 
-func newPages(tokensOnly bool, report string, proxies *client.Proxies) *pages {
+func newPages(limits client.Limits, report string, proxies *client.Proxies) *pages {
 	s := shell.New(assets, []string{"assets/page.css"}, []string{
 		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the other scripts
 	})
 	s.Footer = []shell.Link{{Path: "/docs", Text: "API"}, {Path: "/openapi.yaml", Text: "OpenAPI description"}}
-	return &pages{tokensOnly: tokensOnly, report: report, proxies: proxies, template: newTemplate("page.html", "parts.html"), shell: s}
+	return &pages{limits: limits, report: report, proxies: proxies, template: newTemplate("page.html", "parts.html"), shell: s}
 }
 
 // newTemplate parses a page and the parts that it includes. It panics if a file is missing or
@@ -138,9 +129,11 @@ func (p *public) home(c echo.Context) error {
 	}
 	self := p.proxies.Origin(c.Request())
 	form := &entered{URL: c.QueryParam("url"), Alias: c.QueryParam("alias"), ExpiresIn: c.QueryParam("expires_in")}
-	return p.pages.write(c, http.StatusOK, &view{
-		Title: "Keypool", Host: hostOf(self.String()), Form: form, Welcome: newWelcome(self),
-	})
+	v := &view{Title: "Keypool", Host: hostOf(self.String()), Form: form, Welcome: newWelcome(self)}
+	if _, err := p.pages.life(form.ExpiresIn); err != nil && !p.limits.TokensOnly {
+		v.Problem = new(problem.Of(err))
+	}
+	return p.pages.write(c, http.StatusOK, v)
 }
 
 func (p *pages) created(c echo.Context, status int, a *api.Link) error {
@@ -171,8 +164,9 @@ func (p *pages) write(c echo.Context, status int, v *view) error {
 	v.Shell = p.shell
 	if v.Form != nil {
 		v.Form.limit()
+		v.Expires = p.expires(v.Form.ExpiresIn)
 	}
-	if p.tokensOnly && v.Form != nil { // a browser cannot send a token
+	if p.limits.TokensOnly && v.Form != nil { // a browser cannot send a token
 		v.Form, v.Tokens = nil, v.Problem == nil && v.Created == nil
 	}
 	return p.shell.Write(c.Response(), status, p.template, v)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"keypool/shortener"
+	"keypool/web/client"
 	"keypool/web/internal/media"
 	"keypool/web/internal/problem"
 	"keypool/web/internal/reply"
@@ -39,7 +40,7 @@ func TestTakenAliasAnswerContainsSuggestions(t *testing.T) {
 // While look-ups fail, the answer to a taken alias has no suggestions. The status is still 409.
 func TestTakenAliasAnswers409WithoutSuggestionsIfLookUpsFail(t *testing.T) {
 	t.Parallel()
-	pages := newPages(false, "", nil)
+	pages := newPages(client.Limits{}, "", nil)
 	p := problem.Of(problem.WithSuggestions(shortener.ErrAliasTaken, nil))
 	if p.Status != http.StatusConflict || p.Suggestions != nil {
 		t.Errorf("the problem is %+v", p)
@@ -115,7 +116,7 @@ func TestPageDoesNotRepeatLongValues(t *testing.T) {
 	empty := len(s.do(t, http.MethodGet, "/", "").body)
 	for _, field := range []string{"url", "alias", "expires_in"} {
 		r := s.do(t, http.MethodGet, "/?"+field+"="+strings.Repeat("'", 12_000), "")
-		if r.status != http.StatusOK || len(r.body) > empty+100 {
+		if r.status != http.StatusOK || len(r.body) > empty+300 { // the page may show why it refuses the value
 			t.Errorf("with a long value of %s: status %d and %d bytes, want 200 and about %d bytes", field, r.status, len(r.body), empty)
 		}
 	}

@@ -100,7 +100,7 @@ func NewPublic(cfg PublicConfig) *echo.Echo {
 		homeURL:  cfg.HomeURL,
 		missURL:  cfg.NotFoundURL,
 	}
-	p.pages = newPages(cfg.Limits.TokensOnly, cfg.ReportURL, p.proxies)
+	p.pages = newPages(cfg.Limits, cfg.ReportURL, p.proxies)
 	p.problems = problem.NewWriter(p.pages.problem, cfg.Logger)
 	e := p.router()
 	p.newAPI(cfg.Tokens, cfg.Logger).Register(func(path string, h echo.HandlerFunc, methods ...string) { p.serve(e, path, h, methods...) })
