@@ -53,6 +53,9 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 		if !p.proxies.Addressed(c.Request()) {
 			return problem.ErrMisdirected
 		}
+		if _, err := p.proxies.Self(c); err != nil { // a link must not lead to this origin
+			return err
+		}
 		return pages(c)
 	}
 	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}

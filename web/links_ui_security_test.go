@@ -351,3 +351,15 @@ func TestUIRefusesRequestsForOtherHosts(t *testing.T) {
 		}
 	}
 }
+
+// Without BASE_URL, the pages refuse a request whose Host header is not a host of a URL. Otherwise a link could lead back to this
+// service.
+func TestUIRefusesHostThatShortURLCannotContain(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	headers := append(s.headers(s.bearer(t, "alice", ownScopes)), "Host", "a,b", "Sec-Fetch-Site", "same-origin")
+	body := url.Values(formOf(s.url + "/loop")).Encode()
+	for method, path := range map[string]string{http.MethodGet: "/admin/", http.MethodPost: "/admin/new"} {
+		wantPage(t, s.do(t, method, path, body, headers...), http.StatusBadRequest, "The Host header does not name a host")
+	}
+}
