@@ -170,3 +170,23 @@ func TestPageFitsEveryScreen(t *testing.T) {
 		}
 	}
 }
+
+// Without scripts, the field with the error has the focus.
+func TestPageFocusesErrorWithoutScripts(t *testing.T) {
+	t.Parallel()
+	s, b := newSite(t, nil), browser.New(t)
+	// A page of a headless browser does not have the focus of the keyboard, which :focus requires.
+	b.Do(withoutScripts(), browser.Emulate(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
+	focused := func(selector string) {
+		t.Helper()
+		b.Do(chromedp.WaitVisible(chromedp.CSS(selector + ":focus")))
+	}
+	b.Do(chromedp.Navigate(s.url))
+	focused("#url")
+	b.Do(chromedp.SendKeys(chromedp.CSS("#url"), "https://go.dev/"), chromedp.Click(chromedp.CSS("summary")), chromedp.SendKeys(chromedp.CSS("#alias"), "a/b"+kb.Enter))
+	focused("#alias[aria-invalid]")
+	b.Do(chromedp.Clear(chromedp.CSS("#url")), chromedp.SendKeys(chromedp.CSS("#url"), "ftp://go.dev/"+kb.Enter))
+	focused("#url[aria-invalid]")
+	b.Do(chromedp.Navigate(s.url + "/?url=https://go.dev/&expires_in=soon"))
+	focused("#expires_in[aria-invalid]")
+}
