@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"keypool/internal/testenv/browser"
+	"keypool/shortener/token"
 	"keypool/web/internal/media"
 )
 
@@ -106,6 +108,59 @@ func TestUIChangesLinkWithLongestValues(t *testing.T) {
 	wantPage(t, r, http.StatusSeeOther)
 	wantHeader(t, r, "Location", "/admin/code/long?said=saved")
 	wantPage(t, s.get(t, bearer, "/admin/code/long"), http.StatusOK, strings.Repeat(long, 199)+"x", strings.Join(tags, "\n"))
+}
+
+// attribute returns the text in quotes that follows an attribute of a page, or "".
+func attribute(r response, name string) string {
+	_, value, _ := strings.Cut(r.body, name+`="`)
+	value, _, _ = strings.Cut(value, `"`)
+	return value
+}
+
+// A form creates one link, however often a browser sends it. A person who may only create links gets no redirect after the
+// creation, so a reload of the page sends the form again.
+func TestRepeatedUIFormCreatesOneLink(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	admin := &uiSite{tokenSite: &tokenSite{site: &site{url: strings.TrimSuffix(s.admin, "/links"), client: s.client}}}
+	owner, _ := s.issue(t, token.Token{Name: "owner", Scopes: ownScopes})
+	s.poll(t)
+	for name, tt := range map[string]struct {
+		site         *uiSite
+		bearer, base string
+		owner        []string
+	}{
+		"person":                     {s, s.bearer(t, "alice", ownScopes), "/admin", nil},
+		"person who may only create": {s, s.bearer(t, "bob", token.ScopeCreate), "/admin", nil},
+		"operator":                   {admin, "", "/links", []string{strconv.FormatInt(owner.ID, 10)}},
+		"operator without an owner":  {admin, "", "/links", []string{""}},
+	} {
+		send := func(fields url.Values) (r response, link string) {
+			t.Helper()
+			r = tt.site.form(t, tt.bearer, tt.base+"/new", fields)
+			return r, r.header.Get("Location") + attribute(r, `id="short" class="short" href`)
+		}
+		key := attribute(tt.site.get(t, tt.bearer, tt.base+"/new"), `name="key" value`)
+		fields := url.Values(formOf("go.dev"))
+		fields["owner"], fields["key"] = tt.owner, []string{key}
+		refused, _ := send(fields)
+		wantPage(t, refused, http.StatusUnprocessableEntity, `name="key" value="`+key+`"`)
+		fields.Set("url", "https://go.dev/")
+		_, first := send(fields)
+		if _, second := send(fields); first == "" || second != first {
+			t.Errorf("%s: the first answer shows the link %q, and the second %q", name, first, second)
+		}
+		fields.Set("url", "https://go.dev/other")
+		refused, _ = send(fields)
+		wantPage(t, refused, http.StatusConflict, "This form has already created a link with other values.")
+		fields.Set("key", attribute(refused, `name="key" value`))
+		if _, other := send(fields); other == "" || other == first {
+			t.Errorf("%s: a form with other values and another key shows the link %q, want another link than %q", name, other, first)
+		}
+		fields.Set("key", "a key")
+		refused, _ = send(fields)
+		wantPage(t, refused, http.StatusBadRequest, "The form is malformed")
+	}
 }
 
 // A refused form keeps the typed values and shows each error beside its field. The URL of a fixed link cannot change.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"strconv"
@@ -14,7 +15,9 @@ import (
 // newForm returns an empty form for a creation.
 func (u *UI) newForm(x *exchange) *form {
 	host, _ := shell.SplitURL(u.Origin(x.r).String())
-	f := &form{Values: values{"redirect": "302", "forward": string(shortener.ForwardNone)}, Host: host, Operator: x.person.operator}
+	f := &form{
+		Values: values{"redirect": "302", "forward": string(shortener.ForwardNone)}, Host: host, Operator: x.person.operator, Key: rand.Text(),
+	}
 	if f.Operator {
 		f.Owners = u.Tokens.Valid()
 	}
@@ -35,7 +38,11 @@ func (u *UI) sendCreate(x *exchange, status int, f *form) {
 	u.send(x, status, u.pages.create, &view{Title: "New link", Person: x.person, Form: f})
 }
 
-// create creates a link. A refused form is shown again with its input.
+// maxKey is the maximum length of the idempotency key of a form, in bytes.
+const maxKey = 64
+
+// create creates a link. A refused form is shown again with its input. A browser sends a form again if a person reloads the page
+// or clicks twice. The form has an idempotency key, so the answer then shows the first link.
 func (u *UI) create(x *exchange) error {
 	if !x.person.MayCreate() {
 		return lacks(x.person, token.ScopeCreate)
@@ -43,12 +50,21 @@ func (u *UI) create(x *exchange) error {
 	f := u.newForm(x)
 	f.Values = readValues(x.r.PostForm, "", append(editable(), "alias")...)
 	f.Editable, f.Owner = x.r.PostForm.Get("editable") != "", x.r.PostForm.Get("owner")
+	if key := x.r.PostForm.Get("key"); key != "" {
+		if len(key) > maxKey || !destination.IsWord(key) {
+			return errForm
+		}
+		f.Key = key
+	}
 	link, existing, err := u.createFrom(x, f)
 	if err == nil {
 		if !x.person.has(token.ScopeRead) && !x.person.MayEdit() { // this person cannot open the page of the link
 			return u.sendOnly(x, &link, existing)
 		}
 		return u.redirect(x, u.pathOf(link.Code)+"?said="+created(existing))
+	}
+	if errors.Is(err, shortener.ErrKeyReused) {
+		err, f.Key = errFormUsed, rand.Text()
 	}
 	p := u.problem(x, err)
 	if errors.Is(err, shortener.ErrAliasTaken) {
@@ -89,7 +105,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 			return link, false, err
 		}
 	}
-	link, existing, err = u.Service.Create(x.r.Context(), request)
+	link, existing, _, err = u.Service.CreateIdempotent(x.r.Context(), request, f.Key)
 	if errors.Is(err, shortener.ErrAliasTaken) {
 		u.Limits.Missed(x.r)
 	}

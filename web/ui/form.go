@@ -154,6 +154,7 @@ type form struct {
 	Owner     string        // id of the chosen token, or ""
 	Owners    []token.Token // of a creation on the admin listener: who may own the link
 	Operator  bool
+	Key       string // of a creation: the idempotency key
 }
 
 // Redirects returns the choices of the field redirect.
