@@ -272,3 +272,19 @@ func TestUIIsUsableByKeyboard(t *testing.T) {
 		t.Errorf("the link has status %d, want a deleted link", r.status)
 	}
 }
+
+// A browser counts the length of a text in UTF-16, and the server counts characters.
+func TestUIAcceptsLongestTitleFromBrowser(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	title := strings.Repeat("\U00020000", 200) // two units of UTF-16 each
+	b.Do(
+		signIn(s.url, s.bearer(t, "alice", ownScopes)), chromedp.Navigate(s.url+"/admin/new"),
+		setValue("#url", "https://go.dev/"), setValue("#alias", "long"), chromedp.Focus(chromedp.CSS("#title")),
+		browser.Evaluate(`document.execCommand("insertText", false, "`+title+`")`),
+		chromedp.Click(chromedp.CSS(submit)), chromedp.WaitVisible(chromedp.CSS("#link-title")),
+	)
+	if link, err := s.store.Lookup(t.Context(), "long"); err != nil || link.Title() != title {
+		t.Errorf("the title has %d characters, want 200: %v", len([]rune(link.Title())), err)
+	}
+}
