@@ -180,7 +180,7 @@ func TestRefusedUIFormKeepsInput(t *testing.T) {
 		}
 	}
 	wantPage(t, refused, http.StatusConflict,
-		"The alias belongs to another link", "Free aliases: <code>", `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
+		"The alias belongs to another link", "Free aliases: <code>", `aria-describedby="prefix alias-error alias-offer"`, `value="Kept &lt;title&gt;"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `value="taken"`)
 	fields["alias"], fields["expires_at"] = []string{"fixed"}, []string{"2001-01-01T00:00"}
 	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusUnprocessableEntity, `id="expires_at-error"`, "The expiry ")
 	fields["expires_at"] = nil

@@ -230,6 +230,22 @@ func (f *form) Other(field string) string {
 	}
 }
 
+// DescribedBy returns the ids of the texts about the value of a field: its error, an offer and the stored value. The ids are
+// separated by spaces.
+func (f *form) DescribedBy(field string) string {
+	var ids []string
+	if f.Wrong(field) != "" {
+		ids = append(ids, field+"-error")
+	}
+	if field == "url" && f.Completed || field == "alias" && f.Problem != nil && len(f.Problem.Suggestions) > 0 {
+		ids = append(ids, field+"-offer")
+	}
+	if f.Differs(field) {
+		ids = append(ids, field+"-other")
+	}
+	return strings.Join(ids, " ")
+}
+
 // Unusual reports whether the form must open its section about the redirect, because a field in it differs from the
 // default or has an error.
 func (f *form) Unusual() bool {
