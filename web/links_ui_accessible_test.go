@@ -63,3 +63,20 @@ func TestUIDescribesFieldsWithStoredValues(t *testing.T) {
 		}
 	}
 }
+
+// Each button that copies a link has the short URL in its name.
+func TestUINamesButtonsThatCopyLinks(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "alice", ownScopes)
+	for _, alias := range []string{"one", "two"} {
+		wantPage(t, s.create(t, `{"url":"https://go.dev/","alias":"`+alias+`"}`, "Authorization", "Bearer "+bearer), http.StatusCreated)
+	}
+	b.Do(signIn(s.url, bearer), chromedp.WaitVisible(chromedp.CSS("[data-copy=short-one]")))
+	all := strings.Join(spoken(t, b), "\n")
+	for _, alias := range []string{"one", "two"} {
+		if want := "button Copy " + s.url + "/" + alias + ":"; !strings.Contains(all, want) {
+			t.Errorf("a screen reader does not find %q in:\n%s", want, all)
+		}
+	}
+}

@@ -49,6 +49,15 @@ func (r *row) ShortText() string {
 	return text
 }
 
+// copyButton is the data of a button that copies a short URL.
+type copyButton struct {
+	ID    string // id of the element that contains the short URL
+	Short string
+}
+
+// CopyFrom returns the button that copies the short URL from the element with an id.
+func (r *row) CopyFrom(id string) copyButton { return copyButton{id, r.Short} }
+
 // Tags returns the tags of the link.
 func (r *row) Tags() []string {
 	if r.Details == nil {
