@@ -64,7 +64,8 @@ func TestUIDescribesFieldsWithStoredValues(t *testing.T) {
 	}
 }
 
-// Each button that copies a link has the short URL in its name.
+// Each button that copies a link has the short URL in its name. The element for the message about the result is on the page before
+// the message, because a screen reader may not announce an element that appears together with its text.
 func TestUINamesButtonsThatCopyLinks(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)
@@ -78,5 +79,12 @@ func TestUINamesButtonsThatCopyLinks(t *testing.T) {
 		if want := "button Copy " + s.url + "/" + alias + ":"; !strings.Contains(all, want) {
 			t.Errorf("a screen reader does not find %q in:\n%s", want, all)
 		}
+	}
+	if n := strings.Count(all, "status : "); n != 2 {
+		t.Errorf("a screen reader finds %d elements for a message, want 2:\n%s", n, all)
+	}
+	const edge = `document.querySelector(".act").getBoundingClientRect().right - document.querySelector("[data-copy]").getBoundingClientRect().right`
+	if right := browser.Of(b, chromedp.Evaluate[float64](edge)); right != 0 {
+		t.Errorf("the button is %v px away from the edge of the list", right)
 	}
 }

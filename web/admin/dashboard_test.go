@@ -175,6 +175,10 @@ func TestDashboardReconnectsAfterRestart(t *testing.T) {
 	b.play(30)
 	const isOld = `document.querySelector("#said").textContent.includes("values shown are old") && document.querySelector("h1").textContent === "Disconnected"`
 	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
+	// A screen reader may not announce the text of an element that was not displayed before.
+	if !browser.Of(page, chromedp.Evaluate[bool](`document.querySelector("#said:empty").getClientRects().length > 0`)) {
+		t.Error("the empty element for the message is not displayed")
+	}
 	b.history.end()
 	b.server.Close()
 	page.Do(browser.Becomes(isOld), browser.Becomes(`/^Last sample \d+ s ago, at \d\d:\d\d:\d\d$/.test(document.querySelector("#age").textContent)`))
