@@ -223,6 +223,39 @@ func TestUILinkListKeepsFilterOnEachPage(t *testing.T) {
 	wantPage(t, s.get(t, bearer, "/admin/?q=nothing"), http.StatusOK, "No link matches.")
 }
 
+// After the deletion of a link, a person sees the page of the list from which they came.
+func TestUIReturnsToPageOfListAfterDeletion(t *testing.T) {
+	t.Parallel()
+	s, b := newUISite(t, "", nil), browser.New(t)
+	bearer := s.bearer(t, "alice", ownScopes)
+	var lines strings.Builder
+	for range 52 {
+		lines.WriteString(`{"url":"https://go.dev/doc","tags":["t&t"]}` + "\n")
+	}
+	s.do(t, http.MethodPost, "/api/links", lines.String(), "Authorization", "Bearer "+bearer, "Content-Type", media.NDJSON)
+	ready := func(selector string) chromedp.Action[chromedp.Void] {
+		return browser.Becomes(`document.readyState === "complete" && document.querySelector('` + selector + `') !== null`)
+	}
+	b.Do(signIn(s.url, bearer), chromedp.Navigate(s.url+"/admin/?tag=t%26t&state=all"), chromedp.Click(chromedp.CSS("[rel=next]")), ready(`.pager a[href*="state=all"]:first-child:last-child`))
+	address := browser.Of(b, chromedp.Location())
+	b.Do(
+		chromedp.Click(chromedp.CSS(".list .code")), ready("#edit-title"),
+		setValue("#title", "Typed"), chromedp.Click(chromedp.CSS(submit)), ready(".flash"),
+		chromedp.Click(chromedp.CSS("a.danger")), ready("button.danger"),
+		chromedp.Click(chromedp.CSS("button.danger")), ready("#list-title"),
+	)
+	if got := browser.Of(b, chromedp.Location()); got != address+"&said=deleted" {
+		t.Errorf("after the deletion, the address is %s, want that of the page of the list: %s", got, address)
+	}
+	for list, want := range map[string]string{
+		"": "/admin/?said=deleted", "//evil.example/?q=a": "/admin/?said=deleted", "%zz": "/admin/?said=deleted", "q=a%26b&cursor=c&said=x&to=y": "/admin/?cursor=c&q=a%26b&said=deleted",
+	} {
+		link := decode[answer](t, s.create(t, `{"url":"https://go.dev/"}`, "Authorization", "Bearer "+bearer).body)
+		r := s.form(t, bearer, "/admin/code/"+link.Code+"/delete?"+url.Values{"list": {list}}.Encode(), nil)
+		wantHeader(t, r, "Location", want)
+	}
+}
+
 // A QR code that a person downloads from the public or the admin listener contains the short URL.
 func TestUIOffersQRCodeForDownload(t *testing.T) {
 	t.Parallel()

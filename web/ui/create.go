@@ -61,7 +61,7 @@ func (u *UI) create(x *exchange) error {
 		if !x.person.has(token.ScopeRead) && !x.person.MayEdit() { // this person cannot open the page of the link
 			return u.sendOnly(x, &link, existing)
 		}
-		return u.redirect(x, u.pathOf(link.Code)+"?said="+created(existing))
+		return u.redirect(x, saying(u.pathOf(link.Code), created(existing)))
 	}
 	if errors.Is(err, shortener.ErrKeyReused) {
 		err, f.Key = errFormUsed, rand.Text()

@@ -86,6 +86,20 @@ func TestAddressOfLinkListContainsFilter(t *testing.T) {
 	}
 }
 
+// The list repeats its filter in the address of each link only if the filter is short.
+func TestLongFilterIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]filter{
+		"":                 {State: service.StateActive, Text: strings.Repeat("&", 300)},
+		"?list=q%3D%2526":  {State: service.StateActive, Text: "&"},
+		"?list=cursor%3Dc": {State: service.StateActive, Cursor: "c"},
+	} {
+		if got := f.Suffix(); got != want {
+			t.Errorf("the suffix is %s, want %s", got, want)
+		}
+	}
+}
+
 // The page that a browser requests after the sign-in is always a page of this service.
 func TestSignInLeadsOnlyToPagesOfService(t *testing.T) {
 	t.Parallel()

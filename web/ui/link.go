@@ -37,7 +37,7 @@ func (u *UI) show(x *exchange) error {
 func (u *UI) sendLink(x *exchange, status int, l *shortener.Link, f *form) {
 	r := u.row(l, u.Origin(x.r))
 	u.send(x, status, u.pages.link, &view{
-		Title: r.ShortText(), Person: x.person, Link: &r, Form: f, QR: u.drawInline(x, r.Short), Visits: u.chartOf(x, l.Code), Said: said(x.r.URL.Query()),
+		Title: r.ShortText(), Person: x.person, Link: &r, Form: f, QR: u.drawInline(x, r.Short), Visits: u.chartOf(x, l.Code), Said: said(x.r.URL.Query()), From: u.from(x),
 	})
 }
 
@@ -61,10 +61,10 @@ func (u *UI) change(x *exchange) error {
 	patch.Versions = []int64{version}
 	code := x.r.PathValue("code")
 	if maps.Equal(typed, seen) {
-		return u.redirect(x, u.pathOf(code)+"?said=same")
+		return u.redirect(x, saying(u.pathOf(code)+u.from(x).Suffix(), "same"))
 	}
 	if _, err = u.Service.Change(x.r.Context(), x.person.actor(), code, patch); err == nil {
-		return u.redirect(x, u.pathOf(code)+"?said=saved")
+		return u.redirect(x, saying(u.pathOf(code)+u.from(x).Suffix(), "saved"))
 	}
 	return u.showRefused(x, typed, seen, version, err)
 }
@@ -103,7 +103,7 @@ func (u *UI) askDelete(x *exchange) error {
 		return err
 	}
 	r := u.row(&link, u.Origin(x.r))
-	u.send(x, http.StatusOK, u.pages.remove, &view{Title: "Delete " + r.ShortText(), Person: x.person, Link: &r})
+	u.send(x, http.StatusOK, u.pages.remove, &view{Title: "Delete " + r.ShortText(), Person: x.person, Link: &r, From: u.from(x)})
 	return nil
 }
 
@@ -115,5 +115,6 @@ func (u *UI) remove(x *exchange) error {
 	if err := u.Service.Delete(x.r.Context(), x.person.actor(), x.r.PathValue("code"), nil); err != nil {
 		return err
 	}
-	return u.redirect(x, u.Base+"/?said=deleted")
+	list := u.from(x)
+	return u.redirect(x, saying(list.At(list.Cursor), "deleted"))
 }

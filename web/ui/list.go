@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"keypool/shortener"
 	"keypool/shortener/service"
@@ -73,6 +74,37 @@ func (f filter) At(cursor string) string {
 		return f.base + "/"
 	}
 	return f.base + "/?" + q.Encode()
+}
+
+// maxSuffix is the maximum length of a suffix, in bytes. The list repeats its suffix in the address of each link.
+const maxSuffix = 1024
+
+// Suffix returns the part of an address that names this page of the list: "?list=" and the parameters of the page. It returns ""
+// for the first page of all active links, and if the suffix would be longer than maxSuffix.
+func (f filter) Suffix() string {
+	_, parameters, found := strings.Cut(f.At(f.Cursor), "?")
+	suffix := "?" + url.Values{"list": {parameters}}.Encode()
+	if !found || len(suffix) > maxSuffix {
+		return ""
+	}
+	return suffix
+}
+
+// from returns the page of the list from which the person came to the page of a link.
+func (u *UI) from(x *exchange) filter {
+	parameters, err := url.ParseQuery(x.r.URL.Query().Get("list"))
+	if err != nil {
+		parameters = nil
+	}
+	return u.filterOf(parameters)
+}
+
+// saying adds the parameter said to an address; see said.
+func saying(address, message string) string {
+	if strings.Contains(address, "?") {
+		return address + "&said=" + message
+	}
+	return address + "?said=" + message
 }
 
 // Tagged returns the address of the list of the links with a tag.
@@ -148,6 +180,7 @@ type view struct {
 	Said    string // message about what the last form did
 	To      string // page after the sign-in
 	List    *list
+	From    filter // of the page of a link: the page of the list from which the person came
 	Link    *row
 	Form    *form
 	QR      drawing
