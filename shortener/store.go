@@ -59,7 +59,8 @@ type Store interface {
 	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
 	// to the values in changed. Change changes nothing and fails with ErrChanged in three cases: there is no such row; the
 	// Version of the row is not the Version of old; or the row has a DeletedAt that is not the DeletedAt of the parameter
-	// changed. So no change revives a deleted link. After any other error the row may have changed.
+	// changed. So no change revives a deleted link. If changed equals old, Change
+	// succeeds only when the row is durable. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but

@@ -191,7 +191,22 @@ func (s *Store) outcomes(
 			return nil, err
 		}
 	}
-	return outcomesOf(links, stored, busy), nil
+	outcomes := outcomesOf(links, stored, busy)
+	if slices.Contains(outcomes, shortener.Present) {
+		if err := confirm(ctx, db); err != nil {
+			return nil, fmt.Errorf("wait for the commit of existing links: %w", err)
+		}
+	}
+	return outcomes, nil
+}
+
+// confirm makes the transaction write to the log of the server, so that its commit waits for a synchronous standby. The
+// earlier transaction that inserted a link may have ended before the standby had it: PostgreSQL then keeps the link, and
+// every transaction sees it. (PostgreSQL manual, 27.2.8.)
+func confirm(ctx context.Context, db connection) error {
+	var batch pgx.Batch
+	batch.Queue(`SELECT pg_logical_emit_message(true, 'keypool', '')`)
+	return db.SendBatch(ctx, &batch).Close()
 }
 
 // errRowVanished reports that a row prevented an insert, but a later statement did not find the row. This

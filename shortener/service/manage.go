@@ -117,17 +117,14 @@ func (s *Service) change(ctx context.Context, a Actor, code string, f func(l sho
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	var asked time.Time
-	var version int64
 	link, err := replace(ctx, s.store, code, func(l shortener.Link) (shortener.Link, error) {
 		if !a.sees(&l) {
 			return shortener.Link{}, shortener.ErrNotFound
 		}
-		asked, version = s.now(), l.Version()
+		asked = s.now()
 		return f(l, asked)
 	})
 	switch {
-	case err == nil && link.Version() == version:
-		return link, nil // do not cache the link: its look-up began before asked, so the cache would use it for too long
 	case err == nil:
 		s.cache.put(link, asked)
 		return link, nil
@@ -157,8 +154,10 @@ func isInvalid(err error) bool {
 // reads the link again. CreateIdempotent has the same limit for its attempts.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change, and writes the changed link to the store if it has a new
-// version. If the link changes between the read and the write, replace begins again.
+// replace reads the link with this code, calls change, and writes the result to the store. It also writes a link that change
+// leaves as it is: an earlier request may have made the same change and failed, because a synchronous standby did not
+// confirm it, and the commit of the second write waits for the standby. If the link changes between the read and the write,
+// replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)
@@ -168,9 +167,6 @@ func replace(ctx context.Context, store shortener.Store, code string, change fun
 		changed, err := change(old)
 		if err != nil {
 			return shortener.Link{}, err
-		}
-		if changed.Version() == old.Version() {
-			return old, nil
 		}
 		if err := store.Change(ctx, old, changed); !errors.Is(err, shortener.ErrChanged) {
 			return changed, err

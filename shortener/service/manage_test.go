@@ -14,9 +14,9 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// While Change reads a link, another server deletes the link. If Change has no effect, the link that Change read must not
-// enter the cache.
-func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
+// While Change reads a link, another server deletes the link. Even if Change has no effect, it must not return the link that
+// it read, and this link must not enter the cache.
+func TestChangeWithoutEffectNoticesDeletionByAnotherServer(t *testing.T) {
 	t.Parallel()
 	store := &faultyStore{Store: newStore(t)}
 	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
@@ -30,8 +30,8 @@ func TestChangeWithoutEffectDoesNotRefreshTheCache(t *testing.T) {
 		read, err := store.Store.Lookup(ctx, code)
 		return read, errors.Join(err, service.Delete(ctx, store.Store, code, testNow))
 	}
-	if got, err := s.Change(t.Context(), service.Actor{Token: 1}, "docs", shortener.Patch{}); err != nil || got.Version() != 1 {
-		t.Fatalf("the change without an effect: version %d, error %v", got.Version(), err)
+	if got, err := s.Change(t.Context(), service.Actor{Token: 1}, "docs", shortener.Patch{}); !errors.Is(err, shortener.ErrGone) {
+		t.Fatalf("the change without an effect: version %d, error %v, want ErrGone", got.Version(), err)
 	}
 	store.lookup = nil
 	if got, err := s.Resolve(t.Context(), "docs"); !errors.Is(err, shortener.ErrGone) {
@@ -62,12 +62,16 @@ func TestOneTokenCannotOccupyAllChangeSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
-		store := &faultyStore{Store: newStore(t), lookup: func(_ context.Context, code string) (shortener.Link, error) {
+		link := storetest.Link("code")
+		store := &faultyStore{Store: newStore(t), lookup: func(context.Context, string) (shortener.Link, error) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
 			time.Sleep(1500 * time.Millisecond)
-			return shortener.Link{Code: code, URL: "https://go.dev/", CreatedAt: testNow, Details: &shortener.Details{Version: 1}}, nil
+			link := link
+			link.Details = &shortener.Details{Version: 1}
+			return link, nil
 		}}
+		storetest.Insert(t, store, link)
 		s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
 		errs := make(chan error, 100)
 		for range cap(errs) {
