@@ -10,15 +10,19 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// memoryShare is the part of the memory of a cgroup that the Go runtime may use. The rest is for the caches of SQLite and for
-// the code of the program.
-const memoryShare = 0.8
+const (
+	// memoryShare is the part of the memory of a cgroup that the Go runtime may use. The rest is for the caches of SQLite and
+	// for the code of the program, which need at least otherMemory bytes. But the Go runtime gets leastShare of a small cgroup.
+	memoryShare = 0.8
+	leastShare  = 0.5
+	otherMemory = 24 << 20
+)
 
 // minimumMemory is the smallest GOMEMLIMIT that a program accepts. With a much smaller limit, the garbage collector uses a
 // whole processor, and the limits that depend on GOMEMLIMIT admit only a few connections.
 const minimumMemory = 32 << 20
 
-// limitMemory sets the memory limit of the Go runtime to memoryShare of the memory of this process's cgroup. Near the limit,
+// limitMemory sets the memory limit of the Go runtime to a part of the memory of this process's cgroup (see goMemory). Near the limit,
 // the garbage collector runs more often. Without a limit in Go, the process could use more memory than the cgroup has, and the
 // kernel would kill the process. If the environment variable GOMEMLIMIT is set, limitMemory changes nothing, and returns an
 // error if the limit is below minimumMemory. The limit of a small cgroup may be below minimumMemory.
@@ -32,7 +36,7 @@ func limitMemory(log *slog.Logger) error {
 	memory, err := memlimit.FromCgroup()
 	switch {
 	case err == nil:
-		limit := int64(memoryShare * float64(memory))
+		limit := goMemory(memory)
 		debug.SetMemoryLimit(limit)
 		if limit < minimumMemory {
 			log.Warn("the cgroup has little memory; the garbage collector may need much processor time", "memory_bytes", memory)
@@ -41,6 +45,12 @@ func limitMemory(log *slog.Logger) error {
 		log.Warn("cannot read the memory limit of the cgroup; the Go runtime has no memory limit", slog.Any("error", err))
 	}
 	return nil
+}
+
+// goMemory returns the memory that the Go runtime may use in a cgroup with the given memory.
+func goMemory(memory uint64) int64 {
+	all := float64(memory)
+	return int64(max(min(memoryShare*all, all-otherMemory), leastShare*all))
 }
 
 // Fitting returns how many objects of size bytes fit into a share of GOMEMLIMIT. The result is at least 1, and at

@@ -38,3 +38,19 @@ func TestProgramRefusesTooSmallMemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestGoRuntimeLeavesMemoryForSQLite(t *testing.T) {
+	t.Parallel()
+	for memory, want := range map[uint64]int64{ // in MiB
+		1000: 800,
+		120:  96,
+		100:  76,
+		64:   40,
+		48:   24,
+		32:   16,
+	} {
+		if got := goMemory(memory<<20) >> 20; got != want {
+			t.Errorf("in a cgroup of %d MiB: %d MiB, want %d", memory, got, want)
+		}
+	}
+}
