@@ -6,6 +6,10 @@ package controls
 //nolint:funlen // the function is one table
 func Table() []Edit {
 	return []Edit{
+		// PostgreSQL closes the connection of a client that does not answer TCP keepalives.
+		{"keepalives", "cmd/internal/app/connect.go",
+			"_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()",
+			"_, err := conn.PgConn().Exec(ctx, `SELECT 1`).ReadAll()"},
 		// A connection of the key service may have few HTTP/2 requests in progress.
 		{"http2-streams", "cmd/internal/app/connections.go",
 			"MaxConcurrentStreams: maxStreams,",
@@ -14,10 +18,6 @@ func Table() []Edit {
 		{"log-pipe", "cmd/internal/app/console.go",
 			"signal.Ignore(syscall.SIGPIPE)",
 			"_, _ = signal.Ignore, syscall.SIGPIPE"},
-		// PostgreSQL closes the connection of a client that does not answer TCP keepalives.
-		{"keepalives", "cmd/internal/app/keepalive.go",
-			"_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()",
-			"_, err := conn.PgConn().Exec(ctx, `SELECT 1`).ReadAll()"},
 		// A program that logs does not wait if no process reads its standard error.
 		{"log-queue", "cmd/internal/app/lines.go",
 			"select {\n\tcase l.queue <- bytes.Clone(line):\n\tdefault:\n\t\tl.dropped.Inc()\n\t}\n",

@@ -62,7 +62,7 @@ func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
 	r.stop()
 	for _, redisURL := range []string{"", "redis://127.0.0.1:1", empty} {
 		status, out := command(t, database, "--key-source=memory-pool", "--redis-url="+redisURL, "audit")
-		if status != 2 || !strings.Contains(out, "set REDIS_URL to the Redis of the pool; if its data is lost for good, start `kgs`") {
+		if status != 2 || !strings.Contains(out, "set REDIS_URL to the Redis of the pool; if its data is permanently lost and no server uses redis-pool, start `kgs`") {
 			t.Errorf("audit with the Redis %q: exit status %d, %s; want 2 and advice", redisURL, status, out)
 		}
 	}
