@@ -143,6 +143,32 @@ func TestCounterDropsFlushPartIfDatabaseForgotWriter(t *testing.T) {
 	wantEqual(t, "dropped details", promvalue.Counter(c.Metrics.droppedDetails), 2)
 }
 
+// With SQLite, creations wait for the transaction of a part. So the part must be short, also if each visit has another referrer.
+func TestFlushDividesFacetsIntoShortParts(t *testing.T) {
+	const visits = 10_000
+	var largest int
+	var sum, facets int64
+	c := New(Config{Now: noon, Detail: true, Store: applierFunc(func(_ context.Context, p Part) error {
+		largest = max(largest, len(p.Facets))
+		for i := range p.Rows {
+			sum += p.Rows[i].Sum()
+		}
+		for i := range p.Facets {
+			facets += p.Facets[i].Sum()
+		}
+		return nil
+	})})
+	for i := range visits {
+		c.Count(Visit{Code: fmt.Sprint(i % 300), Agent: browser, Referrer: fmt.Sprintf("https://%d.example/", i)})
+	}
+	if err := c.FlushNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if largest > 1000 || sum != visits || facets != 2*visits { // each visit has a referrer and a device
+		t.Errorf("a part has up to %d facets; %d visits and %d facets were stored, want at most 1000, %d and %d", largest, sum, facets, visits, 2*visits)
+	}
+}
+
 func TestCounterDropsVisitsAndDetailsBeyondMaxRows(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, MaxRows: 10 * shardCount, Detail: true})

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	// partRows is the maximum length of Part.Rows, and of Part.Facets. It is limited because with SQLite, creations wait
-	// for the transaction of a part.
-	partRows = 4096
+	// partRows and partFacets are the maximum lengths of Part.Rows and of Part.Facets. They are limited because with SQLite,
+	// creations wait for the transaction of a part, and SQLite needs memory for its rows. A facet takes several times as long
+	// as a row.
+	partRows   = 4096
+	partFacets = 256
 	// applyTimeout is the time limit of one part.
 	applyTimeout = 5 * time.Second
 	// FinalTimeout is the time limit of the flush at the end of Run.
@@ -127,7 +129,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 }
 
 // FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks until
-// the database answers. The time limit is five seconds for each 4096 rows.
+// the database answers. The time limit is five seconds for each part.
 func (c *Counter) FlushNow(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +233,7 @@ func partsOf(rows []Row, facets []FacetRow) (parts []Part) {
 		parts = append(parts, Part{Rows: some})
 	}
 	i := 0
-	for some := range slices.Chunk(facets, partRows) {
+	for some := range slices.Chunk(facets, partFacets) {
 		if i == len(parts) {
 			parts = append(parts, Part{})
 		}
