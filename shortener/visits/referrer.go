@@ -5,8 +5,8 @@ import "strings"
 // maxHost is the length of the longest host name (RFC 1035 section 2.3.4).
 const maxHost = 253
 
-// referrerHost returns the host of a Referer header in lower case, or "" if the header has no host name. It
-// discards the rest of the header, which may contain private data.
+// referrerHost returns the host of a Referer header in lower case, or "" if the header has no host name. An IP address is not a
+// host name. referrerHost discards the rest of the header, which may contain private data.
 func referrerHost(referrer string) string {
 	scheme, rest, ok := strings.Cut(referrer, "://")
 	if !ok || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
@@ -18,7 +18,7 @@ func referrerHost(referrer string) string {
 	rest = rest[strings.LastIndexByte(rest, '@')+1:]
 	host, _, _ := strings.Cut(rest, ":")
 	host = strings.TrimSuffix(host, ".")
-	if len(host) > maxHost || !isHost(host) {
+	if len(host) > maxHost || !isHost(host) || endsInNumber(host) {
 		return ""
 	}
 	return strings.ToLower(host)
@@ -34,6 +34,13 @@ func isHost(s string) bool {
 		}
 	}
 	return s != ""
+}
+
+// endsInNumber reports whether the last label of a host consists of digits. Such a host is an IPv4 address
+// (https://url.spec.whatwg.org/#ends-in-a-number-checker).
+func endsInNumber(host string) bool {
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	return strings.Trim(last, "0123456789") == ""
 }
 
 // countryCode returns the country code s in capital letters, or "" if s is not two letters. It also returns
