@@ -121,6 +121,7 @@ func TestInvalidSettingValuesAreRefused(t *testing.T) {
 		{"KEY_SOURCE", "postgres-pool", "a PostgreSQL DATABASE_URL"},
 		{"KEY_SOURCE", "kgs", "KGS_URL"},
 		{"KGS_URL", "http://a:token@localhost:99999", "http://client:token@host[:port]"},
+		{"KGS_URL", "http://a:token@localhost/?retries=3", "http://client:token@host[:port]"},
 		{"TICKET_DATABASE_URLS", "postgres://a:b@c/d", "two databases"},
 		{"TICKET_DATABASE_URLS", "postgres://a:b@c/d,postgres://a:b@c/e,postgres://a:b@c/f", "two databases"},
 		{"DATABASE_READ_URLS", "sqlite:replica.db", "replicas of DATABASE_URL"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"encoding"
 	"errors"
 	"net/url"
@@ -83,13 +84,16 @@ func (p *Prefix) UnmarshalText(text []byte) error {
 type KGSURL string
 
 // TakesKGSURL describes a valid KGSURL for an [Error].
-const TakesKGSURL = "http://client:token@host[:port] or https://client:token@host[:port]"
+const TakesKGSURL = "http://client:token@host[:port][/path] or https://client:token@host[:port][/path]"
 
-// UnmarshalText takes an http or https URL with a host. It does not check the client
+// UnmarshalText takes an http or https URL with a host, and without a query and a fragment. It does not check the client
 // and its token.
 func (k *KGSURL) UnmarshalText(text []byte) error {
 	if err := checkHTTP(string(text), TakesKGSURL); err != nil {
 		return err
+	}
+	if bytes.ContainsAny(text, "?#") {
+		return &Error{Got: Redacted(string(text)), Takes: TakesKGSURL}
 	}
 	*k = KGSURL(text)
 	return nil

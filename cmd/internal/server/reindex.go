@@ -24,6 +24,9 @@ type reindexFlags struct {
 // reindex moves the links into the order that the present settings determine. If the process is killed, a repetition of
 // the command continues the move.
 func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Writer) error {
+	if flags.ForgetLeases && !flags.ReplaceSecret {
+		return &config.Error{Name: "--forget-leases", Got: "no --replace-secret", Takes: "effect only with --replace-secret"}
+	}
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}

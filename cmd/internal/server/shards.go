@@ -32,7 +32,7 @@ func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 		return nil
 	}
 	if s.Database.Postgres == nil {
-		return migrations.ErrNoCitus
+		return &config.Error{Name: "--shards", Got: "an SQLite database", Takes: "a DATABASE_URL of the coordinator of a Citus cluster"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()

@@ -25,6 +25,9 @@ func TestMigrateWithShardsRequiresCitus(t *testing.T) {
 			t.Error("the database has tables")
 		}
 	})
+	if status, out := command(t, sqliteURL(t), "migrate", "--shards=4"); status != 2 || !strings.Contains(out, "DATABASE_URL") {
+		t.Errorf("migrate --shards=4 with SQLite: exit status %d, %q, want 2 and DATABASE_URL", status, out)
+	}
 	for _, shards := range []string{"", "0", "-1", "x", "64001"} {
 		if status, out := command(t, sqliteURL(t), "migrate", "--shards="+shards); status != 2 || !strings.Contains(out, "--shards") {
 			t.Errorf("migrate --shards=%s: exit status %d, %q", shards, status, out)

@@ -289,6 +289,14 @@ func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
 }
 
+// Without --replace-secret, the flag --forget-leases has no effect.
+func TestReindexRefusesForgetLeasesWithoutReplaceSecret(t *testing.T) {
+	t.Parallel()
+	if status, out := command(t, sqliteURL(t), "reindex", "--forget-leases"); status != 2 || !strings.Contains(out, "only with --replace-secret") {
+		t.Errorf("reindex --forget-leases: exit status %d, %s; want 2 and the missing flag", status, out)
+	}
+}
+
 // If reindex created a database, it would report success although the path of the database is wrong.
 func TestReindexCreatesNoDatabase(t *testing.T) {
 	t.Parallel()
