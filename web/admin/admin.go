@@ -28,6 +28,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"keypool/web/internal/media"
 	"keypool/web/internal/reply"
@@ -126,8 +127,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) route() {
 	mux := h.mux
-	mux.Handle("GET /metrics", promhttp.HandlerFor(h.cfg.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(h.cfg.Logger.Handler(), slog.LevelError),
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(h.gather), promhttp.HandlerOpts{
+		// Other errors than those of gather are errors of clients, such as a closed connection.
+		ErrorLog: slog.NewLogLogger(h.cfg.Logger.Handler(), slog.LevelDebug),
 	}))
 	mux.HandleFunc("GET /livez", h.live)
 	mux.HandleFunc("GET /readyz", h.ready)
@@ -202,6 +204,15 @@ func (h *Handler) dashboard(w http.ResponseWriter, _ *http.Request) {
 		Links    bool
 	}{h.shell, status, status.percent(h.cfg.RestartBelow), h.cfg.Instance, h.cfg.Links != nil}
 	h.report(h.shell.Write(w, http.StatusOK, h.page, view))
+}
+
+// gather returns the metrics and logs an error.
+func (h *Handler) gather() ([]*dto.MetricFamily, error) {
+	families, err := h.cfg.Gatherer.Gather()
+	if err != nil {
+		h.cfg.Logger.Error("could not gather the metrics", "error", err)
+	}
+	return families, err
 }
 
 // report logs an answer that could not be encoded. An answer that was not sent is logged at level

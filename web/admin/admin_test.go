@@ -116,15 +116,18 @@ type goneClient struct{ *httptest.ResponseRecorder }
 
 func (goneClient) Write([]byte) (int, error) { return 0, syscall.EPIPE }
 
-func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
+func TestOnlyErrorsOfServerAreLoggedAtLevelError(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	status := full()
+	metrics := prometheus.NewRegistry()
+	runway := prometheus.NewGauge(prometheus.GaugeOpts{Name: "kgs_pool_runway_seconds"})
+	metrics.MustRegister(runway)
 	h := New(Config{
-		Gatherer: prometheus.NewRegistry(), Ready: func(context.Context) error { return nil },
+		Gatherer: metrics, Ready: func(context.Context) error { return nil },
 		Status: func() Status { return status }, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
-	for _, path := range []string{"/livez", "/readyz", "/status", "/", "/favicon.ico"} {
+	for _, path := range []string{"/livez", "/readyz", "/status", "/", "/favicon.ico", "/metrics"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		h.ServeHTTP(goneClient{httptest.NewRecorder()}, r)
 	}
@@ -136,6 +139,20 @@ func TestOnlyEncodingErrorsAreLoggedAtLevelError(t *testing.T) {
 	if !strings.Contains(log.String(), "level=ERROR") {
 		t.Errorf("the log is %q, want an error for an answer that cannot be encoded", &log)
 	}
+	log.Reset()
+	metrics.MustRegister(failingCollector{runway.Desc()})
+	if w := get(t, h, "/metrics"); w.Code != http.StatusInternalServerError || strings.Count(log.String(), "level=ERROR") != 1 {
+		t.Errorf("/metrics with a collector that fails: status %d, log %q, want 500 and one error", w.Code, &log)
+	}
+}
+
+// failingCollector is a collector whose metric has an error.
+type failingCollector struct{ desc *prometheus.Desc }
+
+func (failingCollector) Describe(chan<- *prometheus.Desc) {}
+
+func (c failingCollector) Collect(metrics chan<- prometheus.Metric) {
+	metrics <- prometheus.NewInvalidMetric(c.desc, errors.New("failed by the test"))
 }
 
 // The runway of an idle service is infinite. If a runway is unknown, its metric is absent.
