@@ -27,7 +27,8 @@ type Store interface {
 	// earlier link of the same call. Insert does not change this row. The outcome is Present if the row equals the
 	// link, and Conflict if the row differs from the link. So a caller that does not know the outcome of a call may
 	// repeat the call with the same links. But a row that was changed or deleted after its insert differs from the
-	// link. If a call contains two identical links, the outcome of the second link is Conflict.
+	// link. If a call contains two identical links, the outcome of the second link is Conflict. Insert returns after this row is
+	// durable too.
 	//
 	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If the owner
 	// used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the link, and the
@@ -51,16 +52,17 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// FirstCreation returns the creation whose durable link used the idempotency key of this owner. It fails with ErrNotFound if
-	// there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then until ForgetKeys removes it.
+	// FirstCreation returns the creation whose link used the idempotency key of this owner, after the link is durable. It fails
+	// with ErrNotFound if there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then
+	// until ForgetKeys removes it.
 	FirstCreation(ctx context.Context, owner int64, key string) (FirstCreation, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
 	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
 	// to the values in changed. Change changes nothing and fails with ErrChanged in three cases: there is no such row; the
 	// Version of the row is not the Version of old; or the row has a DeletedAt that is not the DeletedAt of the parameter
-	// changed. So no change revives a deleted link. If changed equals old, Change
-	// succeeds only when the row is durable. After any other error the row may have changed.
+	// changed. So no change revives a deleted link. Change returns after the row is durable, also if changed equals old. After
+	// any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but

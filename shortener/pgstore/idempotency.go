@@ -177,6 +177,9 @@ func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (fir
 	if errors.Is(err, pgx.ErrNoRows) {
 		return shortener.FirstCreation{}, shortener.ErrNotFound
 	}
+	if err == nil {
+		err = confirm(ctx, s.pool)
+	}
 	if err != nil {
 		return shortener.FirstCreation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}

@@ -191,17 +191,16 @@ func (s *Store) outcomes(
 			return nil, err
 		}
 	}
-	outcomes := outcomesOf(links, stored, busy)
-	if slices.Contains(outcomes, shortener.Present) {
+	if len(existing) > 0 {
 		if err := confirm(ctx, db); err != nil {
 			return nil, fmt.Errorf("wait for the commit of existing links: %w", err)
 		}
 	}
-	return outcomes, nil
+	return outcomesOf(links, stored, busy), nil
 }
 
 // confirm makes the transaction write to the log of the server, so that its commit waits for a synchronous standby. The
-// earlier transaction that inserted a link may have ended before the standby had it: PostgreSQL then keeps the link, and
+// earlier transaction that inserted a row may have ended before the standby had it: PostgreSQL then keeps the row, and
 // every transaction sees it. (PostgreSQL manual, 27.2.8.)
 func confirm(ctx context.Context, db connection) error {
 	var batch pgx.Batch

@@ -26,9 +26,18 @@ func TestStoreConfirmsNoRowThatStandbyDoesNotHave(t *testing.T) {
 	s := New(pool, storetest.Plain())
 	requireStandby(t, pool, "absent")
 	link := storetest.Link("first")
+	link.IdempotencyKey = &shortener.IdempotencyKey{Owner: 1, Key: "a key of 16 bytes"}
+	other := storetest.Link("first")
+	other.URL = "https://other.example/"
 	deleted := storetest.Deleted(link, storetest.Moment())
-	insert := func(ctx context.Context) error {
-		_, err := s.Insert(ctx, []shortener.Link{link})
+	insert := func(link shortener.Link) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := s.Insert(ctx, []shortener.Link{link})
+			return err
+		}
+	}
+	first := func(ctx context.Context) error {
+		_, err := s.FirstCreation(ctx, 1, link.IdempotencyKey.Key)
 		return err
 	}
 	change := func(old, changed shortener.Link) func(context.Context) error {
@@ -39,8 +48,11 @@ func TestStoreConfirmsNoRowThatStandbyDoesNotHave(t *testing.T) {
 		run  func(context.Context) error
 		want shortener.Link // stored link after the call
 	}{
-		{"Insert", insert, link},
-		{"the same Insert", insert, link},
+		{"Insert", insert(link), link},
+		{"the same Insert", insert(link), link},
+		{"the same Insert without an idempotency key", insert(storetest.Link("first")), link},
+		{"an Insert of another link with the same code", insert(other), link},
+		{"FirstCreation", first, link},
 		{"a Change that changes nothing", change(link, link), link},
 		{"a Change", change(link, deleted), deleted},
 		{"a Change of a tombstone that changes nothing", change(deleted, deleted), deleted},
@@ -54,7 +66,7 @@ func TestStoreConfirmsNoRowThatStandbyDoesNotHave(t *testing.T) {
 		wantStored(t, s, call.want)
 	}
 	requireStandby(t, pool, "")
-	for name, run := range map[string]func(context.Context) error{"Insert": insert, "Change": change(deleted, deleted)} {
+	for name, run := range map[string]func(context.Context) error{"Insert": insert(link), "FirstCreation": first, "Change": change(deleted, deleted)} {
 		if err := run(t.Context()); err != nil {
 			t.Errorf("%s without a synchronous standby: %v", name, err)
 		}

@@ -75,20 +75,15 @@ func (s *Service) createAlias(ctx context.Context, r *shortener.Request, link *s
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
-	stored, err := replace(ctx, s.store, link.Code, func(stored shortener.Link) (shortener.Link, error) {
-		if stored.Gone(s.now()) || !r.SatisfiedBy(stored, *link) {
-			return shortener.Link{}, shortener.ErrAliasTaken
-		}
-		return stored, nil
-	})
-	switch {
-	case errors.Is(err, shortener.ErrAliasTaken):
-		return false, err
-	case errors.Is(err, shortener.ErrNotFound):
+	stored, err := s.store.Lookup(ctx, link.Code)
+	if errors.Is(err, shortener.ErrNotFound) {
 		err = errAliasWithoutRow
 	}
 	if err != nil {
-		return false, fmt.Errorf("confirm the link of an alias: %w", err)
+		return false, fmt.Errorf("look up the link of an alias: %w", err)
+	}
+	if stored.Gone(s.now()) || !r.SatisfiedBy(stored, *link) {
+		return false, shortener.ErrAliasTaken
 	}
 	*link = stored
 	return true, nil
