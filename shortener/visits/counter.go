@@ -25,13 +25,14 @@ const (
 
 // Config holds the settings of a Counter. Store is required.
 type Config struct {
-	Store   Applier
-	Detail  bool             // whether visits are counted by facet
-	Flush   time.Duration    // time between two flushes, one second if 0
-	MaxRows int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold the same number of rows in addition
-	Metrics *Metrics         // if nil, the metrics are not exported
-	Note    func(error)      // gets the result of each flush; may be nil
-	Now     func() time.Time // if nil, time.Now
+	Store      Applier
+	Detail     bool             // whether visits are counted by facet
+	Flush      time.Duration    // time between two flushes, one second if 0
+	MaxRows    int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold the same number of rows in addition
+	PartFacets int              // maximum length of Part.Facets, 4096 if 0; see Store.PartFacets
+	Metrics    *Metrics         // if nil, the metrics are not exported
+	Note       func(error)      // gets the result of each flush; may be nil
+	Now        func() time.Time // if nil, time.Now
 }
 
 // Counter counts visits in memory and stores the counts. All its methods may be called concurrently.
@@ -51,6 +52,9 @@ func New(cfg Config) *Counter {
 	}
 	if cfg.MaxRows == 0 {
 		cfg.MaxRows = DefaultMaxRows
+	}
+	if cfg.PartFacets == 0 {
+		cfg.PartFacets = partRows
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = NewMetrics(prometheus.NewRegistry())

@@ -12,11 +12,9 @@ import (
 )
 
 const (
-	// partRows and partFacets are the maximum lengths of Part.Rows and of Part.Facets. They are limited because with SQLite,
-	// creations wait for the transaction of a part, and SQLite needs memory for its rows. A facet takes several times as long
-	// as a row.
-	partRows   = 4096
-	partFacets = 256
+	// partRows is the maximum length of Part.Rows, and the default of Config.PartFacets. It is limited because with SQLite,
+	// creations wait for the transaction of a part.
+	partRows = 4096
 	// applyTimeout is the time limit of one part.
 	applyTimeout = 5 * time.Second
 	// FinalTimeout is the time limit of the flush at the end of Run.
@@ -135,7 +133,8 @@ func (c *Counter) FlushNow(ctx context.Context) error {
 	defer c.mu.Unlock()
 	if len(c.parts) == 0 {
 		c.drained = c.Now()
-		c.parts = partsOf(c.drain())
+		rows, facets := c.drain()
+		c.parts = partsOf(rows, facets, c.PartFacets)
 	}
 	err := c.apply(ctx)
 	c.Metrics.pending.Set(float64(c.size() + rowsOf(c.parts)))
@@ -227,8 +226,8 @@ func (c *Counter) drop(p *Part) {
 	}
 }
 
-// partsOf divides counts into parts.
-func partsOf(rows []Row, facets []FacetRow) (parts []Part) {
+// partsOf divides counts into parts. Each part has at most partFacets facets.
+func partsOf(rows []Row, facets []FacetRow, partFacets int) (parts []Part) {
 	for some := range slices.Chunk(rows, partRows) {
 		parts = append(parts, Part{Rows: some})
 	}

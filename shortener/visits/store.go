@@ -26,6 +26,7 @@ type engine struct {
 	elements    string // SQL expression that returns the elements of the JSON array $1 as rows; the column value contains the element
 	lock        string // statement that takes a lock until the end of the transaction; one transaction at a time has the lock; "" if the engine has one writer
 	clock       string // query for the time of the database; "" if the database has no clock of its own
+	partFacets  int    // see Store.PartFacets
 	choosesScan bool   // whether the engine itself decides, by the size of a range, between an index and a scan of the table
 }
 
@@ -33,15 +34,20 @@ var _ Applier = Store{}
 
 // SQLite returns a store in a database that has separate connections for reading and for writing.
 func SQLite(read, write *sql.DB) Store {
-	return Store{read, write, engine{elements: `json_each($1)`}, readTimeout}
+	return Store{read, write, engine{elements: `json_each($1)`, partFacets: 256}, readTimeout}
 }
 
 // Postgres returns a store in a PostgreSQL database.
 func Postgres(db *sql.DB) Store {
 	// The number of the advisory lock is an arbitrary constant.
 	return Store{db, db, engine{begin: `SET LOCAL idle_in_transaction_session_timeout = '3s'`,
-		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, clock: `SELECT now()`, choosesScan: true}, readTimeout}
+		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, clock: `SELECT now()`, partFacets: partRows, choosesScan: true}, readTimeout}
 }
+
+// PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, creations wait for the
+// transaction of a part, and SQLite needs memory for its rows. A facet takes several times as long as a row. With PostgreSQL,
+// the parts of all servers wait for each other, so few large parts are better.
+func (s Store) PartFacets() int { return s.engine.partFacets }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one
 // transaction at a time executes the statements that follow. If the engine has one writer, exclude does nothing.

@@ -33,7 +33,7 @@ func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s co
 		return store.Expire(ctx, time.Duration(s.VisitsKeep), removals.Note)
 	})
 	counter := visits.New(visits.Config{
-		Store: store, Detail: s.Visits == "detail", Flush: time.Duration(s.VisitsFlush), MaxRows: countedRows(),
+		Store: store, Detail: s.Visits == "detail", Flush: time.Duration(s.VisitsFlush), MaxRows: countedRows(), PartFacets: store.PartFacets(),
 		Metrics: visits.NewMetrics(c.Registry), Note: flushes.Note,
 	})
 	p.Background("visits", p.Fail, counter.Run)
