@@ -53,15 +53,32 @@ func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	})
 }
 
-// If a token is revoked before the first link is found, the client gets a complete answer.
+// If a token is revoked before the first link is found, the client gets a complete answer, even after a long search.
 func TestLinkStreamWithoutLinksEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
 		store.page, store.links = 1500*time.Millisecond, 1
-		time.AfterFunc(2*time.Second, func() { store.revoked.Store(true) })
-		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.NDJSON)
+		time.AfterFunc(30*time.Second, func() { store.revoked.Store(true) })
+		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.CSV)
 		if resp.status != http.StatusUnauthorized {
 			t.Errorf("status %d, want 401", resp.status)
+		}
+	})
+}
+
+// A link must not wait until the end of a long search. Here, every second page of the search takes no time, and
+// only such a page has a link.
+func TestLinkStreamSendsLinkDuringSearch(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.longLinks(t, 100)
+		store.page, store.links, store.fast = 1500*time.Millisecond, 1, true
+		began := time.Now()
+		body := bufio.NewReader(begin(t, c, http.MethodGet, "/api/links?q=/98%3F", "", "Accept", media.NDJSON).body)
+		if _, err := body.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); waited > 2*store.page {
+			t.Errorf("the client gets the link after %v, want at most %v", waited, 2*store.page)
 		}
 	})
 }

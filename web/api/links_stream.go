@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// After each link, a stream sends the written lines if they have streamPart bytes, or if the last part was sent at least
-	// streamInterval ago. Without this interval, a proxy could close a connection on which no data arrives. The stream also
-	// checks the token with each part, and with each page without a selected link after this interval.
+	// A stream sends the written links when they have streamPart bytes. After each page of the search, it also sends them if the
+	// last part was sent, or the token was checked, at least streamInterval ago. Without this interval, a proxy could close a
+	// connection on which no data arrives. The stream checks the token after each part, and after each page without a link
+	// that ends after this interval.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )
@@ -47,7 +48,19 @@ func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self
 	if err != nil {
 		return err
 	}
-	checked := time.Now()
+	checked, written := time.Now(), false // written: whether lines has links that were not sent
+	next := func() error {
+		if written {
+			if err := sendLines(lines, out); err != nil {
+				return err
+			}
+		}
+		checked, written = time.Now(), false
+		if err := a.mayStream(c); err != nil {
+			return errors.Join(err, out.allow())
+		}
+		return nil
+	}
 	for links, err := range a.service.All(c.Request().Context(), actor, q.filter) {
 		if err != nil {
 			return errors.Join(fmt.Errorf("send all links: %w", err), out.allow())
@@ -56,21 +69,18 @@ func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self
 			if err := lines.write(a.ownedLink(link, self)); err != nil {
 				return err
 			}
-			if out.Len() < streamPart && time.Since(checked) < streamInterval {
-				continue
+			written = true
+			if out.Len() >= streamPart {
+				if err := next(); err != nil {
+					return err
+				}
 			}
-			if err := errors.Join(sendLines(lines, out), a.mayStream(c)); err != nil {
+		}
+		if time.Since(checked) >= streamInterval {
+			if err := next(); err != nil {
 				return err
 			}
-			checked = time.Now()
 		}
-		if time.Since(checked) < streamInterval {
-			continue
-		}
-		if err := a.mayStream(c); err != nil {
-			return err
-		}
-		checked = time.Now()
 	}
 	return sendLines(lines, out)
 }
