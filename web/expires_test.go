@@ -91,3 +91,20 @@ func TestPageCreatesLinkWithExpiryOfAddress(t *testing.T) {
 	)
 	b.CheckLooks("expires-refused")
 }
+
+// The server refuses a long body before it reads the fields. The form must keep the expiry, although it is none of the usual
+// choices. Otherwise, the next attempt would create a link that expires later.
+func TestPageKeepsExpiryIfServerReadsNoField(t *testing.T) {
+	t.Parallel()
+	s, b := newSite(t, nil), browser.New(t)
+	b.Do(
+		chromedp.Navigate(s.url+"/?url=https://go.dev/&expires_in=48h"),
+		browser.Becomes(`document.activeElement.id === "url"`),
+		browser.Evaluate(`document.querySelector("#url").value = "https://go.dev/" + "\u00e9".repeat(4000)`),
+		chromedp.Click(chromedp.CSS("form button")),
+		browser.Becomes(`document.activeElement.id === "form-error" && document.querySelector("#url").value.length === 4015`),
+		browser.Becomes(`document.querySelector("#expires_in").value === "48h" && document.querySelector("details").open`),
+		browser.Becomes(`document.querySelector("#expires_in").selectedOptions[0].text === "After 2 days"`),
+	)
+	b.CheckLooks("expires-kept")
+}

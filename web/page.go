@@ -98,6 +98,14 @@ func (v *view) Wrong(field string) string {
 	return v.Problem.Labelled(map[string]string{"url": "The link", "alias": "The alias", "expires_in": "The expiry"}[field])
 }
 
+// Suggestions returns the free aliases that the page offers instead of an alias that is taken.
+func (v *view) Suggestions() []string {
+	if v.Problem == nil {
+		return nil
+	}
+	return v.Problem.Suggestions
+}
+
 func newPages(limits client.Limits, report string, proxies *client.Proxies) *pages {
 	s := shell.New(assets, []string{"assets/page.css"}, []string{
 		"assets/recent.js", shell.CopyScript, "assets/share.js", "assets/page.js", // page.js runs the other scripts

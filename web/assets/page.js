@@ -23,9 +23,7 @@ async function shorten(form) {
     });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const main = page.querySelector("main");
-    if (!response.ok) { // the server returns an empty field if its value was too long
-      for (const [name, value] of new FormData(form)) main.querySelector(`[name="${name}"]`).value ||= value;
-    }
+    if (!response.ok) for (const name of new FormData(form).keys()) keep(form.elements[name], main.querySelector(`[name="${name}"]`));
     $("main").replaceChildren(...main.childNodes);
     document.title = page.title;
     ready();
@@ -34,6 +32,16 @@ async function shorten(form) {
   } finally {
     form.ariaBusy = "false";
   }
+}
+
+// keep copies the value of a field of the old form into the new form if the new field is empty. The server returns an
+// empty field if the value was too long, or if it refused the request before it read the form.
+function keep(old, field) {
+  const { value } = old;
+  if (field.value || !value) return;
+  if (field.options && ![...field.options].some((option) => option.value === value)) field.append(...old.selectedOptions);
+  field.value = value;
+  field.closest("details")?.setAttribute("open", "");
 }
 
 // fill puts a suggestion into its field.
