@@ -14,7 +14,8 @@ import (
 // CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key succeeded
 // within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and replayed is
 // true. It returns this link even if the request is invalid by now, for example because its expiry has passed.
-// CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. It fails with
+// CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. It then also returns the link
+// of this creation, or a link without a code if this link cannot be read. It fails with
 // ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
 func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	k := r.IdempotencyKey(key)
@@ -35,17 +36,16 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has this key", commit.ErrRepeated, maxRaces))
 }
 
-// first returns the link of the first creation that used the key.
+// first returns the link of the first creation that used the key. It fails with ErrKeyReused if this creation had other data.
 func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (shortener.Link, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	first, err := s.store.FirstCreation(ctx, key.Owner, key.Key)
-	if err == nil && first.Payload != key.Payload {
-		return shortener.Link{}, shortener.ErrKeyReused
-	}
 	var link shortener.Link
 	if err == nil {
-		link, err = s.store.Lookup(ctx, first.Code)
+		if link, err = s.store.Lookup(ctx, first.Code); first.Payload != key.Payload {
+			return link, shortener.ErrKeyReused
+		}
 	}
 	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
 		err = unavailable(err)

@@ -64,7 +64,11 @@ func (u *UI) create(x *exchange) error {
 		return u.redirect(x, saying(u.pathOf(link.Code), created(existing)))
 	}
 	if errors.Is(err, shortener.ErrKeyReused) {
-		err, f.Key = errFormUsed, rand.Text()
+		what := "a link"
+		if link.Code != "" {
+			what = "the link " + u.row(&link, u.Origin(x.r)).Short
+		}
+		err, f.Key = formUsed(what), rand.Text()
 	}
 	p := u.problem(x, err)
 	if errors.Is(err, shortener.ErrAliasTaken) {

@@ -19,11 +19,16 @@ var (
 		"Your session has ended. Sign in in another tab, and then reload this page: the browser sends your input again."}
 	errForeign = &pageError{http.StatusForbidden, "Another site sent this request",
 		"The browser does not say that a page of this service sent the form. Open the page here and send the form again."}
-	errFormUsed = &pageError{http.StatusConflict, "The form was used before",
-		"This form has already created a link with other values. Send the form again to create another link."}
 	errForm   = &pageError{http.StatusBadRequest, "The form is malformed", "Open the page again and repeat the input."}
 	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
 )
+
+// formUsed returns the error for a form that has already created a link with other values. The person may not know this link,
+// because the answer to the first form may be lost. The parameter link names the link.
+func formUsed(link string) error {
+	return &pageError{http.StatusConflict, "The form was used before",
+		"This form has already created " + link + " with other values. Send the form again to create another link."}
+}
 
 // lacks returns the error for a person whose token does not have a scope.
 func lacks(p person, scope token.Scopes) error {

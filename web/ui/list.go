@@ -90,10 +90,11 @@ func (f filter) Suffix() string {
 	return suffix
 }
 
-// from returns the page of the list from which the person came to the page of a link.
+// from returns the page of the list from which the person came to the page of a link. If the address names no such page, from
+// returns the first page of all active links.
 func (u *UI) from(x *exchange) filter {
 	parameters, err := url.ParseQuery(x.r.URL.Query().Get("list"))
-	if err != nil {
+	if err != nil || !slices.Contains(service.States(), u.filterOf(parameters).State) {
 		parameters = nil
 	}
 	return u.filterOf(parameters)
