@@ -25,7 +25,7 @@ type reindexFlags struct {
 // the command continues the move.
 func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Writer) error {
 	if flags.ForgetLeases && !flags.ReplaceSecret {
-		return &config.Error{Name: "--forget-leases", Got: "no --replace-secret", Takes: "effect only with --replace-secret"}
+		return &config.Error{Name: "--forget-leases", Got: "true", Takes: "true only with --replace-secret"}
 	}
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
