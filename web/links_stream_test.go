@@ -80,6 +80,9 @@ func TestLinkStreamSendsLinkDuringSearch(t *testing.T) {
 		if waited := time.Since(began); waited > 2*store.page {
 			t.Errorf("the client gets the link after %v, want at most %v", waited, 2*store.page)
 		}
+		if rest, err := io.ReadAll(body); len(rest) > 0 || err != nil {
+			t.Errorf("after the link, the stream has %d bytes and the error %v", len(rest), err)
+		}
 	})
 }
 
