@@ -19,7 +19,7 @@ const signalled = "KEYPOOL_TEST_SIGNALS"
 const (
 	atOnce = "at once" // two more signals, 50 and 100 ms after the first
 	later  = "later"   // more signals for a minute, beginning 1.5 s after the first
-	hangup = "hangup"  // SIGHUP and then SIGTERM; the test binary prints which of them ended the context
+	hangup = "hangup"  // SIGHUP, and also SIGTERM if SIGHUP is ignored; the test binary prints which of them ended the context
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 		ctx := UntilSignal()
 		if signals == hangup {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGHUP)
-			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			if signal.Ignored(syscall.SIGHUP) {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			}
 			<-ctx.Done()
 			fmt.Println(context.Cause(ctx))
 			os.Exit(0)
