@@ -12,16 +12,6 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// limitAfterConnect limits the time of the statements that begin each new connection.
-func limitAfterConnect(cfg *pgxpool.Config) {
-	after := cfg.AfterConnect
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		ctx, cancel := limitFirst(ctx, cfg.ConnConfig)
-		defer cancel()
-		return after(ctx, conn)
-	}
-}
-
 // limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit, because a connection
 // attempt continues when the statement that needs the connection has been canceled. If a network partition began during the
 // first statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
@@ -29,12 +19,14 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
-// keepAlive sets the keepalives of every new connection. It sends them as a statement and not as connection parameters, because a
-// connection pooler refuses parameters that it does not know. If a server refuses the settings, the connection works without
-// them.
-func keepAlive(cfg *pgxpool.Config) {
+// beginConnections adds the keepalives to the first statements of each new connection, and limits the time of these statements.
+// It sets the keepalives with a statement and not with connection parameters, because a connection pooler refuses parameters
+// that it does not know. If a server refuses the settings, the connection works without them.
+func beginConnections(cfg *pgxpool.Config) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		ctx, cancel := limitFirst(ctx, cfg.ConnConfig)
+		defer cancel()
 		if after != nil {
 			if err := after(ctx, conn); err != nil {
 				return err

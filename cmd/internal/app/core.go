@@ -169,8 +169,7 @@ func (c *Core) openPostgres(ctx context.Context) error {
 func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	c.poolers.adapt(cfg)
-	keepAlive(cfg)
-	limitAfterConnect(cfg)
+	beginConnections(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
