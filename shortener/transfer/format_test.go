@@ -94,6 +94,7 @@ func TestReadFailsForFileWithWrongHeader(t *testing.T) {
 		{YOURLS, "", "line 1: read the first line: the first line must have the names of the columns\n"},
 		{YOURLS, "ozh,http://ozh.org/,Ozh,2010-08-17 15:18:38,127.0.0.1,42\n", `the column "keyword" is missing; the columns are keyword, url, title, timestamp, ip, clicks`},
 		{YOURLS, "keyword;url;title\n", `the column "keyword" is missing`},
+		{YOURLS, "keyword,url,title\rozh,http://ozh.org/,Ozh\r", `it contains a carriage return; each line must end with a line feed`},
 		{YOURLS, "keyword,url,keyword\n", `the column "keyword" occurs twice`},
 		{CSV, "code,url,short_url\n", `there is no column "short_url"; the columns are code, url, created_at`},
 		{CSV, `"code,url`, "extraneous or missing"},

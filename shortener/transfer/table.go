@@ -49,7 +49,9 @@ var errHeader = errors.New("the first line must have the names of the columns")
 func (t *table) header(names []string) ([]*column, error) {
 	found := make([]*column, len(names))
 	for i, name := range names {
-		name = strings.TrimSpace(name)
+		if name = strings.TrimSpace(name); strings.Contains(name, "\r") {
+			return nil, fmt.Errorf("%w: it contains a carriage return; each line must end with a line feed", errHeader)
+		}
 		j := slices.IndexFunc(t.columns, func(c column) bool { return strings.EqualFold(c.name, name) })
 		switch {
 		case j >= 0 && slices.Contains(found, &t.columns[j]):

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"keypool/cmd/internal/config"
 )
 
@@ -30,6 +32,9 @@ const PublicGrace = 6 * time.Second
 const (
 	stopTimeout = 15 * time.Second // time limit of an orderly stop, including commits and the return of keys
 	adminGrace  = time.Second      // time that running requests on the admin listener have to finish
+	// adminConnections is the maximum number of open connections of the admin listener. Further connections wait. Without this
+	// limit, they could use all memory and all file descriptors of the program.
+	adminConnections = 128
 )
 
 // Program is a running server or kgs. The Lifecycle also closes the parts that the caller of Start
@@ -70,6 +75,7 @@ func Start(
 	if p.admin, err = p.listen(ctx, Address{"ADMIN_ADDR", admin}); err != nil {
 		return nil, err
 	}
+	p.admin = netutil.LimitListener(p.admin, adminConnections)
 	if err := open(ctx, p); err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			err = fmt.Errorf("the start took longer than %v: %w", StartTimeout, err)

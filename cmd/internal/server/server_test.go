@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -367,4 +369,53 @@ func plant(ctx context.Context, c *app.Core, code string) error {
 		Code: code, URL: "https://go.dev/", Source: kgs.SourcePool, CreatedAt: time.Now().UTC(),
 	}})
 	return err
+}
+
+// A client that opens many connections to the admin listener must not use the file descriptors of the public listener.
+func TestAdminListenerLimitsOpenConnections(t *testing.T) {
+	t.Parallel()
+	r := start(t, settings(t, sqliteURL(t), ""))
+	open := func() net.Conn {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", r.AdminAddr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() }) // the error does not matter, because the test may have closed the connection
+		return conn
+	}
+	ask := func(conn net.Conn, limit time.Duration) error {
+		if err := conn.SetReadDeadline(time.Now().Add(limit)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
+	}
+	const request = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	var conns []net.Conn
+	for range 128 {
+		conn := open()
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := ask(conn, time.Minute); err != nil {
+			t.Fatalf("connection %d: %v", len(conns)+1, err)
+		}
+		conns = append(conns, conn)
+	}
+	waiting := open()
+	if _, err := io.WriteString(waiting, request); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(waiting, 100*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("beside 128 open connections, a request ended with %v, want %v", err, os.ErrDeadlineExceeded)
+	}
+	if err := conns[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(waiting, time.Minute); err != nil {
+		t.Errorf("after the end of a connection, the request that waited: %v", err)
+	}
 }
