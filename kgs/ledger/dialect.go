@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"database/sql"
+	"math/rand/v2"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -30,7 +31,7 @@ const PostgresHistory = `(SELECT system_identifier FROM pg_control_system()) || 
 // pool.
 func NewPostgres(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
-	return &Ledger{write: db, read: db, close: db.Close, dialect: dialect{
+	return &Ledger{write: db, read: db, close: db.Close, random: rand.Int64N, dialect: dialect{
 		// A process that freezes or loses its connection during a transaction keeps the lock of the
 		// ledger's row. Without this timeout, all other processes would wait until the TCP connection
 		// times out.
@@ -51,7 +52,7 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 
 // NewSQLite returns a ledger in db. The caller closes the ledger before it closes db.
 func NewSQLite(db *sqlite.DB) *Ledger {
-	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, dialect: dialect{
+	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, random: rand.Int64N, dialect: dialect{
 		// A transaction of the writing connection already locks the file. The lock of a killed process
 		// ends with the process. The history of an SQLite file has no name, so the last column is empty.
 		lock: `SELECT name, epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,

@@ -293,6 +293,7 @@ func TestSweepIgnoresLeases(t *testing.T) {
 // been handed out again in the lost history.
 func TestSkipAheadEndsLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.SkipLeast()
 		var abandoned int64
 		l.OnSkipAhead(func(n int64) { abandoned += n })
 		lease, returned := l.MustLend(t, "a", "1", 10), l.MustLend(t, "a", "2", 10)

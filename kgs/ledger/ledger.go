@@ -76,6 +76,7 @@ type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
 	close       func() error
+	random      func(n int64) int64   // returns a random number from 0 to n-1; tests may replace it
 	heartbeats  heartbeats            // the heartbeats that the last Sweep read, for each holder
 	highWater   highWater             // high-water mark of this process
 	name        atomic.Value          // the string that Name returns

@@ -51,11 +51,12 @@ func (r *highWater) mark() HighWaterMark {
 }
 
 const (
-	// skipMargin is how many numbers above the high-water mark a skip-ahead skips. The margin is at
-	// most 1/skipPart of all codes of the length.
+	// skipMargin is how many numbers above the high-water mark a skip-ahead skips at least. The margin is at
+	// most 1/skipPart of all codes of the length. A skip-ahead also skips a random part of the same number, because a
+	// database may return to the same state twice: without it, the ledger would continue at the same number both times.
 	skipMargin = 10_000_000
 	skipPart   = 100
-	// skipIDs is the number of ids that a skip-ahead skips.
+	// skipIDs is the number of ids that a skip-ahead skips at least. It also skips a random part of the same number.
 	skipIDs = 1_000_000
 )
 
@@ -147,7 +148,7 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
 // skipAhead skips every number that may have been issued in the lost history, which consists of the
 // changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
-// the mark. It leaves out the code lengths of which no number is known to have been reserved, except after Restored: the
+// the mark (see skipMargin). It leaves out the code lengths of which no number is known to have been reserved, except after Restored: the
 // minimum code length may have changed since the backup. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
@@ -167,7 +168,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	if err := t.exec(ctx, `UPDATE kgs_leases SET state = 'expired' WHERE state = 'open'`); err != nil {
 		return err
 	}
-	t.last = max(t.last, seen.ID) + skipIDs
+	t.last = max(t.last, seen.ID) + skipIDs + t.random(skipIDs)
 	spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
 	if err != nil {
 		return err
@@ -177,7 +178,8 @@ func (t *tx) skipAhead(ctx context.Context) error {
 		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.restored {
 			continue // no number of this length has been reserved
 		}
-		margin := max(rest, min(skipMargin, s.Size/skipPart))
+		margin := min(skipMargin, s.Size/skipPart)
+		margin = max(rest, margin+t.random(margin))
 		from := max(s.Next, seen.Next[s.Length])
 		to := min(from+margin, s.Size)
 		rest = from + margin - to

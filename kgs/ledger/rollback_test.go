@@ -18,6 +18,7 @@ import (
 // remembers, or because Restored recorded the restore.
 func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.SkipLeast()
 		for _, comeBack := range []func(){
 			func() { l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server'`) },
 			func() { l.Exec(t, `UPDATE kgs_ledger SET last_range = 0`) },
@@ -48,10 +49,39 @@ func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	})
 }
 
+// A database may return to the same state twice, for example because an operator restores the same backup twice. The ledger must
+// not issue the numbers again that it issued after the first return.
+func TestLedgerSkipsOtherNumbersAfterSecondReturnToSameState(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		var first []int64
+		var ids []int64
+		for range 2 {
+			l.Exec(t, `DELETE FROM kgs_ranges`)
+			l.Exec(t, `UPDATE kgs_spaces SET next = 0`)
+			l.Exec(t, `UPDATE kgs_ledger SET last_range = 0`)
+			l.ForgetHighWaterMark() // all processes have ended
+			if err := l.Restored(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r, err := l.Reserve(t.Context(), "a", ledger.StateBatch, 6, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first, ids = append(first, r.Lo), append(ids, r.ID); r.Lo < ledger.SkipMargin || r.Lo >= 2*ledger.SkipMargin {
+				t.Errorf("the ledger begins at %d, want a number from %d to %d", r.Lo, ledger.SkipMargin, 2*ledger.SkipMargin-1)
+			}
+		}
+		if first[0] == first[1] || ids[0] == ids[1] {
+			t.Errorf("after two returns, the ledger begins at the numbers %d with the ids %d, want different ones", first, ids)
+		}
+	})
+}
+
 // TestRestoredLedgerSkipsAllCodeLengths restores a backup that is older than a change of the minimum code length. The restored
 // ledger has no record of the longer codes.
 func TestRestoredLedgerSkipsAllCodeLengths(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.SkipLeast()
 		if err := l.Restored(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +96,7 @@ func TestRestoredLedgerSkipsAllCodeLengths(t *testing.T) {
 
 func TestSkipAheadUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.SkipLeast()
 		size := codespace.Size(3)
 		l.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 3`, size-100)
 		l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server', epoch = 7`)
@@ -90,6 +121,7 @@ func TestSkipAheadUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 // higher numbers.
 func TestSkipAheadExceedsHighWaterMarkOfPool(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		l.SkipLeast()
 		l.MustReserve(t, "a", ledger.StateBatch, 100)
 		var abandoned int64
 		l.OnSkipAhead(func(n int64) { abandoned += n })

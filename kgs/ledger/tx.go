@@ -19,8 +19,9 @@ type tx struct {
 	latest     int64 // the highest epoch of all lists
 	last       int64 // last range id that was assigned
 	highWater  *highWater
-	restored   bool  // whether Restored was called since the last change
-	rolledBack int64 // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
+	random     func(n int64) int64 // returns a number from 0 to n-1
+	restored   bool                // whether Restored was called since the last change
+	rolledBack int64               // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {
@@ -65,7 +66,7 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 			return err
 		}
 	}
-	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater}
+	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater, random: l.random}
 	var name, kept, present string
 	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&name, &t.latest, &t.last, &kept, &present)
 	if errors.Is(err, sql.ErrNoRows) {
