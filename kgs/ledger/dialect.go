@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"context"
 	"database/sql"
 	"math/rand/v2"
 
@@ -13,12 +14,25 @@ import (
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	begin    string        // statement that limits how long a frozen client can hold a transaction; may be empty
-	lock     string        // query that locks the row of the ledger and reads the five values that updateTx scans
+	lock     string        // query that locks the row of the ledger and reads the five values of a row
 	renew    string        // statement that records a heartbeat of holder $1
 	now      string        // expression for the present time in microseconds since 1970
 	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970
 	identity string        // expression for the name of the database; see Ledger.Database
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
+}
+
+// row is the row of kgs_ledger, and the present name of the history of the database.
+type row struct {
+	name             string
+	epoch, last      int64
+	history, present string
+}
+
+// lockRow locks and reads the row of the ledger. It returns sql.ErrNoRows if there is no ledger.
+func (d *dialect) lockRow(ctx context.Context, tx *sql.Tx) (r row, err error) {
+	err = tx.QueryRowContext(ctx, d.lock).Scan(&r.name, &r.epoch, &r.last, &r.history, &r.present)
+	return r, err
 }
 
 // PostgresHistory is an SQL expression that identifies the history of the data: the cluster and

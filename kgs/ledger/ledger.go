@@ -46,7 +46,7 @@ import (
 var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 
 // ErrNotInitialized means that the database has no ledger, because no server or worker has been
-// started on it, or because Replace was interrupted.
+// started on it.
 var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
 
 // ErrReplaced means that the database no longer has the ledger that this process opened. The process must end, because its code

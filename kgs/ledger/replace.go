@@ -16,9 +16,12 @@ var ErrLeased = errors.New("clients have leased keys of this ledger, and a new l
 // ErrInUse means that a process uses the ledger.
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
 
-// Replace deletes the ledger, so that the next Open creates a ledger with another permutation. Replace is needed if the
-// secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
+// Replace puts a new ledger with the permutation of cfg in the place of the ledger. The caller must call Open next. Replace is needed
+// if the secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
 // such a code, and the creation tries again with another key.
+//
+// If the database was rolled back and the ledger has not skipped ahead since, or if Restored was called, then the new ledger skips
+// ahead at its first change, because the lost history may contain a ledger with the same permutation.
 //
 // In the same transaction, Replace calls its argument links. This function must mark each link that has a key of the old ledger,
 // because the new ledger has not issued this key.
@@ -27,11 +30,11 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // Redis until an operator deletes it.
 //
 // Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. If forgetLeases is false,
-// Replace fails with ErrLeased if clients have leased keys. After a crash, the ledger is either complete or deleted.
-func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
+// Replace fails with ErrLeased if clients have leased keys. After a crash, the database has either the old ledger or the new one.
+func (l *Ledger) Replace(ctx context.Context, cfg Config, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	unused, err := l.CheckUnused(ctx)
 	if err == nil {
-		err = l.replace(ctx, unused, forgetLeases, links)
+		err = l.replace(ctx, cfg, unused, forgetLeases, links)
 	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
@@ -44,7 +47,13 @@ func (l *Ledger) Replace(ctx context.Context, forgetLeases bool, links func(cont
 	return nil
 }
 
-func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
+func (l *Ledger) replace(
+	ctx context.Context, cfg Config, unused Unused, forgetLeases bool, links func(context.Context, *sql.Tx) error,
+) error {
+	space, made, err := cfg.space()
+	if err != nil {
+		return err
+	}
 	tx, err := l.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted}) // as in updateTx
 	if err != nil {
 		return err
@@ -53,11 +62,11 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, 
 	if err := unused.Lock(ctx, tx); err != nil {
 		return err
 	}
-	var name string
-	if err := tx.QueryRowContext(ctx, `SELECT name FROM kgs_ledger WHERE id = 1`).Scan(&name); err != nil && !errors.Is(err, sql.ErrNoRows) {
+	old, err := l.dialect.lockRow(ctx, tx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if err := l.recognizeName(name); err != nil {
+	if err := l.recognizeName(old.name); err != nil {
 		return err
 	}
 	if !forgetLeases {
@@ -75,6 +84,16 @@ func (l *Ledger) replace(ctx context.Context, unused Unused, forgetLeases bool, 
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
 		}
+	}
+	history := ""
+	if old.history != "" && old.history != old.present {
+		history = restored
+	}
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO kgs_ledger (id, secret, fingerprint, history) VALUES (1, $1, $2, $3)`,
+		made, space.Fingerprint(), history)
+	if err != nil {
+		return err
 	}
 	return tx.Commit()
 }

@@ -77,25 +77,53 @@ func TestReplacementOfLedgerChangesLinksInSameTransaction(t *testing.T) {
 		if _, err := l.DB.ExecContext(t.Context(), `DELETE FROM kgs_holders`); err != nil {
 			t.Fatal(err)
 		}
+		replacement := ledger.Config{Secret: bytes.Repeat([]byte{1}, 16), Permute: true}
 		errLinks := errors.New("the links fail")
-		if err := l.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return errLinks }); !errors.Is(err, errLinks) {
+		if err := l.Replace(t.Context(), replacement, false, func(context.Context, *sql.Tx) error { return errLinks }); !errors.Is(err, errLinks) {
 			t.Errorf("Replace: %v, want the error of the links", err)
 		}
 		if _, err := l.Identify(t.Context(), ledger.Config{}); err != nil {
 			t.Errorf("the ledger after a failed Replace: %v", err)
 		}
 		called := 0
-		if err := l.Replace(t.Context(), false, func(context.Context, *sql.Tx) error {
+		if err := l.Replace(t.Context(), replacement, false, func(context.Context, *sql.Tx) error {
 			called++
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := l.Identify(t.Context(), ledger.Config{}); !errors.Is(err, ledger.ErrNotInitialized) {
-			t.Errorf("Identify after Replace: %v, want ErrNotInitialized", err)
+		if _, err := l.Identify(t.Context(), replacement); err != nil {
+			t.Errorf("Identify with the secret of the new ledger: %v", err)
 		}
 		if called != 1 {
 			t.Errorf("Replace called links %d times, want once", called)
+		}
+	})
+}
+
+// A ledger with secret A was replaced by a ledger with secret B, and the database was restored from a backup of the time
+// before. If the operator replaces the ledger again, with the same secret B, the new ledger has the permutation of the lost one.
+func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
+	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
+		for name, record := range map[string]func() error{
+			"without a record of the restore": func() error { return nil },
+			"after Restored":                  func() error { return l.Restored(t.Context()) },
+		} {
+			l.MustReserve(t, "gone", ledger.StateReserved, 10)
+			l.Exec(t, `DELETE FROM kgs_holders`)
+			if err := record(); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Replace(t.Context(), ledger.Config{}, true, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+				t.Fatal(err)
+			}
+			first := l.MustReserve(t, "new", ledger.StateReserved, 10).Lo
+			if skipped := first > 0; skipped != (name == "after Restored") {
+				t.Errorf("%s: the first number of the new ledger is %d", name, first)
+			}
 		}
 	})
 }
@@ -115,13 +143,13 @@ func TestReplacementOfLedgerFailsIfClientsHaveLeasedKeys(t *testing.T) {
 					}
 				}
 				links := func(context.Context, *sql.Tx) error { return nil }
-				if err := l.Replace(t.Context(), false, links); !errors.Is(err, ledger.ErrLeased) {
+				if err := l.Replace(t.Context(), ledger.Config{Secret: bytes.Repeat([]byte{1}, 16), Permute: true}, false, links); !errors.Is(err, ledger.ErrLeased) {
 					t.Errorf("Replace: %v, want ErrLeased", err)
 				}
 				if _, err := l.Identify(t.Context(), ledger.Config{}); err != nil {
 					t.Errorf("the ledger after a refused Replace: %v", err)
 				}
-				if err := l.Replace(t.Context(), true, links); err != nil {
+				if err := l.Replace(t.Context(), ledger.Config{}, true, links); err != nil {
 					t.Errorf("Replace with forgetLeases: %v", err)
 				}
 			})
@@ -136,7 +164,7 @@ func TestSuspendedProcessDoesNotChangeNewLedger(t *testing.T) {
 		l.MustReserve(t, "suspended", ledger.StateReserved, 10)
 		other := l.Reopen()
 		l.Exec(t, `DELETE FROM kgs_holders`)
-		if err := other.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+		if err := other.Replace(t.Context(), ledger.Config{Secret: bytes.Repeat([]byte{1}, 16), Permute: true}, false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := other.Open(t.Context(), ledger.Config{Secret: bytes.Repeat([]byte{1}, 16), Permute: true}); err != nil {

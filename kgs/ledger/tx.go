@@ -66,9 +66,7 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 			return err
 		}
 	}
-	t := &tx{Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater, random: l.random}
-	var name, kept, present string
-	err = sqlTx.QueryRowContext(ctx, l.dialect.lock).Scan(&name, &t.latest, &t.last, &kept, &present)
+	locked, err := l.dialect.lockRow(ctx, sqlTx)
 	if errors.Is(err, sql.ErrNoRows) {
 		if l.Name() != "" {
 			return ErrReplaced
@@ -78,12 +76,15 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	if err != nil {
 		return err
 	}
-	if err := l.recognizeName(name); err != nil {
+	if err := l.recognizeName(locked.name); err != nil {
 		return err
 	}
-	t.epoch = t.latest
+	t := &tx{
+		Tx: sqlTx, dialect: &l.dialect, highWater: &l.highWater, random: l.random,
+		epoch: locked.epoch, latest: locked.epoch, last: locked.last,
+	}
 	last := t.last
-	if err := t.detectRollback(ctx, kept, present); err != nil {
+	if err := t.detectRollback(ctx, locked.history, locked.present); err != nil {
 		return err
 	}
 	if err := f(ctx, t); err != nil {

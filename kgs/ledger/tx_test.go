@@ -37,7 +37,7 @@ func TestConcurrentChangesSucceedOnDatabaseWithRepeatableRead(t *testing.T) {
 	}
 	tables.Exec(`DELETE FROM kgs_holders`)
 	var level string
-	err = l.Replace(t.Context(), false, func(ctx context.Context, tx *sql.Tx) error {
+	err = l.Replace(t.Context(), ledger.Config{}, false, func(ctx context.Context, tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `SHOW transaction_isolation`).Scan(&level)
 	})
 	if level != "read committed" || err != nil {

@@ -396,7 +396,7 @@ func TestReplacementOfLedgerKeepsWitnessOfOldLedger(t *testing.T) {
 	if err := w.Release(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Replace(t.Context(), false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+	if err := w.Replace(t.Context(), ledger.Config{}, false, func(context.Context, *sql.Tx) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Open(t.Context(), ledger.Config{}); err != nil {

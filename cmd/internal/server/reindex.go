@@ -57,8 +57,7 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 }
 
 // replaceLedger replaces the ledger if err, the result of Identify, shows that the ledger belongs to
-// another permutation. If a former call was killed after it deleted the ledger, replaceLedger completes the
-// replacement.
+// another permutation. If there is no ledger, replaceLedger creates one.
 func replaceLedger(ctx context.Context, c *app.Core, forgetLeases bool, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotInitialized):
