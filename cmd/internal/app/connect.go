@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,6 +13,34 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
+// setDurable makes PostgreSQL report the success of a commit only after the commit is durable, even if synchronous_commit is off by
+// default. Later changes of the default do not concern a connection with this setting. (PostgreSQL manual, 20.5.1.)
+const setDurable = `SELECT set_config('synchronous_commit', CASE value WHEN 'off' THEN 'on' ELSE value END, false)
+	FROM current_setting('synchronous_commit') AS value`
+
+// selectDefault returns the value of synchronous_commit that a new session has.
+const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'`
+
+// errNotDurable reports that a connection to a pooler would lose acknowledged links. Behind a pooler, a setting of one session does
+// not concern all transactions of a connection.
+var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off, and could lose acknowledged links: " +
+	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
+
+// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot.
+func requireDurable(ctx context.Context, conn *pgx.Conn) error {
+	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeExec {
+		var value string
+		if err := conn.QueryRow(ctx, selectDefault).Scan(&value); err != nil {
+			return err
+		}
+		if value == "off" {
+			return errNotDurable
+		}
+	}
+	_, err := conn.PgConn().Exec(ctx, setDurable).ReadAll()
+	return err
+}
+
 // limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit, because a connection
 // attempt continues when the statement that needs the connection has been canceled. If a network partition began during the
 // first statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
@@ -19,9 +48,9 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
-// beginConnections adds the keepalives to the first statements of each new connection, and limits the time of these statements.
-// It sets the keepalives with a statement and not with connection parameters, because a connection pooler refuses parameters
-// that it does not know. If a server refuses the settings, the connection works without them.
+// beginConnections adds requireDurable and the keepalives to the first statements of each new connection, and limits the time of
+// these statements. It sets the keepalives with a statement and not with connection parameters, because a connection pooler
+// refuses parameters that it does not know. If a server refuses the keepalives, the connection works without them.
 func beginConnections(cfg *pgxpool.Config) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -31,6 +60,9 @@ func beginConnections(cfg *pgxpool.Config) {
 			if err := after(ctx, conn); err != nil {
 				return err
 			}
+		}
+		if err := requireDurable(ctx, conn); err != nil {
+			return err
 		}
 		_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()
 		if conn.IsClosed() {

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"errors"
+	"net/url"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/internal/testenv"
+)
+
+// openSession opens a connection that the test closes.
+func openSession(t *testing.T, databaseURL string) (*pgxpool.Conn, error) {
+	t.Helper()
+	var c Core
+	pool, err := c.NewPool(t.Context(), settings(t, databaseURL).Database.Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	conn, err := pool.Acquire(t.Context())
+	if err == nil {
+		t.Cleanup(conn.Release)
+	}
+	return conn, err
+}
+
+// show returns the value of synchronous_commit in the session of conn.
+func show(t *testing.T, conn *pgxpool.Conn) (value string) {
+	t.Helper()
+	if err := conn.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// With synchronous_commit=off, PostgreSQL would lose acknowledged links in a crash.
+func TestSessionCommitsSynchronouslyIfDefaultIsOff(t *testing.T) {
+	t.Parallel()
+	database := testenv.StartPostgres(t, "synchronous_commit=off").URL
+	for value, want := range map[string]string{"": "on", "off": "on", "local": "local", "remote_apply": "remote_apply"} {
+		u, err := url.Parse(database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value != "" {
+			query := u.Query()
+			query.Set("options", "-csynchronous_commit="+value)
+			u.RawQuery = query.Encode()
+		}
+		conn, err := openSession(t, u.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := show(t, conn); got != want {
+			t.Errorf("options with the value %q: synchronous_commit=%s, want %s", value, got, want)
+		}
+	}
+}
+
+// A session keeps its setting if the default changes to off.
+func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
+	t.Parallel()
+	postgres := testenv.StartPostgres(t)
+	conn, err := openSession(t, postgres.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reset := func() (value string) {
+		t.Helper()
+		if err := conn.QueryRow(t.Context(), selectDefault).Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	if got := reset(); got != "on" {
+		t.Fatalf("the default is %s, want on", got)
+	}
+	for _, statement := range []string{`ALTER SYSTEM SET synchronous_commit = off`, `SELECT pg_reload_conf()`} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for reset() != "off" { // the session loads the new default between two statements
+	}
+	if got := show(t, conn); got != "on" {
+		t.Errorf("synchronous_commit=%s, want on", got)
+	}
+}
+
+// A pooler can run a transaction on a connection without the setting of the session.
+func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]error{"on": nil, "off": errNotDurable} {
+		postgres := testenv.StartPostgres(t, "synchronous_commit="+value)
+		if _, err := openSession(t, testenv.StartPgBouncer(t, postgres).URL); !errors.Is(err, want) {
+			t.Errorf("synchronous_commit=%s: %v, want %v", value, err, want)
+		}
+	}
+}
