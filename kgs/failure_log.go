@@ -1,6 +1,8 @@
 package kgs
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -25,9 +27,11 @@ func NewReminder(log *slog.Logger, task string, every time.Duration) FailureLog 
 	return FailureLog{log: log, task: task, every: every}
 }
 
-// Note records the result of one attempt. A nil err means success.
+// Note records the result of one attempt. A nil err means success. An attempt that the stop of the program canceled is
+// neither a failure nor a success.
 func (f *FailureLog) Note(err error) {
 	switch {
+	case errors.Is(err, context.Canceled):
 	case err != nil && f.due():
 		f.log.Warn("recurring task failed", slog.String("task", f.task), slog.Any("error", err))
 		f.failing, f.logged = true, time.Now()

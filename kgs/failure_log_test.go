@@ -2,7 +2,9 @@ package kgs
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -41,5 +43,21 @@ func TestReminderLogsAtMostOneFailurePerMinute(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The stop of the program cancels attempts, which is no failure.
+func TestFailureLogIgnoresCanceledAttempt(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	f := NewFailureLog(slog.New(slog.NewTextHandler(&log, nil)), "test")
+	f.Note(fmt.Errorf("query: %w", context.Canceled))
+	if log.Len() > 0 {
+		t.Errorf("the log after a canceled attempt: %s", &log)
+	}
+	f.Note(fmt.Errorf("query: %w", context.DeadlineExceeded))
+	f.Note(fmt.Errorf("query: %w", context.Canceled))
+	if log := log.String(); strings.Count(log, "level=WARN") != 1 || strings.Contains(log, "works again") {
+		t.Errorf("the log after a timeout and a canceled attempt: %s, want one warning", log)
 	}
 }
