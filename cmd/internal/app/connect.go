@@ -26,9 +26,11 @@ const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchrono
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
-// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot.
+// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of the database
+// sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not look for a pooler, and requireDurable
+// takes the connection for a connection to a pooler.
 func requireDurable(ctx context.Context, conn *pgx.Conn) error {
-	if conn.Config().DefaultQueryExecMode == pgx.QueryExecModeExec {
+	if conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		var value string
 		if err := conn.QueryRow(ctx, selectDefault).Scan(&value); err != nil {
 			return err

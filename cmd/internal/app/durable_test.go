@@ -93,9 +93,18 @@ func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"on": nil, "off": errNotDurable} {
-		postgres := testenv.StartPostgres(t, "synchronous_commit="+value)
-		if _, err := openSession(t, testenv.StartPgBouncer(t, postgres).URL); !errors.Is(err, want) {
-			t.Errorf("synchronous_commit=%s: %v, want %v", value, err, want)
+		pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, "synchronous_commit="+value)).URL
+		u, err := url.Parse(pooler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := u.Query()
+		query.Set("default_query_exec_mode", "simple_protocol")
+		u.RawQuery = query.Encode()
+		for _, databaseURL := range []string{pooler, u.String()} {
+			if _, err := openSession(t, databaseURL); !errors.Is(err, want) {
+				t.Errorf("synchronous_commit=%s, query %q: %v, want %v", value, u.RawQuery, err, want)
+			}
 		}
 	}
 }
