@@ -169,6 +169,44 @@ func TestFlushDividesFacetsIntoShortParts(t *testing.T) {
 	}
 }
 
+// While parts are stored, other processes cannot write to an SQLite file. They need the time between the parts.
+func TestFlushLeavesDatabaseToOthersHalfOfTheTime(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		part, want time.Duration // want is the time of the flush of three parts
+	}{
+		"fast": {100 * time.Millisecond, 500 * time.Millisecond},
+		"slow": {2 * time.Second, 6*time.Second + 2*maxPause},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := New(Config{Now: noon, Detail: true, PartFacets: 10, Store: applierFunc(func(context.Context, Part) error {
+					time.Sleep(tt.part)
+					return nil
+				})})
+				flush := func(f func() error) time.Duration {
+					t.Helper()
+					for i := range 29 {
+						c.Count(Visit{Code: "a", Agent: browser, Referrer: fmt.Sprintf("https://%d.example/", i)})
+					}
+					begin := time.Now()
+					if err := f(); err != nil {
+						t.Fatal(err)
+					}
+					return time.Since(begin)
+				}
+				wantEqual(t, "time of a flush", flush(func() error { return c.FlushNow(t.Context()) }), tt.want)
+				ended, cancel := context.WithCancel(t.Context())
+				cancel()
+				if tt.want < FinalTimeout {
+					wantEqual(t, "time of the flush at the end", flush(func() error { return c.Run(ended) }), 3*tt.part)
+				}
+			})
+		})
+	}
+}
+
 func TestCounterDropsVisitsAndDetailsBeyondMaxRows(t *testing.T) {
 	m := newMemory()
 	c := New(Config{Store: m, Now: noon, MaxRows: 10 * shardCount, Detail: true})

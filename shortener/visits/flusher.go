@@ -21,6 +21,8 @@ const (
 	FinalTimeout = 4 * time.Second
 	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
+	// maxPause limits the time between two parts of a flush.
+	maxPause = 250 * time.Millisecond
 )
 
 // Applier stores the parts of flushes. [Store] implements it.
@@ -110,7 +112,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FinalTimeout)
 	defer cancel()
 	for {
-		err := c.FlushNow(ctx) // if the previous flush failed, this call stores only the rest of that flush
+		err := c.flush(ctx, noPause) // if the previous flush failed, this call stores only the rest of that flush
 		left := c.unstored()
 		switch {
 		case err == nil && left == 0:
@@ -127,8 +129,13 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 }
 
 // FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks until
-// the database answers. The time limit is five seconds for each part.
-func (c *Counter) FlushNow(ctx context.Context) error {
+// the database answers. The time limit is five seconds for each part. Between two parts, FlushNow waits for as long as
+// the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite file almost all the
+// time, and a command such as `shortener token revoke`, which tries to get the lock at intervals, would fail.
+func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, waitFor) }
+
+// flush implements FlushNow. It calls pause between two parts, with the time that the last part took.
+func (c *Counter) flush(ctx context.Context, pause func(context.Context, time.Duration) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.parts) == 0 {
@@ -136,7 +143,7 @@ func (c *Counter) FlushNow(ctx context.Context) error {
 		rows, facets := c.drain()
 		c.parts = partsOf(rows, facets, c.PartFacets)
 	}
-	err := c.apply(ctx)
+	err := c.apply(ctx, pause)
 	c.Metrics.pending.Set(float64(c.size() + rowsOf(c.parts)))
 	if err != nil {
 		c.Metrics.failures.Inc()
@@ -160,9 +167,23 @@ func (c *Counter) unstored() (visits int64) {
 	return visits + c.counted()
 }
 
+// noPause returns at once.
+func noPause(context.Context, time.Duration) error { return nil }
+
+// waitFor waits for d, but at most maxPause. It fails if ctx ends before.
+func waitFor(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(min(d, maxPause)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // apply stores the parts, and removes each part that is stored.
-func (c *Counter) apply(ctx context.Context) error {
+func (c *Counter) apply(ctx context.Context, pause func(context.Context, time.Duration) error) error {
 	for len(c.parts) > 0 {
+		begin := time.Now()
 		err := c.applyFirst(ctx)
 		if errors.Is(err, ErrForgotten) {
 			err = c.applyFirst(ctx) // again, with a new writer
@@ -171,6 +192,12 @@ func (c *Counter) apply(ctx context.Context) error {
 			return err
 		}
 		c.parts = c.parts[1:]
+		if len(c.parts) == 0 {
+			break
+		}
+		if err := pause(ctx, time.Since(begin)); err != nil {
+			return err
+		}
 	}
 	c.parts = nil
 	return nil
