@@ -194,6 +194,19 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 	}
 }
 
+// In some query modes of pgx, PostgreSQL must infer the types of the parameters from the statement alone.
+func TestTokenCommandsWorkInEachQueryMode(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
+		url := testenv.PostgresURL(t) + "&default_query_exec_mode=" + mode
+		if status, out := command(t, url, "migrate"); status != 0 {
+			t.Fatalf("%s: migrate: %s", mode, out)
+		}
+		createdToken(t, url, "--name=ci", "--scope=create")
+		runToken(t, url, "revoke", "1")
+	}
+}
+
 // If the command `token revoke` is interrupted while it waits until every server refuses the token, the command fails. The
 // token is revoked nevertheless.
 func TestInterruptedTokenRevokeCommandExitsWithError(t *testing.T) {
