@@ -13,9 +13,10 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// setDurable makes PostgreSQL report the success of a commit only after the commit is durable, even if synchronous_commit is off by
-// default. Later changes of the default do not concern a connection with this setting. (PostgreSQL manual, 20.5.1.)
-const setDurable = `SELECT set_config('synchronous_commit', CASE value WHEN 'off' THEN 'on' ELSE value END, false)
+// setDurable makes PostgreSQL report the success of a commit only after the commit is durable, also on a synchronous standby, even if
+// synchronous_commit is off or local by default. Later changes of the default do not concern a connection with this setting.
+// (PostgreSQL manual, 20.5.1.)
+const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN ('off', 'local') THEN 'on' ELSE value END, false)
 	FROM current_setting('synchronous_commit') AS value`
 
 // selectDefault returns the value of synchronous_commit that a new session has.
@@ -23,7 +24,7 @@ const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchrono
 
 // errNotDurable reports that a connection to a pooler would lose acknowledged links. Behind a pooler, a setting of one session does
 // not concern all transactions of a connection.
-var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off, and could lose acknowledged links: " +
+var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
 // requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of the database
@@ -35,7 +36,7 @@ func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 		if err := conn.QueryRow(ctx, selectDefault).Scan(&value); err != nil {
 			return err
 		}
-		if value == "off" {
+		if value == "off" || value == "local" {
 			return errNotDurable
 		}
 	}

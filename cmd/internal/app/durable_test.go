@@ -35,11 +35,12 @@ func show(t *testing.T, conn *pgxpool.Conn) (value string) {
 	return value
 }
 
-// With synchronous_commit=off, PostgreSQL would lose acknowledged links in a crash.
-func TestSessionCommitsSynchronouslyIfDefaultIsOff(t *testing.T) {
+// With synchronous_commit=off, PostgreSQL would lose acknowledged links in a crash. With local, it would lose them in a failover to a
+// synchronous standby.
+func TestSessionCommitsSynchronouslyIfDefaultDoesNot(t *testing.T) {
 	t.Parallel()
 	database := testenv.StartPostgres(t, "synchronous_commit=off").URL
-	for value, want := range map[string]string{"": "on", "off": "on", "local": "local", "remote_apply": "remote_apply"} {
+	for value, want := range map[string]string{"": "on", "off": "on", "local": "on", "remote_write": "remote_write", "remote_apply": "remote_apply"} {
 		u, err := url.Parse(database)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 // A pooler can run a transaction on a connection without the setting of the session.
 func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 	t.Parallel()
-	for value, want := range map[string]error{"on": nil, "off": errNotDurable} {
+	for value, want := range map[string]error{"on": nil, "off": errNotDurable, "local": errNotDurable} {
 		pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, "synchronous_commit="+value)).URL
 		u, err := url.Parse(pooler)
 		if err != nil {
