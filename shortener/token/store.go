@@ -111,7 +111,9 @@ func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 
 // setVersion replaces the version by v, or by v + 1 if the version is v already.
 func setVersion(ctx context.Context, tx *sql.Tx, v int64) error {
-	_, err := tx.ExecContext(ctx, `UPDATE token_changes SET version = CASE version WHEN CAST($1 AS bigint) THEN CAST($2 AS bigint) ELSE CAST($1 AS bigint) END WHERE id = 1`, v, v+1)
+	// Without the casts, PostgreSQL could not infer the types in the query mode simple_protocol of pgx.
+	_, err := tx.ExecContext(ctx, `UPDATE token_changes
+		SET version = CASE version WHEN CAST($1 AS bigint) THEN CAST($2 AS bigint) ELSE CAST($1 AS bigint) END WHERE id = 1`, v, v+1)
 	return err
 }
 

@@ -21,7 +21,7 @@ const (
 	FinalTimeout = 4 * time.Second
 	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
-	// maxPause limits the time between two parts of a flush.
+	// maxPause limits the wait between two parts of a flush, except of the flush at the end of Run, which does not wait.
 	maxPause = 250 * time.Millisecond
 )
 
@@ -112,7 +112,7 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FinalTimeout)
 	defer cancel()
 	for {
-		err := c.flush(ctx, noPause) // if the previous flush failed, this call stores only the rest of that flush
+		err := c.flush(ctx, 0) // if the previous flush failed, this call stores only the rest of that flush
 		left := c.unstored()
 		switch {
 		case err == nil && left == 0:
@@ -132,10 +132,10 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 // the database answers. The time limit is five seconds for each part. Between two parts, FlushNow waits for as long as
 // the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite file almost all the
 // time, and a command such as `shortener token revoke`, which tries to get the lock at intervals, would fail.
-func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, waitFor) }
+func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, maxPause) }
 
-// flush implements FlushNow. It calls pause between two parts, with the time that the last part took.
-func (c *Counter) flush(ctx context.Context, pause func(context.Context, time.Duration) error) error {
+// flush implements FlushNow. The argument longest limits the wait between two parts.
+func (c *Counter) flush(ctx context.Context, longest time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.parts) == 0 {
@@ -143,7 +143,7 @@ func (c *Counter) flush(ctx context.Context, pause func(context.Context, time.Du
 		rows, facets := c.drain()
 		c.parts = partsOf(rows, facets, c.PartFacets)
 	}
-	err := c.apply(ctx, pause)
+	err := c.apply(ctx, longest)
 	c.Metrics.pending.Set(float64(c.size() + rowsOf(c.parts)))
 	if err != nil {
 		c.Metrics.failures.Inc()
@@ -167,21 +167,8 @@ func (c *Counter) unstored() (visits int64) {
 	return visits + c.counted()
 }
 
-// noPause returns at once.
-func noPause(context.Context, time.Duration) error { return nil }
-
-// waitFor waits for d, but at most maxPause. It fails if ctx ends before.
-func waitFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(min(d, maxPause)):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // apply stores the parts, and removes each part that is stored.
-func (c *Counter) apply(ctx context.Context, pause func(context.Context, time.Duration) error) error {
+func (c *Counter) apply(ctx context.Context, longest time.Duration) error {
 	for len(c.parts) > 0 {
 		begin := time.Now()
 		err := c.applyFirst(ctx)
@@ -195,8 +182,10 @@ func (c *Counter) apply(ctx context.Context, pause func(context.Context, time.Du
 		if len(c.parts) == 0 {
 			break
 		}
-		if err := pause(ctx, time.Since(begin)); err != nil {
-			return err
+		select {
+		case <-time.After(min(time.Since(begin), longest)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	c.parts = nil
