@@ -159,6 +159,9 @@ func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 	if location := text.header.Get("Location"); text.body != location+"\n" || text.status != http.StatusCreated {
 		t.Errorf("the text answer has status %d (want 201), body %q and Location %q", text.status, text.body, location)
 	}
+	if sniff := text.header.Get("X-Content-Type-Options"); sniff != "nosniff" {
+		t.Errorf("the text answer has X-Content-Type-Options %q, want nosniff", sniff)
+	}
 	page := s.do(t, http.MethodPost, "/shorten", "url=https://go.dev", "Content-Type", media.Form, "Accept", "text/html,*/*;q=0.8")
 	if !strings.HasPrefix(page.body, "<!doctype html>") || !strings.Contains(page.body, page.header.Get("Location")) {
 		t.Errorf("the page has status %d and body %q", page.status, page.body)

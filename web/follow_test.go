@@ -110,7 +110,7 @@ func TestUnsupportedMethodsOfAPIPathsAnswer405(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/api/links": "GET, HEAD, POST", "/api/links/x": "GET, HEAD, PATCH, DELETE", "/api/links/x/visits": "GET, HEAD", "/api/visits/top": "GET, HEAD",
 	} {
-		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+		for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "MADE-UP"} {
 			if strings.Contains(allow, method) {
 				continue
 			}

@@ -152,7 +152,7 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		c.Response().Header().Set(echo.HeaderAllow, strings.Join(methods, ", "))
 		return echo.ErrMethodNotAllowed
 	}
-	e.RouteNotFound(path, refuse).Name = refused
+	e.RouteNotFound(path, refuseUnknownMethod).Name = refused
 	// Without these routes, the router would handle GET /shorten as a request for a code. It would handle PUT
 	// /api/links as a request for /{code}/*.
 	for _, m := range []string{
@@ -162,6 +162,14 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 			e.Add(m, path, refuse).Name = refused
 		}
 	}
+}
+
+// refuseUnknownMethod refuses a method that no route has, such as PROPFIND. For such a method, the router may select the route of a less
+// specific path, which would send another Allow header. Therefore refuseUnknownMethod selects the route again, as for TRACE, because
+// every path has a route that refuses TRACE.
+func refuseUnknownMethod(c echo.Context) error {
+	c.Echo().Router().Find(http.MethodTrace, echo.GetPath(c.Request()), c)
+	return c.Handler()(c)
 }
 
 // health answers 200 while links can be created and followed.

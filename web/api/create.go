@@ -12,6 +12,7 @@ import (
 	"keypool/web/client"
 	"keypool/web/internal/media"
 	"keypool/web/internal/problem"
+	"keypool/web/internal/reply"
 )
 
 // sentKey is the name under which the echo.Context holds the shortener.Request of a failed creation.
@@ -57,7 +58,7 @@ func (a *API) create(c echo.Context) error {
 	c.Response().Header().Set(echo.HeaderVary, echo.HeaderAccept)
 	switch media.Negotiate(c.Request(), media.JSON, media.Text, media.HTML) {
 	case media.Text:
-		return c.String(status, l.ShortURL+"\n")
+		return reply.Encoded(c.Response(), echo.MIMETextPlainCharsetUTF8, status, []byte(l.ShortURL+"\n"))
 	case media.HTML:
 		return a.created(c, status, l)
 	}
