@@ -87,12 +87,13 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look runs a checkpoint if this DB has begun a commit and the log is long enough. SQLite restarts the log after a checkpoint
+// look runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough. A checkpoint
+// could make an overwritten file large again, and no later check would notice. SQLite restarts the log after a checkpoint
 // that has reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if
 // the log is so long that it must be restarted, look runs a second checkpoint on the writer's connection, between two
 // commits. The second checkpoint moves the few pages that were written since the first checkpoint.
 func (c *checkpointer) look(ctx context.Context) error {
-	if !c.files.committed.Load() {
+	if !c.files.committed.Load() || c.files.check() != nil {
 		return nil
 	}
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")

@@ -11,15 +11,20 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrMoved reports that the files of an open database were deleted, moved or replaced. SQLite itself does not detect such a
-// change, and would acknowledge commits to files that the next start does not find.
-var ErrMoved = errors.New("the files of the database were deleted, moved or replaced while it was open: move them back, or start the program again")
+// ErrMoved reports that the files of an open database were deleted, moved, replaced or overwritten. SQLite itself does not
+// detect such a change, and would acknowledge commits that the next start does not find.
+var ErrMoved = errors.New("the files of the database were deleted, moved, replaced or overwritten while it was open: " +
+	"move them back, or start the program again; if a file was overwritten, stop the program and restore a backup first")
 
-// guard detects that the files of an open database are no longer at the path of the database. It is
-// safe for concurrent use.
+// guard detects that the files of an open database are no longer at the path of the database, or that the database file
+// became smaller. It is safe for concurrent use.
 type guard struct {
 	path  string
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
+
+	// A commit does not make the database file smaller, because the database has no auto_vacuum.
+	size        atomic.Int64 // the largest size of the database file that a check found, in bytes
+	overwritten atomic.Bool  // whether a check found a smaller size
 
 	committed atomic.Bool // whether a connection has begun to commit a write
 }
@@ -38,17 +43,20 @@ func (g *guard) remember() error {
 		}
 		files = append(files, file)
 	}
+	g.size.Store(files[0].Size())
 	g.files.Store(&files)
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not the files of the database. It takes a
-// few microseconds.
+// check returns ErrMoved if the files at the paths are not the files of the database, or if this check or an earlier one found that
+// the database file became smaller. Either a program copied a backup over the file, or VACUUM ran. The check takes a few
+// microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {
 		return nil
 	}
+	least := g.size.Load() // before Stat, because another check may find a larger file meanwhile
 	for i, path := range g.paths() {
 		file, err := os.Stat(path)
 		if err != nil {
@@ -57,12 +65,29 @@ func (g *guard) check() error {
 		if !os.SameFile(file, (*files)[i]) {
 			return fmt.Errorf("%w (%s is another file)", ErrMoved, path)
 		}
+		if path == g.path {
+			g.noteSize(least, file.Size())
+		}
+	}
+	if g.overwritten.Load() {
+		return fmt.Errorf("%w (%s became smaller: a program overwrote it, or VACUUM ran)", ErrMoved, g.path)
 	}
 	return nil
 }
 
-// connector opens connections that commit only while the guard finds the files at their paths. If the files are not there,
-// connector opens no connection, and the connections that are already open roll back instead of committing.
+// noteSize records a size of the database file. If the size is smaller than least, which an earlier check found, the file was
+// overwritten. Otherwise noteSize raises g.size to the size.
+func (g *guard) noteSize(least, size int64) {
+	if size < least {
+		g.overwritten.Store(true)
+	}
+	for size > least && !g.size.CompareAndSwap(least, size) {
+		least = g.size.Load()
+	}
+}
+
+// connector opens connections that commit only while the check of the guard succeeds. If the check fails, connector opens no
+// connection, and the connections that are already open roll back instead of committing.
 type connector struct {
 	driver.Connector
 

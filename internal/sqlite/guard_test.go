@@ -101,3 +101,43 @@ func TestCloseKeepsWALOfNewDatabaseAtSamePath(t *testing.T) {
 		t.Errorf("the log of the new database: %v", err)
 	}
 }
+
+// A program that copies a backup over the database file makes it smaller for a moment, even if the copy is longer.
+func TestNoCommitSucceedsAfterDatabaseFileBecameSmaller(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data.db")
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sqlite.CloseAnchor(db) })
+	exec(t, db.Write, `CREATE TABLE t (a INTEGER)`)
+	if err := db.TruncateLog(t.Context()); err != nil { // moves the table into the file
+		t.Fatal(err)
+	}
+	if err := db.Ping(t.Context()); err != nil { // the guard records the size of the file
+		t.Fatal(err)
+	}
+	file, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, file.Size()-1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Write.ExecContext(t.Context(), `INSERT INTO t VALUES (1)`); err == nil {
+		t.Error("an insert succeeded")
+	}
+	if err := os.Truncate(path, 2*file.Size()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Write.ExecContext(t.Context(), `INSERT INTO t VALUES (1)`); err == nil {
+		t.Error("an insert succeeded after the file became larger again")
+	}
+	if err := db.Ping(t.Context()); !errors.Is(err, sqlite.ErrMoved) {
+		t.Errorf("Ping = %v, want ErrMoved", err)
+	}
+	if err := db.Close(); !errors.Is(err, sqlite.ErrMoved) {
+		t.Errorf("Close = %v, want ErrMoved", err)
+	}
+}

@@ -136,7 +136,8 @@ type rowQuerier interface {
 // Path returns the absolute path of the database file, without symbolic links.
 func (db *DB) Path() string { return db.guard.path }
 
-// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path.
+// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path, or if the
+// database file became smaller.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.guard.check(); err != nil {
 		return err
@@ -161,8 +162,8 @@ func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 // Close closes all connections. The last connection to close moves the log into the database file and then deletes
 // the log. Only a connection that can write does this, so Close closes the
 // anchor last, which can write (see type anchor). If the files of the database are
-// not at its path, the anchor would delete the log of another database. Close then leaves the anchor open and fails
-// with ErrMoved.
+// not at its path, the anchor would delete the log of another database. If the database file was overwritten, the anchor would
+// move the log into the damaged file. In both cases, Close leaves the anchor open and fails with ErrMoved.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed
