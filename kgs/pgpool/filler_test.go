@@ -117,6 +117,27 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
+// When a worker empties the pool, a holder may have created links with keys that are marked as reserved.
+func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
+	t.Parallel()
+	k := newKeyPool(t)
+	p := k.process("a", true)
+	k.fill(kgstest.Codes(0, 10)...)
+	b := kgstest.Take(t, p, 4)
+	if err := p.Restored(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	k.fill()
+	if n := k.Count(`SELECT count(*) FROM used_keys`); n != len(b.Codes) {
+		t.Errorf("used_keys has %d keys, want the %d reserved keys", n, len(b.Codes))
+	}
+	if n := k.Count(`SELECT count(*) FROM available_keys`); n != 0 {
+		t.Errorf("the pool has %d keys, want 0", n)
+	}
+	kgstest.Settle(t, p, b, b.Codes[:2], b.Codes[2:]) // the holder still has the batch
+	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, nil)
+}
+
 // When older files replace the files of the database, the history stays the same. A process that ran before remembers a
 // higher transaction id than the database has. Then no process may take the keys of the older state.
 func TestPostgresPoolRefusesUseAfterFilesAreReplaced(t *testing.T) {
