@@ -65,7 +65,7 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
-		const lines = 3 * 128 // three parts
+		const lines = 5 * 128 // five parts
 		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
 		counts := make(map[string]int)
 		for n := 0; body.Scan(); n++ {
@@ -76,7 +76,30 @@ func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 			counts[status[:3]]++
 		}
 		if created, refused := counts["201"], counts["401"]; body.Err() != nil || created == 0 || created > 2*128 || refused != lines-created {
-			t.Errorf("the answers have the statuses %v and the error %v; want some links, and 401 for all lines of the last part", counts, body.Err())
+			t.Errorf("the answers have the statuses %v and the error %v; want some links, and 401 for all lines of the last parts", counts, body.Err())
+		}
+		if n := store.refusals.Load(); n != 1 {
+			t.Errorf("the server checked the token %d times after the revocation, want once", n)
+		}
+	})
+}
+
+// If a token cannot be checked during a bulk request, the server refuses one part of the request and checks the token again.
+func TestBulkRequestContinuesAfterOutageOfTokens(t *testing.T) {
+	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
+		store.insert = 400 * time.Millisecond
+		const lines = 4 * 128 // four parts
+		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
+		counts := make(map[string]int)
+		for n := 0; body.Scan(); n++ {
+			if n == 0 {
+				store.outages.Store(1)
+			}
+			_, status, _ := strings.Cut(body.Text(), `"status":`)
+			counts[status[:3]]++
+		}
+		if body.Err() != nil || counts["503"] != 128 || counts["201"] != lines-128 {
+			t.Errorf("the answers have the statuses %v and the error %v; want 503 for one part", counts, body.Err())
 		}
 	})
 }

@@ -123,6 +123,25 @@ func TestUISessionEndsWhenTokenIsRevoked(t *testing.T) {
 	}
 }
 
+// After a renewal, the token in the cookie has an old secret. The person signs in with the renewed token and sees the same links.
+func TestUISessionEndsWhenTokenIsRenewed(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	created, authorization := s.issue(t, token.Token{Name: "alice", Scopes: ownScopes})
+	former := strings.TrimPrefix(authorization, "Bearer ")
+	wantPage(t, s.form(t, former, "/admin/new", formOf("https://go.dev/hers")), http.StatusSeeOther)
+	bearer, err := s.tokens.Renew(t.Context(), created.ID, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.poll(t)
+	wantPage(t, s.get(t, former, "/admin/"), http.StatusSeeOther)
+	wantPage(t, s.form(t, former, "/admin/new", formOf("https://go.dev/")), http.StatusForbidden, "Your session has ended")
+	wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {former}}), http.StatusForbidden, "This is no valid token")
+	wantPage(t, s.form(t, "", "/admin/sign-in", url.Values{"token": {bearer}}), http.StatusSeeOther)
+	wantPage(t, s.get(t, bearer, "/admin/"), http.StatusOK, "Your links", "go.dev/hers")
+}
+
 // With HTTPS, the name of the cookie has a prefix, so that a subdomain cannot set the cookie. A cookie without the
 // prefix is not a session.
 func TestUISessionCookieOverHTTPSHasHostPrefix(t *testing.T) {
@@ -190,7 +209,7 @@ func TestUIAcceptsUserHeaderOnlyFromTrustedProxy(t *testing.T) {
 		"two names":                     {"127.0.0.0/8", []string{"alice", "root"}, http.StatusForbidden, "must send exactly one header"},
 		"name that no token has":        {"127.0.0.0/8", []string{"$(id)"}, http.StatusForbidden, "shortener token create --name=&#39;$(id)&#39; --scope=create,read,edit"},
 		"name of a revoked token":       {"127.0.0.0/8", []string{"dave"}, http.StatusForbidden, "No valid token has the name"},
-		"name of an expired token":      {"127.0.0.0/8", []string{"erin"}, http.StatusForbidden, "has expired. The operator of this service revokes it"},
+		"name of an expired token":      {"127.0.0.0/8", []string{"erin"}, http.StatusForbidden, "has expired. The operator of this service renews it"},
 		"two names in one header value": {"127.0.0.0/8", []string{"alice,root"}, http.StatusForbidden, "No valid token has the name"},
 	} {
 		t.Run(name, func(t *testing.T) {

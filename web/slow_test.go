@@ -66,18 +66,24 @@ type slowStore struct {
 	links  int  // maximum number of links in a page; 0 for no maximum
 	pages  int  // the Newest call with this number fails; 0 if none fails
 
-	calls   int         // number of calls of Newest
-	revoked atomic.Bool // whether the token of each request is revoked
+	calls    int          // number of calls of Newest
+	revoked  atomic.Bool  // whether the token of each request is revoked
+	refusals atomic.Int64 // number of times that the token was refused
+	outages  atomic.Int64 // number of further checks of the token that fail because of an outage
 }
 
 // revocable is like anyToken, but the test can revoke the token.
 type revocable struct {
 	anyToken
-	revoked *atomic.Bool
+	store *slowStore
 }
 
 func (r revocable) Authenticate(ctx context.Context, bearer string) (token.Token, error) {
-	if r.revoked.Load() {
+	if r.store.outages.Add(-1) >= 0 {
+		return token.Token{}, token.ErrUnavailable
+	}
+	if r.store.revoked.Load() {
+		r.store.refusals.Add(1)
 		return token.Token{}, token.ErrRevoked
 	}
 	return r.anyToken.Authenticate(ctx, bearer)
@@ -120,7 +126,7 @@ func newSlowSite(t *testing.T) (*http.Client, *slowStore) {
 		slow.Store = s
 		return slow
 	})
-	server := httpserver.New(NewPublic(PublicConfig{Service: service, Tokens: revocable{revoked: &slow.revoked}}), slog.New(slog.DiscardHandler))
+	server := httpserver.New(NewPublic(PublicConfig{Service: service, Tokens: revocable{store: slow}}), slog.New(slog.DiscardHandler))
 	listener := newPipes()
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

@@ -42,7 +42,7 @@ func Table() []Edit {
 		{"small-log", "internal/sqlite/checkpoint.go",
 			"restart := max(walLeast, min(walRestart, (free+length)/walPart))",
 			"restart := max(walLeast, walRestart+0*free)"},
-		// A server commits no transaction of SQLite after the files of the database were moved, deleted or replaced.
+		// A server commits no transaction of SQLite after the files of the database were moved, deleted, replaced or overwritten.
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
@@ -333,8 +333,8 @@ func Table() []Edit {
 			"e.uses, e.Token = known.uses, known.Token"},
 		// A request with a token in memory needs no query.
 		{"token-memory", "shortener/token/registry.go",
-			"e := r.tokens.Load().byID[id]\n\tif e == nil {\n",
-			"e := r.tokens.Load().byID[id]\n\tif true {\n"},
+			"e := r.tokens.Load().find(id, digest)\n\tif e == nil {\n",
+			"e := r.tokens.Load().find(id, digest)\n\tif true {\n"},
 		// After a failover that loses a change of a token, the next change sets another version than the lost change.
 		{"token-version", "shortener/token/store.go",
 			"setVersion(ctx, tx, randomVersion())",

@@ -29,6 +29,14 @@ func TestLookupByNameFindsValidTokenIfRevokedTokenHasSameName(t *testing.T) {
 		w.clock.Store(limited.ExpiresAt.UnixNano())
 		w.wantNamed("bob", Token{}, ErrExpired)
 		w.wantValid("alice")
+		if _, err := s.Renew(t.Context(), bob.ID, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		bob.ExpiresAt = time.Time{}
+		w.wantNamed("bob", bob, nil) // valid at once
+		if err := s.Revoke(t.Context(), bob.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
 		if err := s.Revoke(t.Context(), alice.ID, storetest.Moment()); err != nil {
 			t.Fatal(err)
 		}

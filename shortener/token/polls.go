@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Freshness is the maximum time from a revocation until a server refuses the token, if the database answers the polls
-// of the server in time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns the time
-// up to which the server knows all changes of tokens.
+// Freshness is the maximum time from a revocation until a server refuses the token, and from a renewal until a server refuses
+// the old secret, if the database answers the polls of the server in time. If the database is slower, Notes.Poll gets an
+// error. Registry.Current always returns the time up to which the server knows all changes of tokens.
 const Freshness = time.Second
 
 // These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then
@@ -20,18 +20,18 @@ const (
 	// pollInterval is the time between two polls.
 	pollInterval = 400 * time.Millisecond
 	// pollPause is the minimum time between the end of a poll and the next poll. It matters because each request with an
-	// unknown id or name demands a poll.
+	// unknown id, secret or name demands a poll.
 	pollPause = 200 * time.Millisecond
 	// pollTimeout is the time limit of a poll. After a poll that ran out of time, the next poll has twice the limit, up to
 	// maxPollTimeout. So if the database is slow, a revocation reaches the server late, but it does reach the server.
 	pollTimeout    = 300 * time.Millisecond
 	maxPollTimeout = 8 * pollTimeout
-	// unknownWait is the time for which a request with an unknown id or name waits for a poll.
+	// unknownWait is the time for which a request with an unknown id, secret or name waits for a poll.
 	unknownWait = 2 * time.Second
 )
 
 // errLate reports that a change of a token may take longer than Freshness until it reaches this server.
-var errLate = fmt.Errorf("the database answers too slowly: this server may accept a revoked token for longer than %v", Freshness)
+var errLate = fmt.Errorf("the database answers too slowly: this server may accept a revoked token, or the old secret of a renewed token, for longer than %v", Freshness)
 
 // poll is the result of a poll that requests wait for.
 type poll struct {

@@ -21,7 +21,7 @@ var (
 	ErrRevoked = errors.New("the token is revoked")
 	// ErrExpired reports that the token has expired.
 	ErrExpired = errors.New("the token has expired")
-	// ErrUnavailable reports that the token is not in memory and that the database does not answer.
+	// ErrUnavailable reports that no token in memory has this id and secret, and that the database does not answer.
 	ErrUnavailable = errors.New("the tokens cannot be read")
 )
 
@@ -86,26 +86,35 @@ func (r *Registry) Run(ctx context.Context) error {
 	return nil
 }
 
-// Authenticate returns the token of a bearer. If the id of the bearer is in memory, Authenticate makes no query. For any
-// other id it waits for the next poll, which all such requests share. It fails with ErrUnknown, ErrRevoked, ErrExpired or
-// ErrUnavailable.
+// Authenticate returns the token of a bearer. If the token is in memory with the secret of the bearer, Authenticate makes no
+// query. For any other bearer it waits for the next poll, which all such requests share, because the token may be new or
+// renewed. It fails with ErrUnknown, ErrRevoked, ErrExpired or ErrUnavailable.
 func (r *Registry) Authenticate(ctx context.Context, bearer string) (Token, error) {
 	id, secret, ok := parseBearer(bearer)
 	if !ok {
 		return Token{}, ErrUnknown
 	}
-	e := r.tokens.Load().byID[id]
+	digest := digestOf(secret)
+	e := r.tokens.Load().find(id, digest)
 	if e == nil {
 		if err := r.awaitPoll(ctx); err != nil {
 			return Token{}, err
 		}
-		e = r.tokens.Load().byID[id]
+		e = r.tokens.Load().find(id, digest)
 	}
-	digest := digestOf(secret)
-	if e == nil || subtle.ConstantTimeCompare(digest[:], e.digest[:]) != 1 {
+	if e == nil {
 		return Token{}, ErrUnknown
 	}
 	return r.use(e)
+}
+
+// find returns the token with this id and this digest of its secret, or nil if there is none.
+func (s *snapshot) find(id int64, digest [sha256.Size]byte) *entry {
+	e := s.byID[id]
+	if e == nil || subtle.ConstantTimeCompare(digest[:], e.digest[:]) != 1 {
+		return nil
+	}
+	return e
 }
 
 // use returns the token of e and records its use. It fails with ErrRevoked or ErrExpired.
@@ -124,11 +133,11 @@ func (r *Registry) use(e *entry) (Token, error) {
 func (e *entry) expired(now time.Time) bool { return !e.ExpiresAt.IsZero() && !now.Before(e.ExpiresAt) }
 
 // Named returns the token that has this name and is not revoked. It checks no secret, so the caller must have authenticated
-// the person by other means. If the name is in memory, Named makes no query. For any other name it waits for the next poll,
-// as Authenticate does. It fails with ErrUnknown, ErrExpired or ErrUnavailable.
+// the person by other means. If a valid token in memory has the name, Named makes no query. For any other name it waits for the
+// next poll, as Authenticate does. It fails with ErrUnknown, ErrExpired or ErrUnavailable.
 func (r *Registry) Named(ctx context.Context, name string) (Token, error) {
 	e := r.tokens.Load().byName[name]
-	if e == nil {
+	if e == nil || e.expired(r.now()) {
 		if err := r.awaitPoll(ctx); err != nil {
 			return Token{}, err
 		}

@@ -157,29 +157,62 @@ func TestNewTokenIsValidAtOnce(t *testing.T) {
 	})
 }
 
-// Many requests with unknown ids share few polls, because the rate of polls is limited.
-func TestRequestsWithUnknownTokenIDsSharePolls(t *testing.T) {
+func renew(t *testing.T, s Store, id int64) string {
+	t.Helper()
+	bearer, err := s.Renew(t.Context(), id, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bearer
+}
+
+// The new secret of a token is valid as soon as Renew has returned, even if the token has expired. After the next poll, the
+// registry refuses the old secret, even if no request had the new secret.
+func TestRegistryAcceptsOnlyNewSecretOfRenewedToken(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
+		limited := ordinary("ci")
+		limited.ExpiresAt = storetest.Moment().Add(time.Hour)
+		created, first := create(t, s, limited)
+		w := watch(t, s)
+		w.want(first, nil)
+		w.clock.Store(limited.ExpiresAt.UnixNano())
+		w.want(first, ErrExpired)
+		second := renew(t, s, created.ID)
+		w.want(second, nil)
+		w.want(first, ErrUnknown)
+		w.wantValid("ci")
+		third := renew(t, s, created.ID)
+		w.awaitSuccess()
+		w.want(second, ErrUnknown)
+		w.want(third, nil)
+	})
+}
+
+// Many requests with unknown ids, or with wrong secrets of a token, share few polls, because the rate of polls is limited.
+func TestRequestsWithUnknownTokensSharePolls(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		known, _ := create(t, s, ordinary("ci"))
 		w := watch(t, s)
 		start, before := time.Now(), w.count.Load()
 		var wg sync.WaitGroup
 		for client := range 20 {
 			wg.Go(func() {
-				for i := range 5 {
+				for i := range 3 {
 					w.want(formatBearer(int64(1000+client*100+i), "secret"), ErrUnknown)
+					w.want(formatBearer(known.ID, fmt.Sprint("secret ", client, i)), ErrUnknown)
 				}
 			})
 		}
 		wg.Wait()
 		most := int64(time.Since(start)/pollPause) + 2
 		if polls := w.count.Load() - before; polls > most {
-			t.Errorf("100 unknown ids caused %d polls, want at most %d", polls, most)
+			t.Errorf("60 unknown ids and 60 wrong secrets caused %d polls, want at most %d", polls, most)
 		}
 	})
 }
 
-// A known token needs no query, so it stays valid during an outage. For an unknown token, the error
-// is ErrUnavailable and not ErrUnknown, because the token may be valid.
+// A known token needs no query, so it stays valid during an outage. For an unknown token or an unknown secret, the error
+// is ErrUnavailable and not ErrUnknown, because the token may be new or renewed.
 func TestKnownTokensStayValidDuringDatabaseOutage(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
@@ -191,6 +224,7 @@ func TestKnownTokensStayValidDuringDatabaseOutage(t *testing.T) {
 		}
 		w.want(bearer, nil)
 		w.want(formatBearer(4711, "secret"), ErrUnavailable)
+		w.want(formatBearer(1, "secret"), ErrUnavailable)
 		if got := w.Name(1); got != "ci" {
 			t.Errorf("the name is %q", got)
 		}

@@ -14,7 +14,7 @@ import (
 
 var (
 	// ErrNameTaken reports that a token with the name exists and is not revoked.
-	ErrNameTaken = errors.New("another token that is not revoked has this name; revoke it or choose another name")
+	ErrNameTaken = errors.New("another token that is not revoked has this name; renew or revoke that token, or choose another name")
 	// ErrNoToken reports that no token has the id.
 	ErrNoToken = errors.New("no token has this id")
 )
@@ -74,20 +74,59 @@ func (s Store) Create(ctx context.Context, t Token) (created Token, bearer strin
 // revocation does not change. If no token has the id, Revoke fails with ErrNoToken.
 func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 	err := s.change(ctx, func(tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2`, s.moment(stamp(at)), id)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		if err == nil && n == 0 {
-			err = ErrNoToken
-		}
-		return err
+		return update(ctx, tx, `UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2`, s.moment(stamp(at)), id)
 	})
 	if err != nil {
 		return fmt.Errorf("revoke the token %s: %w", FormatID(id), err)
 	}
 	return nil
+}
+
+// Renew gives a token a new secret, and sets its expiry. If expires is zero, the token never expires. Everything else stays,
+// including the links of the token, because they refer to its id. Renew returns the new bearer, which the caller must show now, as
+// after Create. If the token is revoked, Renew fails with ErrRevoked. If no token has the id, Renew fails with ErrNoToken.
+func (s Store) Renew(ctx context.Context, id int64, expires time.Time) (bearer string, err error) {
+	secret := newSecret()
+	digest := digestOf(secret)
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		// The same statement checks the revocation and changes the row, so that a concurrent revocation stays final.
+		err := update(ctx, tx, `UPDATE tokens SET digest = $1, expires_at = $2 WHERE id = $3 AND revoked_at IS NULL`,
+			digest[:], s.nullable(stamp(expires)), id)
+		if errors.Is(err, ErrNoToken) {
+			return notRenewable(ctx, tx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("renew the token %s: %w", FormatID(id), err)
+	}
+	return formatBearer(id, secret), nil
+}
+
+// notRenewable returns the reason why Renew found no token with the id that is not revoked.
+func notRenewable(ctx context.Context, tx *sql.Tx, id int64) error {
+	var revoked int64
+	err := tx.QueryRowContext(ctx, `SELECT id FROM tokens WHERE id = $1 AND revoked_at IS NOT NULL`, id).Scan(&revoked)
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w, and a revocation is final; create another token", ErrRevoked)
+	case errors.Is(err, sql.ErrNoRows):
+		return ErrNoToken
+	}
+	return err
+}
+
+// update executes a statement that changes one token. If the statement finds no token, update fails with ErrNoToken.
+func update(ctx context.Context, tx *sql.Tx, statement string, args ...any) error {
+	result, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = ErrNoToken
+	}
+	return err
 }
 
 // change calls the function do in a transaction, and replaces the version in the same transaction. This

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"crypto/sha256"
 	"database/sql"
 	"errors"
@@ -96,16 +97,115 @@ func TestStoreListsCreatedAndRevokedTokens(t *testing.T) {
 	})
 }
 
+// digestIn returns the digest of the first token in the database.
+func digestIn(t *testing.T, s Store) [sha256.Size]byte {
+	t.Helper()
+	rows, err := s.all(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows[0].digest
+}
+
+// A renewal also changes an expired token. It keeps the name, the scopes, the rate, the creation and the last use.
+func TestRenewalChangesOnlySecretAndExpiry(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		limited := ordinary("limited")
+		limited.Rate, limited.ExpiresAt = 7, storetest.Moment().Add(-time.Hour)
+		want, bearer := create(t, s, limited)
+		other, _ := create(t, s, ordinary("other"))
+		want.LastUsedAt = storetest.Moment().UTC().Truncate(time.Hour)
+		if err := s.recordUse(t.Context(), want.ID, want.LastUsedAt); err != nil {
+			t.Fatal(err)
+		}
+		for _, expires := range []time.Time{storetest.Moment().Add(time.Hour), {}} {
+			former := bearer
+			var err error
+			if bearer, err = s.Renew(t.Context(), want.ID, expires); err != nil {
+				t.Fatal(err)
+			}
+			want.ExpiresAt = expires.UTC()
+			if diff := cmp.Diff([]Token{want, other}, list(t, s)); diff != "" {
+				t.Errorf("tokens after a renewal (-want +listed):\n%s", diff)
+			}
+			id, secret, ok := parseBearer(bearer)
+			if !ok || id != want.ID || bearer == former {
+				t.Errorf("the bearer of the token %d was %q and is now %q, want another secret", want.ID, former, bearer)
+			}
+			if digestIn(t, s) != digestOf(secret) {
+				t.Error("the database does not contain the digest of the new secret")
+			}
+		}
+	})
+}
+
+// A revocation is final, because another token may have the name of the revoked token.
+func TestRenewRefusesRevokedAndUnknownTokens(t *testing.T) {
+	onEngines(t, func(t *testing.T, s Store) {
+		revoked, _ := create(t, s, ordinary("ci"))
+		if err := s.Revoke(t.Context(), revoked.ID, storetest.Moment()); err != nil {
+			t.Fatal(err)
+		}
+		create(t, s, ordinary("ci"))
+		tokens, digest := list(t, s), digestIn(t, s)
+		for id, want := range map[int64]error{revoked.ID: ErrRevoked, 4711: ErrNoToken} {
+			bearer, err := s.Renew(t.Context(), id, storetest.Moment())
+			if !errors.Is(err, want) || !strings.Contains(err.Error(), FormatID(id)) || bearer != "" {
+				t.Errorf("Renew(%d): bearer %q, error %v; want no bearer, and %v with the id", id, bearer, err, want)
+			}
+		}
+		if diff := cmp.Diff(tokens, list(t, s)); diff != "" || digestIn(t, s) != digest {
+			t.Errorf("a renewal that failed changed the tokens (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// A revocation is final, even if a renewal begins before the revocation is committed.
+func TestRenewalNeverChangesTokenDuringRevocation(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.Postgres(t))
+	t.Cleanup(func() { db.Close() })
+	s := Postgres(db, db)
+	created, _ := create(t, s, ordinary("ci"))
+	digest := digestIn(t, s)
+	renewed := make(chan error, 1)
+	err := s.change(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(t.Context(), `UPDATE tokens SET revoked_at = now()`); err != nil {
+			return err
+		}
+		go func() {
+			_, err := s.Renew(t.Context(), created.ID, time.Time{})
+			renewed <- err
+		}()
+		return awaitBlocked(t, tx, db)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := receive(t, renewed); !errors.Is(err, ErrRevoked) || digestIn(t, s) != digest {
+		t.Errorf("Renew: %v, want ErrRevoked and the same digest", err)
+	}
+}
+
+// awaitBlocked waits until another transaction waits for a lock of tx.
+func awaitBlocked(t *testing.T, tx *sql.Tx, db *sql.DB) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var pid int
+	err := tx.QueryRowContext(ctx, `SELECT pg_backend_pid()`).Scan(&pid)
+	for blocked := false; err == nil && !blocked; {
+		err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid)))`, pid).Scan(&blocked)
+	}
+	return err
+}
+
 // The database contains the digest of the secret, and not the secret.
 func TestStoreKeepsDigestInsteadOfTokenSecret(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		_, bearer := create(t, s, ordinary("ci"))
 		_, secret, _ := parseBearer(bearer)
-		rows, err := s.all(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rows[0].digest != sha256.Sum256([]byte(secret)) {
+		if digestIn(t, s) != sha256.Sum256([]byte(secret)) {
 			t.Error("the digest is not the SHA-256 digest of the secret")
 		}
 		var columns []string
@@ -196,8 +296,8 @@ func versionOf(t *testing.T, s Store) int64 {
 	return version
 }
 
-// A call of Create or Revoke that fails does not change the version.
-func TestTokenVersionChangesWithCreationsAndRevocations(t *testing.T) {
+// A call of Create, Renew or Revoke that fails does not change the version.
+func TestTokenVersionChangesWithEachChangeOfToken(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		empty := versionOf(t, s)
 		created, _ := create(t, s, ordinary("ci"))
@@ -211,11 +311,25 @@ func TestTokenVersionChangesWithCreationsAndRevocations(t *testing.T) {
 		if got := versionOf(t, s); got != after {
 			t.Errorf("a creation that failed changed the version from %d to %d", after, got)
 		}
+		if _, err := s.Renew(t.Context(), created.ID, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		renewed := versionOf(t, s)
+		if renewed == after || renewed == empty {
+			t.Errorf("the version is %d after a renewal, %d before it and %d at the start", renewed, after, empty)
+		}
 		if err := s.Revoke(t.Context(), created.ID, storetest.Moment()); err != nil {
 			t.Fatal(err)
 		}
-		if got := versionOf(t, s); got == after || got == empty {
-			t.Errorf("the version is %d after a revocation, %d before it and %d at the start", got, after, empty)
+		revoked := versionOf(t, s)
+		if revoked == renewed || revoked == after || revoked == empty {
+			t.Errorf("the version is %d after a revocation, and was %d, %d and %d before", revoked, renewed, after, empty)
+		}
+		if _, err := s.Renew(t.Context(), created.ID, time.Time{}); err == nil {
+			t.Error("Renew accepts a revoked token")
+		}
+		if got := versionOf(t, s); got != revoked {
+			t.Errorf("a renewal that failed changed the version from %d to %d", revoked, got)
 		}
 	})
 }

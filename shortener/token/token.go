@@ -8,6 +8,7 @@
 //   - A [Store] keeps the tokens in the database. A [Registry] keeps a copy in memory.
 //   - The version of the tokens is a number that each change of a token replaces by a random number. A poll reads the
 //     version from the database. If the version has changed, the poll also reads all tokens.
+//   - A renewal gives a token a new secret and a new expiry. The token keeps its id, and therefore its links.
 //   - A use is an authentication that succeeded.
 //
 // Invariants:

@@ -239,8 +239,8 @@ func independent(lines []parsedLine) int {
 }
 
 // sendBulk creates the links, several lines at a time, and sends the answers in the order of the lines. If the client
-// leaves or the time is up, sendBulk handles no further lines and fails. If the token is revoked or expires, the
-// well-formed lines that remain get status 401.
+// leaves or the time is up, sendBulk handles no further lines and fails. If the token is revoked or renewed, or expires,
+// the well-formed lines that remain get status 401.
 func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin, lines []rawLine) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), bulkTimeout)
 	defer cancel()
@@ -248,6 +248,7 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	a.limits.AnnounceToken(c, tok)
 	answers := newJSONLines(out)
 	var parsed []parsedLine // at most bulkWorkers lines, because a parsed line can be much larger than its text
+	var refused error       // why the token was not accepted for the last part
 	for len(lines)+len(parsed) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%w: %d lines of a bulk request remain: %w", reply.ErrNotSent, len(lines)+len(parsed), err)
@@ -257,8 +258,8 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 		n := independent(parsed)
 		part := parsed[:n]
 		parsed = parsed[n:]
-		_, refused := a.bulkToken(c) // the token may have been revoked since the last part
-		for i := range part {        // in the order of the lines, so that the first lines get what is left of the limit
+		refused = a.recheck(c, refused)
+		for i := range part { // in the order of the lines, so that the first lines get what is left of the limit
 			part[i].err = cmp.Or(part[i].err, refused)
 			if part[i].err == nil {
 				part[i].err = a.limits.SpendLine(tok)
@@ -280,6 +281,16 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 		}
 	}
 	return nil
+}
+
+// recheck checks the token of a bulk request again, and returns why the token is not accepted. A refusal is final: recheck returns it
+// without another check, which would wait for the database if the token has an old secret.
+func (a *API) recheck(c echo.Context, last error) error {
+	if _, unavailable := errors.AsType[*shortener.UnavailableError](last); last != nil && !unavailable {
+		return last
+	}
+	_, err := a.bulkToken(c)
+	return err
 }
 
 // createLine creates the link of one line. It answers as POST /shorten would answer. A panic becomes a problem of

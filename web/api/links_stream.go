@@ -34,7 +34,7 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 }
 
 // streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is
-// revoked or expires, streamLinks fails. The failure breaks the connection, so that the client knows that the list is
+// revoked or renewed, or expires, streamLinks fails. The failure breaks the connection, so that the client knows that the list is
 // incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
@@ -85,7 +85,7 @@ func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self
 	return sendLines(lines, out)
 }
 
-// mayStream fails if the token of the request has been revoked or has expired since the stream began.
+// mayStream fails if the token of the request was revoked or renewed, or has expired, since the stream began.
 func (a *API) mayStream(c echo.Context) error {
 	if _, err := a.manager(c, token.ScopeEdit, token.ScopeRead); err != nil {
 		return fmt.Errorf("send all links: %w", err)

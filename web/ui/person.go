@@ -82,17 +82,17 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 			fmt.Sprintf("The proxy must send exactly one header %s, and this header must contain your name.", p.Header)}
 	}
 	t, err := p.Named(r.Context(), names[0])
-	create := fmt.Sprintf("shortener token create --name=%s --scope=create,read,edit", quoted(names[0]))
 	switch {
 	case err == nil:
 		return person{token: t}, nil
-	case errors.Is(err, token.ErrExpired): // an expired token keeps its name until it is revoked
+	case errors.Is(err, token.ErrExpired): // a new token of the name would not have the links of the expired one
 		return person{}, &pageError{http.StatusForbidden, "Your token has expired", fmt.Sprintf(
-			"The token with the name %q has expired. The operator of this service revokes it with shortener token revoke, and then creates another with: %s",
-			names[0], create)}
+			"The token with the name %q has expired. The operator of this service renews it with shortener token renew. The token keeps its links.",
+			names[0])}
 	case unknown(err):
 		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
-			"No valid token has the name %q. The operator of this service creates it with: %s", names[0], create)}
+			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%s --scope=create,read,edit",
+			names[0], quoted(names[0]))}
 	}
 	return person{}, unavailable(err)
 }

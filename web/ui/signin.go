@@ -49,7 +49,7 @@ func (u *UI) signIn(x *exchange) error {
 	_, err = s.Authenticate(x.r.Context(), bearer)
 	if unknown(err) {
 		u.Limits.Missed(x.r)
-		u.sendSignIn(x, http.StatusForbidden, to, &reply.Problem{Detail: "This is no valid token. It may be mistyped, expired or revoked."})
+		u.sendSignIn(x, http.StatusForbidden, to, &reply.Problem{Detail: "This is no valid token. It may be mistyped, renewed, expired or revoked."})
 		return nil
 	}
 	if err != nil {

@@ -87,12 +87,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return c.Exit(importLinks(ctx, f.Server, f.Import, stdout, stderr))
 	case "export", "export <file>":
 		return c.Exit(exportLinks(ctx, f.Server, f.Export, stdout, stderr))
-	case "token create":
-		return c.Exit(createToken(ctx, f.Server, f.Token.Create, stdout))
-	case "token list":
-		return c.Exit(listTokens(ctx, f.Server, f.Token.List, stdout))
-	case "token revoke <id>":
-		return c.Exit(revokeToken(ctx, f.Server, f.Token.Revoke, stdout))
+	case "token create", "token list", "token renew <id>", "token revoke <id>":
+		return c.Exit(manageTokens(ctx, f.Server, command, f.Token, stdout))
 	case "healthcheck":
 		return c.Exit(app.CheckHealth(ctx, f.Common))
 	}

@@ -31,7 +31,7 @@ func openTokens(ctx context.Context, p *program.Program, c *app.Core, reading, w
 	}
 	c.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "shortener_tokens_read_timestamp_seconds",
-		Help: "Unix time; this server knows every revocation of a token that happened before this time.",
+		Help: "Unix time; this server knows every revocation and renewal of a token that happened before this time.",
 	}, func() float64 { return float64(registry.Current().UnixMilli()) / 1000 }))
 	p.Background("tokens", p.Fail, registry.Run)
 	return registry, nil
@@ -67,7 +67,21 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 type tokenCommands struct {
 	Create tokenCreation   `cmd:"" help:"Create a token and print it. The token cannot be shown again."`
 	List   tokenListing    `cmd:"" help:"List all tokens without their secrets. LAST USED is the beginning of the hour of the last use, so it can be before CREATED."`
+	Renew  tokenRenewal    `cmd:"" help:"Give a token a new secret and a new expiry, and print it. The token keeps its id, name, scopes, rate and links. It cannot be shown again. An expired token can be renewed, a revoked token cannot. The command prints the token, and then waits for one second. After this second, each server refuses the old secret if it can read the tokens in time. A server that cannot do so logs this, and may accept the old secret for longer."`
 	Revoke tokenRevocation `cmd:"" help:"Revoke a token. After the revocation, the command waits for one second. After this second, each server refuses the token if it can read the tokens in time. A server that cannot do so logs this, and may accept the token for longer."`
+}
+
+// manageTokens runs one of the tokenCommands.
+func manageTokens(ctx context.Context, s config.Server, command string, f tokenCommands, out io.Writer) error {
+	switch command {
+	case "token create":
+		return createToken(ctx, s, f.Create, out)
+	case "token renew <id>":
+		return renewToken(ctx, s, f.Renew, out)
+	case "token revoke <id>":
+		return revokeToken(ctx, s, f.Revoke, out)
+	}
+	return listTokens(ctx, s, f.List, out)
 }
 
 // tokenCreation holds the flags of `token create`.
@@ -98,9 +112,7 @@ func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
 func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.Writer) error {
 	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		wanted := token.Token{Name: string(f.Name), Scopes: f.Scope, Rate: f.Rate.Rate, CreatedAt: time.Now()}
-		if f.Expires > 0 {
-			wanted.ExpiresAt = wanted.CreatedAt.Add(time.Duration(f.Expires))
-		}
+		wanted.ExpiresAt = expiry(wanted.CreatedAt, f.Expires)
 		created, bearer, err := tokens.Create(ctx, wanted)
 		if err != nil {
 			return err
@@ -110,6 +122,14 @@ func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.W
 		}
 		return nil
 	})
+}
+
+// expiry returns the time at which a token expires, or the zero time if the token never expires.
+func expiry(from time.Time, age config.Age) time.Time {
+	if age == 0 {
+		return time.Time{}
+	}
+	return from.Add(time.Duration(age))
 }
 
 // tokenListing holds the flags of `token list`.
@@ -178,6 +198,35 @@ func moment(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
+// tokenRenewal holds the arguments of `token renew`.
+type tokenRenewal struct {
+	ID      tokenID    `arg:"" name:"id" help:"Id of the token. See the output of shortener token list."`
+	Expires config.Age `placeholder:"DURATION" help:"Time from now until the token expires, such as 720h. Default: never, even if the token has an expiry."`
+}
+
+// renewToken gives a token a new secret and prints the new bearer. It then waits for token.Freshness, as revokeToken does. It
+// prints the bearer before it waits, so that an interruption of the wait does not lose the bearer.
+func renewToken(ctx context.Context, s config.Server, f tokenRenewal, out io.Writer) error {
+	id := token.FormatID(int64(f.ID))
+	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+		bearer, err := tokens.Renew(ctx, int64(f.ID), expiry(time.Now(), f.Expires))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, bearer); err != nil {
+			return fmt.Errorf("the token %s has a new secret, but cannot be printed, and cannot be shown again: renew it again: %w", id, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := awaitFreshness(ctx); err != nil {
+		return fmt.Errorf("the token %s is renewed, but servers may accept its old secret for up to %v: %w", id, token.Freshness, err)
+	}
+	return nil
+}
+
 // tokenRevocation holds the arguments of `token revoke`.
 type tokenRevocation struct {
 	ID tokenID `arg:"" name:"id" help:"Id of the token. See the output of shortener token list."`
@@ -206,13 +255,18 @@ func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io
 	if err != nil {
 		return err
 	}
+	if err := awaitFreshness(ctx); err != nil {
+		return fmt.Errorf("the token %s is revoked, but servers may accept it for up to %v: %w", id, token.Freshness, err)
+	}
+	_, err = fmt.Fprintf(out, "revoked %s\n", id)
+	return err
+}
+
+// awaitFreshness waits for token.Freshness. It fails if ctx ends before.
+func awaitFreshness(ctx context.Context) error {
 	select {
 	case <-time.After(token.Freshness):
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("the token %s is revoked, but servers may accept it for up to %v: %w", id, token.Freshness, ctx.Err())
-	}
-	_, err = fmt.Fprintf(out, "revoked %s\n", id)
-	return err
+	return ctx.Err()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -38,10 +39,15 @@ func runToken(t *testing.T, url string, args ...string) string {
 
 func createdToken(t *testing.T, url string, args ...string) (bearer, secret string) {
 	t.Helper()
-	out := runToken(t, url, append([]string{"create"}, args...)...)
+	return printedToken(t, runToken(t, url, append([]string{"create"}, args...)...))
+}
+
+// printedToken returns the token that a command has printed, and its secret.
+func printedToken(t *testing.T, out string) (bearer, secret string) {
+	t.Helper()
 	match := regexp.MustCompile(`^kp_\d{8}_([A-Z2-7]{26,})\n$`).FindStringSubmatch(out)
 	if match == nil {
-		t.Fatalf("token create prints %q, want only the token", out)
+		t.Fatalf("the command prints %q, want only the token", out)
 	}
 	return strings.TrimSuffix(out, "\n"), match[1]
 }
@@ -78,22 +84,146 @@ func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 			t.Errorf("token revoke ended after %v, before every server refuses the token", took)
 		}
 		for _, r := range servers {
-			a, late := r.create(bearer), false
-			for deadline := time.Now().Add(patience); a.status == http.StatusCreated && time.Now().Before(deadline); a = r.create(bearer) {
-				late = true
-			}
-			if late { // a server that reads the tokens late reports this
-				r.awaitLog(&log, "recurring task failed", "read the tokens")
-			}
-			if a.status != http.StatusUnauthorized || strings.Contains(a.body, secret) {
-				t.Errorf("a creation with a revoked token: %+v, want status 401", a)
-			}
+			r.wantRefused(bearer, &log)
 			r.stop()
 		}
 		if text := log.String() + runToken(t, url, "list") + runToken(t, url, "list", "--json"); strings.Contains(text, secret) {
 			t.Error("a log or a list contains the secret")
 		}
 	})
+}
+
+// wantRefused checks that the server refuses a token. A server that still accepts the token must report that it reads the
+// tokens late.
+func (r *running) wantRefused(bearer string, log *logbuffer.Buffer) {
+	r.t.Helper()
+	a, late := r.create(bearer), false
+	for deadline := time.Now().Add(patience); a.status == http.StatusCreated && time.Now().Before(deadline); a = r.create(bearer) {
+		late = true
+	}
+	if late {
+		r.awaitLog(log, "recurring task failed", "read the tokens")
+	}
+	if secret := bearer[strings.LastIndex(bearer, "_")+1:]; a.status != http.StatusUnauthorized || strings.Contains(a.body, secret) {
+		r.t.Errorf("a creation with a token that is not valid: %+v, want status 401", a)
+	}
+}
+
+// output is an io.Writer that passes each line of a command to a function. A command prints a token with one call of Write.
+type output func(line string) error
+
+func (o output) Write(b []byte) (int, error) { return len(b), o(string(b)) }
+
+// The new secret of a token is valid as soon as the command `token renew` prints the token. When the command ends, no server
+// accepts the old secret. The token keeps its links.
+func TestServersApplyTokenRenewal(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		var log logbuffer.Buffer
+		servers := []*running{
+			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
+			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
+		}
+		former, formerSecret := createdToken(t, url, "--name=ci", "--scope=create,read")
+		code := servers[0].created(servers[0].create(former))
+		var bearer, secret string
+		var printed time.Time
+		out := output(func(line string) error {
+			bearer, secret = printedToken(t, line)
+			for _, r := range servers {
+				if a := r.create(bearer); a.status != http.StatusCreated {
+					t.Errorf("a creation with the new secret: %+v, want status 201", a)
+				}
+			}
+			printed = time.Now()
+			return nil
+		})
+		var errs bytes.Buffer
+		if status := Run(t.Context(), []string{"--database-url=" + url, "token", "renew", "1"}, out, &errs); status != 0 || errs.Len() != 0 {
+			t.Fatalf("token renew: exit status %d, %s", status, &errs)
+		}
+		if took := time.Since(printed); took < token.Freshness {
+			t.Errorf("token renew ended %v after its output, before every server refuses the old secret", took)
+		}
+		for _, r := range servers {
+			r.wantRefused(former, &log)
+			if a := r.doAs(bearer, http.MethodGet, r.URL()+"/api/links", ""); !strings.Contains(a.body, `"`+code+`"`) {
+				t.Errorf("the links of the renewed token: %+v, want %s among them", a, code)
+			}
+			r.stop()
+		}
+		text := log.String() + runToken(t, url, "list") + runToken(t, url, "list", "--json")
+		if strings.Contains(text, secret) || strings.Contains(text, formerSecret) {
+			t.Error("a log or a list contains a secret")
+		}
+	})
+}
+
+// A renewal counts --expires from now. Without the flag, the token never expires.
+func TestTokenRenewSetsExpiry(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		if status, out := command(t, url, "migrate"); status != 0 {
+			t.Fatalf("migrate: %s", out)
+		}
+		createdToken(t, url, "--name=ci", "--scope=read", "--rate=5/s", "--expires=1h")
+		listed := func() (all []struct {
+			ExpiresAt time.Time `json:"expires_at"`
+		}) {
+			if err := json.Unmarshal([]byte(runToken(t, url, "list", "--json")), &all); err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}
+		began := time.Now()
+		printedToken(t, runToken(t, url, "renew", "00000001", "--expires=720h"))
+		expires := listed()[0].ExpiresAt.Add(-720 * time.Hour)
+		if expires.Before(began.Truncate(time.Microsecond)) || expires.After(time.Now()) {
+			t.Errorf("the token expires 720h after %v, and the renewal began at %v", expires, began)
+		}
+		printedToken(t, runToken(t, url, "renew", "1"))
+		if all := listed(); len(all) != 1 || !all[0].ExpiresAt.IsZero() {
+			t.Errorf("after a renewal without --expires, the tokens are %+v, want one that never expires", all)
+		}
+	})
+}
+
+// If the command `token renew` is interrupted while it waits until every server refuses the old secret, the command fails. It
+// has printed the token before.
+func TestInterruptedTokenRenewCommandHasPrintedToken(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	if status, out := command(t, url, "migrate"); status != 0 {
+		t.Fatalf("migrate: %s", out)
+	}
+	former, _ := createdToken(t, url, "--name=ci", "--scope=create")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var bearer string
+	out := output(func(line string) error {
+		bearer, _ = printedToken(t, line)
+		cancel()
+		return nil
+	})
+	var errs bytes.Buffer
+	status := Run(ctx, []string{"--database-url=" + url, "token", "renew", "1"}, out, &errs)
+	if status != 1 || bearer == "" || bearer == former || !strings.Contains(errs.String(), "the token 00000001 is renewed") {
+		t.Errorf("an interrupted renewal: exit status %d, the token %q instead of %q, stderr %q; want 1 and a new token", status, bearer, former, &errs)
+	}
+}
+
+// If the new token cannot be printed, the error says what to do.
+func TestTokenRenewReportsThatTokenCannotBePrinted(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	if status, out := command(t, url, "migrate"); status != 0 {
+		t.Fatalf("migrate: %s", out)
+	}
+	createdToken(t, url, "--name=ci", "--scope=create")
+	full := output(func(string) error { return errors.New("the disk is full") })
+	var errs bytes.Buffer
+	status := Run(t.Context(), []string{"--database-url=" + url, "token", "renew", "1"}, full, &errs)
+	if status != 1 || !strings.Contains(errs.String(), "renew it again: the disk is full") {
+		t.Errorf("a renewal without output: exit status %d, stderr %q; want 1 and the advice to renew the token again", status, &errs)
+	}
 }
 
 func TestTokenListShowsAllTokens(t *testing.T) {
@@ -165,6 +295,8 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 		t.Fatalf("migrate: %s", out)
 	}
 	createdToken(t, url, "--name=ci", "--scope=create")
+	createdToken(t, url, "--name=former", "--scope=create")
+	runToken(t, url, "revoke", "2")
 	for _, tt := range []struct {
 		args   []string
 		status int
@@ -179,6 +311,11 @@ func TestTokenCommandsRefuseBadInput(t *testing.T) {
 		{[]string{"create", "--name=x", "--scope=create", "--rate=5"}, 2, `--rate: got "5", takes N/s`},
 		{[]string{"create", "--name=x", "--scope=create", "--expires=tomorrow"}, 2, `--expires: got "tomorrow", takes a duration`},
 		{[]string{"create", "--name=ci", "--scope=create"}, 1, "another token"},
+		{[]string{"renew", "ci"}, 2, "takes the id of a token"},
+		{[]string{"renew", "4711"}, 1, "no token has this id"},
+		{[]string{"renew", "2"}, 1, "the token is revoked, and a revocation is final"},
+		{[]string{"renew", "1", "--expires=0"}, 2, `--expires: got "0", takes a duration`},
+		{[]string{"renew"}, 2, "<id>"},
 		{[]string{"revoke", "ci"}, 2, "takes the id of a token"},
 		{[]string{"revoke", "4711"}, 1, "no token has this id"},
 		{[]string{"revoke"}, 2, "<id>"},
@@ -203,7 +340,12 @@ func TestTokenCommandsWorkInEachQueryMode(t *testing.T) {
 			t.Fatalf("%s: migrate: %s", mode, out)
 		}
 		createdToken(t, url, "--name=ci", "--scope=create")
+		printedToken(t, runToken(t, url, "renew", "1", "--expires=1h"))
+		printedToken(t, runToken(t, url, "renew", "1"))
 		runToken(t, url, "revoke", "1")
+		if status, out := command(t, url, "token", "renew", "1"); status != 1 || !strings.Contains(out, "a revocation is final") {
+			t.Errorf("%s: token renew of a revoked token: exit status %d, %s", mode, status, out)
+		}
 	}
 }
 
