@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"keypool/internal/upkeep"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
 	// maxPause limits the wait between two parts of a flush, except of the flush at the end of Run, which does not wait.
-	maxPause = 250 * time.Millisecond
+	maxPause = upkeep.MaxPause
 )
 
 // Applier stores the parts of flushes. [Store] implements it.
@@ -182,10 +184,8 @@ func (c *Counter) apply(ctx context.Context, longest time.Duration) error {
 		if len(c.parts) == 0 {
 			break
 		}
-		select {
-		case <-time.After(min(time.Since(begin), longest)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := upkeep.Pause(ctx, min(time.Since(begin), longest)); err != nil {
+			return err
 		}
 	}
 	c.parts = nil

@@ -13,6 +13,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/operate"
+	"keypool/internal/upkeep"
 	"keypool/kgs"
 	"keypool/kgs/audit"
 	"keypool/shortener"
@@ -153,12 +154,10 @@ func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Wri
 		if len(deleted) == 0 {
 			return err
 		}
-		select {
-		case <-time.After(service.Freshness):
-			return err
-		case <-ctx.Done():
-			return errors.Join(err, fmt.Errorf("servers may still redirect to the deleted links: %w", ctx.Err()))
+		if failed := upkeep.Pause(ctx, service.Freshness); failed != nil {
+			err = errors.Join(err, fmt.Errorf("servers may still redirect to the deleted links: %w", failed))
 		}
+		return err
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"keypool/cmd/internal/app"
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
+	"keypool/internal/upkeep"
 	"keypool/kgs"
 	"keypool/shortener/token"
 )
@@ -67,7 +68,7 @@ func onTokens(ctx context.Context, s config.Server, do func(context.Context, tok
 type tokenCommands struct {
 	Create tokenCreation   `cmd:"" help:"Create a token and print it. The token cannot be shown again."`
 	List   tokenListing    `cmd:"" help:"List all tokens without their secrets. LAST USED is the beginning of the hour of the last use, so it can be before CREATED."`
-	Renew  tokenRenewal    `cmd:"" help:"Give a token a new secret and a new expiry, and print it. The token keeps its id, name, scopes, rate and links. It cannot be shown again. An expired token can be renewed, a revoked token cannot. The command prints the token, and then waits for one second. After this second, each server refuses the old secret if it can read the tokens in time. A server that cannot do so logs this, and may accept the old secret for longer."`
+	Renew  tokenRenewal    `cmd:"" help:"Give a token a new secret and a new expiry, and print the token, which cannot be shown again. The token keeps its id, name, scopes, rate and links. An expired token can be renewed, but a revoked token cannot. After the output, the command waits for one second. After this second, each server refuses the old secret if it can read the tokens in time. A server that cannot do so logs this, and may accept the old secret for longer."`
 	Revoke tokenRevocation `cmd:"" help:"Revoke a token. After the revocation, the command waits for one second. After this second, each server refuses the token if it can read the tokens in time. A server that cannot do so logs this, and may accept the token for longer."`
 }
 
@@ -221,7 +222,7 @@ func renewToken(ctx context.Context, s config.Server, f tokenRenewal, out io.Wri
 	if err != nil {
 		return err
 	}
-	if err := awaitFreshness(ctx); err != nil {
+	if err := upkeep.Pause(ctx, token.Freshness); err != nil {
 		return fmt.Errorf("the token %s is renewed, but servers may accept its old secret for up to %v: %w", id, token.Freshness, err)
 	}
 	return nil
@@ -255,18 +256,9 @@ func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io
 	if err != nil {
 		return err
 	}
-	if err := awaitFreshness(ctx); err != nil {
+	if err := upkeep.Pause(ctx, token.Freshness); err != nil {
 		return fmt.Errorf("the token %s is revoked, but servers may accept it for up to %v: %w", id, token.Freshness, err)
 	}
 	_, err = fmt.Fprintf(out, "revoked %s\n", id)
 	return err
-}
-
-// awaitFreshness waits for token.Freshness. It fails if ctx ends before.
-func awaitFreshness(ctx context.Context) error {
-	select {
-	case <-time.After(token.Freshness):
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }
