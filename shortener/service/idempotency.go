@@ -36,8 +36,23 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has this key", commit.ErrRepeated, maxRaces))
 }
 
-// first returns the link of the first creation that used the key. It fails with ErrKeyReused if this creation had other data.
+const (
+	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time. Without this
+	// limit, repetitions of one token could occupy all connections to the database, so that no link is created.
+	maxRepetitions = 4
+	// repetitionWait is the maximum time that a look-up waits for a slot. All lines of a repeated bulk request may wait for the
+	// slots of one token.
+	repetitionWait = 5 * time.Second
+)
+
+// first returns the link of the first creation that used the key. It fails with ErrKeyReused if this creation had other data. First,
+// it waits for a slot. If no slot becomes free, it fails with an *UnavailableError.
 func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (shortener.Link, error) {
+	end, err := begin(ctx, s.repetitions, Actor{Token: key.Owner}, repetitionWait)
+	if err != nil {
+		return shortener.Link{}, err
+	}
+	defer end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	first, err := s.store.FirstCreation(ctx, key.Owner, key.Key)

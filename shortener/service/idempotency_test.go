@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +88,44 @@ func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 			batch.assert(t, test.batch)
 		})
 	}
+}
+
+// One token cannot occupy all connections to the database with repeated requests.
+func TestRepetitionsOfOneTokenWaitForSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		var mu sync.Mutex
+		running, most := 0, 0
+		enter := func(n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			running += n
+			most = max(most, running)
+		}
+		s := startService(t, service.Config{Keys: sequence("pool"), Store: &faultyStore{Store: store, lookup: func(ctx context.Context, code string) (shortener.Link, error) {
+			enter(1)
+			defer enter(-1)
+			time.Sleep(10 * time.Millisecond)
+			return store.Lookup(ctx, code)
+		}}})
+		r := shortener.Request{URL: "https://go.dev/", Owner: 1}
+		if _, _, _, err := s.CreateIdempotent(t.Context(), r, "key"); err != nil {
+			t.Fatal(err)
+		}
+		var repetitions sync.WaitGroup
+		for range 100 {
+			repetitions.Go(func() {
+				if _, _, replayed, err := s.CreateIdempotent(t.Context(), r, "key"); err != nil || !replayed {
+					t.Errorf("CreateIdempotent: replayed %v, %v", replayed, err)
+				}
+			})
+		}
+		repetitions.Wait()
+		if most != 2 {
+			t.Errorf("%d repetitions read the first link at the same time, want 2", most)
+		}
+	})
 }
 
 // A repeated request gets the link of the first request, even if the request is not valid any

@@ -34,16 +34,17 @@ import (
 
 // Service creates and resolves links. All its methods may be called concurrently.
 type Service struct {
-	store     shortener.Store
-	metrics   *Metrics
-	now       func() time.Time
-	cache     *cache
-	commits   *commit.Parts
-	reads     *slots.Slots[int64] // limit how many lists and queries for visits run at the same time
-	changes   *slots.Slots[int64] // limit how many changes and deletions run at the same time
-	answers   *slots.Slots[int64] // limit how many lists are in memory until clients have received them
-	streams   *slots.Slots[int64] // limit how many calls of All run at the same time
-	readiness readiness
+	store       shortener.Store
+	metrics     *Metrics
+	now         func() time.Time
+	cache       *cache
+	commits     *commit.Parts
+	reads       *slots.Slots[int64] // limit how many lists and queries for visits run at the same time
+	changes     *slots.Slots[int64] // limit how many changes and deletions run at the same time
+	answers     *slots.Slots[int64] // limit how many lists are in memory until clients have received them
+	streams     *slots.Slots[int64] // limit how many calls of All run at the same time
+	repetitions *slots.Slots[int64] // limit how many look-ups of idempotency keys run at the same time
+	readiness   readiness
 
 	destinations destination.Rules
 }
@@ -91,11 +92,12 @@ func New(cfg Config) *Service {
 		commits: commit.New(commit.Config{
 			Store: cfg.Store, Placement: cfg.Placement, Keys: cfg.Keys, Metrics: cfg.Metrics.commits, QueueSize: cfg.QueueSize,
 		}),
-		reads:     slots.New[int64](cmp.Or(cfg.Readers, defaultReaders)),
-		changes:   slots.New[int64](maxChanges),
-		answers:   slots.New[int64](maxAnswers),
-		streams:   slots.New[int64](maxStreams),
-		readiness: readiness{ping: cfg.Store.Ping, now: cfg.Now},
+		reads:       slots.New[int64](cmp.Or(cfg.Readers, defaultReaders)),
+		changes:     slots.New[int64](maxChanges),
+		answers:     slots.New[int64](maxAnswers),
+		streams:     slots.New[int64](maxStreams),
+		repetitions: slots.New[int64](maxRepetitions),
+		readiness:   readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},
 	}
