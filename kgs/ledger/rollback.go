@@ -81,13 +81,18 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 		if t.rolledBack > 0 { // detectRollback has skipped ahead already
 			return nil
 		}
-		spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
-		below := func(s SpaceCounter) bool { return s.Next < seen.Next[s.Length] }
-		if err != nil || !slices.ContainsFunc(spaces, below) {
+		below, err := t.countersBelow(ctx, seen)
+		if err != nil || !below {
 			return err
 		}
 		return t.skipAhead(ctx)
 	})
+}
+
+// countersBelow reports whether a counter is below the mark seen.
+func (t *tx) countersBelow(ctx context.Context, seen HighWaterMark) (bool, error) {
+	spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
+	return slices.ContainsFunc(spaces, func(s SpaceCounter) bool { return s.Next < seen.Next[s.Length] }), err
 }
 
 // restored is the history name of a ledger between a call of Restored and the next change.

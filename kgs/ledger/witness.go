@@ -88,10 +88,14 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrWitness, err)
 		}
 		l.Remember(mark)
-		if t.behind() {
+		below, err := t.countersBelow(ctx, mark) // after Restored, the last id is above the mark, but a counter may be below it
+		if err != nil {
+			return err
+		}
+		if t.behind() || below {
 			return t.skipAhead(ctx)
 		}
-		if mark.ID < t.last {
+		if mark.ID < t.last && t.rolledBack == 0 { // a skip-ahead raises the last id above the mark
 			problem = witnessOld
 		}
 		return nil

@@ -311,6 +311,33 @@ func TestLedgerOpenReplacesOldWitness(t *testing.T) {
 	w.close(t)
 }
 
+// After Restored, the first change gives ids above those of the witness. The process may end before it takes a number, and the
+// next process must still skip the numbers up to the mark of the witness.
+func TestWitnessIsUsedAfterRecordedRestore(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{100, 10_000} { // less and more than a skip-ahead skips
+		w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+		w.reserve(t, "a", ledger.StateBatch, 100)
+		w, copied := w.backup(t)
+		issued := w.reserve(t, "a", ledger.StateBatch, n)
+		path := w.db.Path()
+		w.close(t)
+		copyFile(t, copied, path)
+		db, err := sqlite.Open(t.Context(), path)
+		if err == nil {
+			err = errors.Join(ledger.NewSQLite(db).Restored(t.Context()), db.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = openWitnessed(t, path)
+		w.wantWarnings(t, 0, "")
+		w = w.reopen(t, "")
+		w.wantNew(t, issued)
+		w.close(t)
+	}
+}
+
 // wantNew checks that the ledger does not issue the numbers of a range again.
 func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
 	t.Helper()
