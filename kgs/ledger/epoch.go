@@ -138,9 +138,9 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epoch numbers a skip-ahead skips if there are several lists. In the lost history, the ledger
-// may have given these numbers to epochs. Without the skip, the ledger could give the same number to an epoch of
-// another list.
+// skipEpochs is how many epoch numbers a skip-ahead skips at least. It also skips a random part of the same number. The ledger may
+// have given these numbers to epochs in the lost history. If it gave such a number again, a worker that still has a range of the
+// lost epoch could push the range again.
 const skipEpochs = 1000
 
 // openAll opens a new epoch of every list.
@@ -153,11 +153,11 @@ func (t *tx) openAll(ctx context.Context) error {
 		return err
 	}
 	next := t.latest
-	if next > 0 && !slices.Contains(lists, 0) {
-		lists = append(lists, 0)
-	}
-	if len(lists) > 1 {
-		next += skipEpochs
+	if next > 0 {
+		if !slices.Contains(lists, 0) {
+			lists = append(lists, 0)
+		}
+		next += skipEpochs + t.random(skipEpochs)
 	}
 	for _, list := range lists {
 		next++

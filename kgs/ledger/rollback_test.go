@@ -102,7 +102,7 @@ func TestSkipAheadUsesLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 		l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server', epoch = 7`)
 		r := l.MustReserve(t, "a", ledger.StateShipping, 10)
 		lo := codespace.Size(4) / ledger.SkipPart
-		want := ledger.Reservation{Range: codespace.Range{Length: 4, Lo: lo, Hi: lo + 10}, ID: r.ID, Epoch: 8}
+		want := ledger.Reservation{Range: codespace.Range{Length: 4, Lo: lo, Hi: lo + 10}, ID: r.ID, Epoch: 1008} // 1,000 epochs are skipped
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("reservation after the skip-ahead (-want +got):\n%s", diff)
 		}
