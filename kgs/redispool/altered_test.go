@@ -36,6 +36,8 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 		"the epoch is too large":                     {"HSET", 0, "epoch", "9000000000000000000"},
 		"the epoch is 2^52":                          {"HSET", 0, "epoch", "4503599627370496"},
 		"the epoch is not a number":                  {"HSET", 0, "epoch", "many"},
+		"the epoch is missing":                       {"HDEL", 0, "epoch"},
+		"the epoch is 0":                             {"HSET", 0, "epoch", "0"},
 		"a counter is negative":                      {"HSET", 0, "pushed", "-1"},
 		"a number exceeds the code space":            {"HSET", 0, "next:6", "9000000000000000000"},
 		"a number belongs to an invalid code length": {"HSET", 0, "next:60", "1"},
@@ -58,10 +60,12 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 			s.cfg.Pool.cfg.Alarm = alarm
 			d.wantSize(s, 0)
 			d.fill(s, 100, 100)
+			earlier := kgstest.Take(t, s.cfg.Pool, 10)
 			change[1] = s.cfg.Pool.keys[change[1].(int)]
 			if err := d.client.Do(t.Context(), change...).Err(); err != nil {
 				t.Fatal(err)
 			}
+			_ = s.cfg.Pool.Settle(t.Context(), earlier, earlier.Codes, nil) // may fail, but must return
 			b, err := s.cfg.Pool.Take(t.Context(), 10)
 			if err == nil {
 				for _, code := range b.Codes {

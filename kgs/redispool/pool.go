@@ -195,6 +195,9 @@ func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) 
 	if err != nil {
 		return false, err
 	}
+	if len(reply) != 2 { // Redis ends the reply before an epoch that is missing or not a number
+		return false, fmt.Errorf("%w: %d numbers", errReplyForm, len(reply))
+	}
 	found, epoch := reply[0] == 1, reply[1]
 	if found {
 		return b.epoch != epoch, nil

@@ -70,8 +70,12 @@ func parseStatus(reply []any) (s statusReply, err error) {
 		}
 		s.set(name, value)
 	}
-	if s.Floor < 0 && s.state == "open" {
+	switch {
+	case s.state != "open" || s.damage != "":
+	case s.Floor < 0:
 		s.damage = "the pool in Redis has no field floor"
+	case s.Epoch == 0:
+		s.damage = "the field epoch of the pool in Redis is missing or 0"
 	}
 	if s.Floor = max(s.Floor, 0); s.Floor <= maxTakenOver { // the ledger has assigned every id below the floor
 		s.HighWater.ID = max(s.HighWater.ID, s.Floor-1)
