@@ -21,27 +21,16 @@ func (d Database) Begin(ctx context.Context, fingerprint string, lock func(conte
 	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {
 		return err
 	}
-	pending, err := d.Pending(ctx)
-	if err == nil {
-		err = d.begin(ctx, fingerprint, pending, lock)
-	}
-	if err != nil {
+	if err := d.begin(ctx, fingerprint, lock); err != nil {
 		return fmt.Errorf("change the order of the links: %w", err)
 	}
 	return nil
 }
 
 // begin moves all links with ranks to links_earlier. If a call of Move was interrupted, links_earlier still
-// contains these links, and begin only removes the copies that Move has made.
-func (d Database) begin(ctx context.Context, fingerprint string, pending bool, lock func(context.Context, *sql.Tx) error) error {
-	statements := []string{
-		`DROP TABLE IF EXISTS links_earlier`, // the table is empty, because no links are pending
-		`CREATE TABLE links_earlier AS SELECT ` + columns + ` FROM ranked_links`,
-		d.dialect.empty,
-	}
-	if pending {
-		statements = []string{d.dialect.empty, removeMovedUnranked}
-	}
+// contains these links, and begin only removes the copies that Move has made. If another call of Begin has changed the order
+// before lock returned, begin considers this change.
+func (d Database) begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	// After the wait in lock, the statements must find what other programs committed during the wait. So the transaction
 	// needs the isolation level read committed, even if the database has another default. SQLite ignores the level.
 	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
@@ -57,6 +46,18 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 			return fmt.Errorf("lock the links, which another transaction may be using; stop all programs and try again: %w", err)
 		}
 	}
+	recorded, pending, err := d.locked(ctx, tx)
+	if err != nil || recorded == fingerprint {
+		return err
+	}
+	statements := []string{
+		`DROP TABLE IF EXISTS links_earlier`, // the table is empty, because no links are pending
+		`CREATE TABLE links_earlier AS SELECT ` + columns + ` FROM ranked_links`,
+		d.dialect.empty,
+	}
+	if pending {
+		statements = []string{d.dialect.empty, removeMovedUnranked}
+	}
 	for _, statement := range statements {
 		if _, err := tx.ExecContext(ctx, statement); err != nil {
 			return err
@@ -66,6 +67,19 @@ func (d Database) begin(ctx context.Context, fingerprint string, pending bool, l
 		return err
 	}
 	return tx.Commit()
+}
+
+// locked reads the order on record, and whether links_earlier has links, in a transaction that has locked the links.
+func (d Database) locked(ctx context.Context, tx *sql.Tx) (recorded string, pending bool, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&recorded)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", false, err
+	}
+	var exists bool
+	if err = tx.QueryRowContext(ctx, d.dialect.exists).Scan(&exists); err == nil && exists {
+		err = tx.QueryRowContext(ctx, anyEarlier).Scan(&pending)
+	}
+	return recorded, pending, err
 }
 
 // These statements remove the links that Move has copied from links_earlier.

@@ -104,12 +104,15 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 	return fingerprint, nil
 }
 
+// anyEarlier returns whether links_earlier has links.
+const anyEarlier = `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`
+
 // Pending reports whether links_earlier contains links. If so, Move must move them before a program uses the
 // links.
 func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 	exists, err := d.Exists(ctx)
 	if err == nil && exists {
-		err = d.db.QueryRowContext(ctx, `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`).Scan(&pending)
+		err = d.db.QueryRowContext(ctx, anyEarlier).Scan(&pending)
 	}
 	if exists && err != nil { // another process may have dropped the table between the two statements
 		if still, again := d.Exists(ctx); again == nil && !still {

@@ -251,6 +251,32 @@ func TestBeginOfReorderingReadsCommittedRows(t *testing.T) {
 	}
 }
 
+// Two programs may reorder the links if one of them has lost its lock. The second call of Begin must find what the first call
+// has committed.
+func TestBeginKeepsLinksOfConcurrentReordering(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]string{"same order": "new", "another order": "other"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := storetest.Postgres(t)
+			db := stdlib.OpenDBFromPool(pool)
+			t.Cleanup(func() { db.Close() })
+			e := engine{Database: Postgres(db), store: func(o shortener.Order) shortener.Store { return pgstore.New(pool, o) }}
+			record(t, e, storetest.Plain())
+			storetest.Insert(t, e.store(storetest.Plain()), storetest.Link("0000001"))
+			unlocked := func(context.Context, *sql.Tx) error { return nil }
+			err := e.Begin(t.Context(), "new", func(ctx context.Context, _ *sql.Tx) error { return e.Begin(ctx, other, unlocked) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantPending(t, e, true)
+			if recorded, err := e.Recorded(t.Context()); recorded != "new" || err != nil {
+				t.Errorf("the order on record is %q, error %v; want new", recorded, err)
+			}
+		})
+	}
+}
+
 // Disown changes the Source of links in links_earlier and in the new tables.
 func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
