@@ -49,6 +49,26 @@ func TestUIShowsStoredValuesAfterConcurrentChange(t *testing.T) {
 	}
 }
 
+// A double click on Save sends the form twice. The person sees the result of the first request.
+func TestUISavesFormThatIsSentTwice(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := formOf("https://go.dev/")
+	fields["alias"], fields["title"] = []string{"twice"}, []string{"first"}
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	change := url.Values{
+		"version": {"1"}, "title": {"second"}, "seen_title": {"first"}, "redirect": {"302"}, "seen_redirect": {"302"}, "forward": {"none"}, "seen_forward": {"none"},
+	}
+	for range 2 {
+		saved := s.form(t, bearer, "/admin/code/twice", change)
+		wantPage(t, saved, http.StatusSeeOther)
+		if location := saved.header.Get("Location"); !strings.Contains(location, "said=saved") {
+			t.Errorf("the answer redirects to %s, want said=saved", location)
+		}
+	}
+}
+
 // A person who does not touch the expiry does not change it, although the browser formats the value of the field. The
 // expiry keeps its fraction of a second, and the value that another request stores.
 func TestUIDoesNotChangeUntouchedExpiry(t *testing.T) {
@@ -223,6 +243,8 @@ func TestUILinkListKeepsFilterOnEachPage(t *testing.T) {
 	}
 	wantPage(t, s.get(t, bearer, "/admin/?cursor=nonsense"), http.StatusBadRequest, "There is no such page of the list")
 	wantPage(t, s.get(t, bearer, "/admin/?q=nothing"), http.StatusOK, "No link matches.")
+	wantPage(t, s.get(t, bearer, "/admin/?host=+go.dev+&tag=+t%26t"), http.StatusOK, `class="code"`, `value="t&amp;t"`)
+	wantPage(t, s.get(t, bearer, "/admin/?host=https://go.dev"), http.StatusUnprocessableEntity, "must be a host such as go.dev", `value="https://go.dev"`)
 }
 
 // After the deletion of a link, a person sees the page of the list from which they came.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -138,7 +139,11 @@ func (p *public) home(c echo.Context) error {
 	self := p.proxies.Origin(c.Request())
 	form := &entered{URL: c.QueryParam("url"), Alias: c.QueryParam("alias"), ExpiresIn: c.QueryParam("expires_in")}
 	v := &view{Title: "Keypool", Host: hostOf(self.String()), Form: form, Welcome: newWelcome(self)}
-	if _, err := p.pages.life(form.ExpiresIn); err != nil && !p.limits.TokensOnly {
+	_, err := p.pages.life(form.ExpiresIn)
+	if len(form.URL) > maxEntered {
+		err = &shortener.InvalidError{Field: "url", Reason: fmt.Sprintf("must be at most %d bytes long", maxEntered)}
+	}
+	if err != nil && !p.limits.TokensOnly {
 		v.Problem = new(problem.Of(err))
 	}
 	return p.pages.write(c, http.StatusOK, v)

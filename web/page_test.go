@@ -124,6 +124,16 @@ func TestPageKeepsInputIfServerDoesNotAnswer(t *testing.T) {
 	)
 }
 
+// The bookmarklet may send an address that is too long for a link. The page must not show an empty form without a reason.
+func TestPageReportsBookmarkThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	r := s.do(t, http.MethodGet, "/?url=https://go.dev/"+strings.Repeat("a", 2048), "", "Accept", "text/html")
+	if want := "must be at most 2048 bytes long"; r.status != http.StatusOK || !strings.Contains(r.body, want) {
+		t.Errorf("the page has status %d and does not contain %q", r.status, want)
+	}
+}
+
 // The keyboard reaches every control in reading order.
 func TestPageIsUsableByKeyboard(t *testing.T) {
 	t.Parallel()

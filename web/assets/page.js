@@ -37,6 +37,7 @@ async function shorten(form) {
 // keep copies the value of a field of the old form into the new form if the new field is empty. The server returns an
 // empty field if the value was too long, or if it refused the request before it read the form.
 function keep(old, field) {
+  if (!old || !field) return; // the new page has no form
   const { value } = old;
   if (field.value || !value) return;
   if (field.options && ![...field.options].some((option) => option.value === value)) field.append(...old.selectedOptions);

@@ -82,6 +82,9 @@ func (u *UI) showRefused(x *exchange, typed, seen values, version int64, cause e
 	p := u.problem(x, cause)
 	if errors.Is(cause, shortener.ErrVersion) {
 		f.Values, f.Others = merge(typed, seen, f.Seen)
+		if maps.Equal(f.Values, f.Seen) { // an earlier request of the form has saved the change
+			return u.redirect(x, saying(u.pathOf(link.Code)+u.from(x).Suffix(), "saved"))
+		}
 		p = reply.Problem{Status: http.StatusConflict, Detail: "Another request changed this link after you opened the page. Your input is still here, " +
 			"and the fields that you did not change have the new values. Save again to store it."}
 	} else {

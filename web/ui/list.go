@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/service"
 	"keypool/web/internal/reply"
 )
@@ -32,7 +33,8 @@ type filter struct {
 
 func (u *UI) filterOf(q url.Values) filter {
 	f := filter{
-		Text: q.Get("q"), Tag: q.Get("tag"), Host: q.Get("host"), State: service.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
+		Text: strings.TrimSpace(q.Get("q")), Tag: strings.TrimSpace(q.Get("tag")), Host: strings.TrimSpace(q.Get("host")),
+		State: service.State(q.Get("state")), Cursor: q.Get("cursor"), base: u.Base,
 	}
 	if f.State == "" {
 		f.State = service.StateActive
@@ -132,12 +134,8 @@ func (u *UI) list(x *exchange) error {
 		return errState
 	}
 	selection := service.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
-	var links []shortener.Link
-	end, err := u.Service.BeginAnswer(x.r.Context(), x.person.actor())
-	if err == nil {
-		defer end()
-		links, page.Next, err = u.Service.List(x.r.Context(), x.person.actor(), selection, page.Cursor, pageSize)
-	}
+	links, next, err := u.matching(x, selection, page.Cursor)
+	page.Next = next
 	if errors.Is(err, shortener.ErrPosition) {
 		return &pageError{http.StatusBadRequest, "There is no such page of the list", "The address has a cursor that this service did not return. Begin with the newest links."}
 	}
@@ -153,6 +151,19 @@ func (u *UI) list(x *exchange) error {
 	}
 	u.send(x, status, u.pages.list, v)
 	return nil
+}
+
+// matching returns a page of the links that the filter f selects, and the cursor of the next page.
+func (u *UI) matching(x *exchange, f service.Filter, cursor string) (links []shortener.Link, next string, err error) {
+	if _, ok := destination.ParseHost(f.Host); !ok && f.Host != "" {
+		return nil, "", &shortener.InvalidError{Field: "host", Reason: "must be a host such as go.dev, without a scheme and a port"}
+	}
+	end, err := u.Service.BeginAnswer(x.r.Context(), x.person.actor())
+	if err != nil {
+		return nil, "", err
+	}
+	defer end()
+	return u.Service.List(x.r.Context(), x.person.actor(), f, cursor, pageSize)
 }
 
 // said returns the message about the result of a form. After a form, u.redirect sends the browser to a page with
