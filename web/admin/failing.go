@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // stateFailing is the state that the dashboard shows while the program cannot do its work. The dashboard then does
@@ -55,6 +57,14 @@ func (f *failing) note(err error) {
 	case err != nil && since == nil:
 		f.since.Store(&now)
 	}
+}
+
+// ReadyGauge returns a metric that shows whether the program can do its work. It needs Run.
+func (h *Handler) ReadyGauge() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "keypool_ready",
+		Help: "1 while the program can do its work, otherwise 0. A server creates and resolves links. A worker reads the ledger and the pool.",
+	}, func() float64 { return oneIf(h.failing.since.Load() == nil) })
 }
 
 // shown returns the status that the dashboard shows. The member Since is the time at which the dashboard began to show

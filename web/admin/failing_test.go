@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // While creations fail, the dashboard shows the state failing instead of the state of the pool. It also shows the time
@@ -47,6 +48,9 @@ func TestDashboardShowsThatCreationsFail(t *testing.T) {
 			}
 			if since := h.shown().Since; round > 0 && (since.Before(changed) || since.After(changed.Add(2*readyInterval))) {
 				t.Errorf("down = %v since %v: the page shows the state since %v", tt.down, changed, since)
+			}
+			if ready := testutil.ToFloat64(h.ReadyGauge()); ready != oneIf(!tt.down) {
+				t.Errorf("down = %v: keypool_ready is %v", tt.down, ready)
 			}
 			if status := get(t, h, "/status").Body.String(); !strings.Contains(status, `"state":"ok"`) {
 				t.Errorf("down = %v: /status has another state than the pool: %s", tt.down, status)

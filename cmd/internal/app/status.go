@@ -25,6 +25,7 @@ func (c *Core) ServeAdmin(p *program.Program, cfg admin.Config) {
 	cfg.RestartBelow, cfg.PageBelow = c.RestartBelow.Keys(c.PoolCapacity), c.PageBelow.Keys(c.PoolCapacity)
 	cfg.Counters.Refilled = c.metrics.Generated
 	handler := admin.New(cfg)
+	c.Registry.MustRegister(handler.ReadyGauge())
 	p.ServeAdmin("admin listener", httpserver.NewAdmin(admin.OnlyHosts(handler, c.adminHosts()), c.Log))
 	// The dashboard stops before the listener and ends every event stream. Therefore no stream
 	// delays the stop.

@@ -47,7 +47,7 @@ const contract = `kgs_pool_keys kgs_pool_epoch kgs_pool_capacity_keys kgs_local_
 	kgs_keys_generated_total kgs_keys_taken_total{source} kgs_keys_abandoned_total{reason} kgs_key_conflicts_total{source}
 	kgs_fallback_attempts_count kgs_refill_seconds_count kgs_last_push_timestamp_seconds kgs_breaker_state kgs_worker_restarts_total
 	kgs_pages_total kgs_pool_may_evict kgs_space_runway_seconds kgs_serving_from{source} kgs_ledger_skips_total kgs_witness_failures_total
-	kgs_alerts_total{outcome} kgs_service_keys_total{client} kgs_service_requests_total{code,procedure}
+	kgs_alerts_total{outcome} keypool_ready kgs_service_keys_total{client} kgs_service_requests_total{code,procedure}
 	http_connections shortener_links_created_total{kind} shortener_redirects_total{result} shortener_commit_rows_count
 	shortener_commit_seconds_count http_request_duration_seconds_count{method,route,status}`
 
