@@ -37,9 +37,11 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 }
 
 const (
-	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time. Without this
-	// limit, repetitions of one token could occupy all connections to the database, so that no link is created.
-	maxRepetitions = 4
+	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time, and
+	// maxRepetitionsOfToken that of one token. Without these limits, repetitions could occupy all connections to the database, so
+	// that no link is created.
+	maxRepetitions        = 6
+	maxRepetitionsOfToken = 4
 	// repetitionWait is the maximum time that a look-up waits for a slot. All lines of a repeated bulk request may wait for the
 	// slots of one token.
 	repetitionWait = 5 * time.Second

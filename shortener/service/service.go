@@ -96,7 +96,7 @@ func New(cfg Config) *Service {
 		changes:     slots.New[int64](maxChanges),
 		answers:     slots.New[int64](maxAnswers),
 		streams:     slots.New[int64](maxStreams),
-		repetitions: slots.New[int64](maxRepetitions),
+		repetitions: slots.NewShared[int64](maxRepetitions, maxRepetitionsOfToken),
 		readiness:   readiness{ping: cfg.Store.Ping, now: cfg.Now},
 
 		destinations: destination.Rules{Own: cfg.OwnHosts},
