@@ -72,6 +72,8 @@ func ask(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	late := func(err error) bool { return err != nil && (ctx.Err() != nil || pgconn.Timeout(err)) }
+	cfg = cfg.Copy()
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // without prepared statements, which a connection pooler may not support
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if late(err) {
 		return errNoAnswer

@@ -112,6 +112,7 @@ func TestInvalidSettingValuesAreRefused(t *testing.T) {
 		{"DATABASE_URL", "sqlite:", "sqlite:PATH"},
 		{"DATABASE_URL", "sqlite::memory:", "would lose every link"},
 		{"DATABASE_URL", "postgres://host:port/db", "postgres://user:password@host"},
+		{"DATABASE_URL", "postgres://a,b/db?connect_timeout=6", "connect_timeout of at most 5 for several hosts"},
 		{"REDIS_URL", "http://host", "redis://"},
 		{"REDIS_URL", "redis://host?tls_ca=/etc/ca.pem", "tls_ca, tls_cert and tls_key need rediss"},
 		{"REDIS_URL", "rediss://a:secret@host?tls_ca=/no/such/file", `got "tls_ca=/no/such/file", takes a PEM file`},

@@ -35,6 +35,9 @@ const (
 	// hostTimeout replaces connectTimeout if the URL names several hosts. A host that hangs delays each connection to the
 	// next host by this time.
 	hostTimeout = 3 * time.Second
+	// maxHostTimeout limits the parameter connect_timeout if the URL names several hosts. With a longer limit, one host that hangs
+	// would delay the connections of a start by more than the time of a start.
+	maxHostTimeout = 5 * time.Second
 	// dialTimeout limits the time in which the kernel of a host accepts a connection. So a connection opens soon after a host
 	// has become reachable again.
 	dialTimeout = 2 * time.Second
@@ -75,6 +78,10 @@ func (d *Database) UnmarshalText(text []byte) error {
 	}
 	if !strings.Contains(raw, "pool_max_conns=") {
 		cfg.MaxConns = linkConns
+	}
+	if OtherHost(cfg) >= 0 && cfg.ConnConfig.ConnectTimeout > maxHostTimeout {
+		return &Error{Got: fmt.Sprintf("connect_timeout=%.0f and several hosts", cfg.ConnConfig.ConnectTimeout.Seconds()),
+			Takes: fmt.Sprintf("a connect_timeout of at most %.0f for several hosts", maxHostTimeout.Seconds())}
 	}
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -36,7 +37,9 @@ func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, program.StartTimeout)
 	defer cancel()
-	pool, err := pgxpool.NewWithConfig(ctx, s.Database.LedgerPool())
+	cfg := s.Database.LedgerPool()
+	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // without prepared statements, which a connection pooler may not support
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}
