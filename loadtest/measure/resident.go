@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -46,18 +45,15 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 }
 
 // ReadAhead reads the files below dir once. If they fit into memory, the operating system then has them in its
-// page cache. If ctx ends, ReadAhead returns when it has read the current file.
+// page cache. Another process reads them: when a process closes a file, POSIX drops all locks that the process has on the file,
+// and this process may have an SQLite database below dir open.
 func ReadAhead(ctx context.Context, dir string) error {
 	return eachFile(dir, func(path string) error {
-		file, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		err := exec.CommandContext(ctx, "cat", path).Run() // to /dev/null
+		if _, gone := os.Stat(path); errors.Is(gone, fs.ErrNotExist) {
 			return nil // a database removed the file
 		}
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, file)
-		return errors.Join(err, file.Close(), ctx.Err())
+		return err
 	})
 }
 
