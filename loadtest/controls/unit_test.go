@@ -66,7 +66,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := filepath.Join(dir, "unit.test")
-			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-overlay", overlay, "-c", "-o", program, tt.pkg)
+			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-ldflags=-w", "-overlay", overlay, "-c", "-o", program, tt.pkg)
 			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.timeout=10m", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
 			cmd.Dir = dir // package rapid writes failing inputs to the working directory
 			out, err := cmd.CombinedOutput()
