@@ -93,7 +93,7 @@ func (c *checkpointer) run(ctx context.Context) {
 // the log is so long that it must be restarted, look runs a second checkpoint on the writer's connection, between two
 // commits. The second checkpoint moves the few pages that were written since the first checkpoint.
 func (c *checkpointer) look(ctx context.Context) error {
-	if !c.files.committed.Load() || c.files.check() != nil {
+	if !c.files.committed.Load() || !c.files.intact() {
 		return nil
 	}
 	length, moved, err := checkpoint(ctx, c.own, "NOOP")

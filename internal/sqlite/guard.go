@@ -75,6 +75,9 @@ func (g *guard) check() error {
 	return nil
 }
 
+// intact reports whether check finds no fault.
+func (g *guard) intact() bool { return g.check() == nil }
+
 // noteSize records a size of the database file. If the size is smaller than least, which an earlier check found, the file was
 // overwritten. Otherwise noteSize raises g.size to the size.
 func (g *guard) noteSize(least, size int64) {

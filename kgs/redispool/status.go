@@ -70,6 +70,15 @@ func parseStatus(reply []any) (s statusReply, err error) {
 		}
 		s.set(name, value)
 	}
+	s.checkFields()
+	if s.Floor = max(s.Floor, 0); s.Floor <= maxTakenOver { // the ledger has assigned every id below the floor
+		s.HighWater.ID = max(s.HighWater.ID, s.Floor-1)
+	}
+	return s, nil
+}
+
+// checkFields sets s.damage if the pool is open and lacks a field.
+func (s *statusReply) checkFields() {
 	switch {
 	case s.state != "open" || s.damage != "":
 	case s.Floor < 0:
@@ -77,10 +86,6 @@ func parseStatus(reply []any) (s statusReply, err error) {
 	case s.Epoch == 0:
 		s.damage = "the field epoch of the pool in Redis is missing or 0"
 	}
-	if s.Floor = max(s.Floor, 0); s.Floor <= maxTakenOver { // the ledger has assigned every id below the floor
-		s.HighWater.ID = max(s.HighWater.ID, s.Floor-1)
-	}
-	return s, nil
 }
 
 // set parses one field of the Redis hash state (see keyNames). It ignores the fields that statusReply does not use.
