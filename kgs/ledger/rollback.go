@@ -144,7 +144,7 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	if kept == "" && !behind {
 		return nil // the database had no history name yet
 	}
-	t.restored = kept == restored
+	t.lost = kept != "" && kept != present
 	return t.skipAhead(ctx)
 }
 
@@ -153,8 +153,8 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
 // skipAhead skips every number that may have been issued in the lost history, which consists of the
 // changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
-// the mark (see skipMargin). It leaves out the code lengths of which no number is known to have been reserved, except after Restored: the
-// minimum code length may have changed since the backup. skipAhead also abandons every range
+// the mark (see skipMargin). It leaves out the code lengths of which no number is known to have been reserved, unless the history
+// name differs: the lost history may have the first numbers of a length. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.
@@ -180,7 +180,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	}
 	rest := int64(0) // part of the margin that is left for the next length
 	for _, s := range spaces {
-		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.restored {
+		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.lost {
 			continue // no number of this length has been reserved
 		}
 		margin := min(skipMargin, s.Size/skipPart)

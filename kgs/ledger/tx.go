@@ -19,8 +19,8 @@ type tx struct {
 	latest     int64 // the highest epoch of all lists
 	last       int64 // last range id that was assigned
 	highWater  *highWater
+	lost       bool                // whether the history name of the database has changed
 	random     func(n int64) int64 // returns a number from 0 to n-1
-	restored   bool                // whether Restored was called since the last change
 	rolledBack int64               // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
 }
 
