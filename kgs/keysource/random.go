@@ -11,8 +11,13 @@ import (
 // Random draws random codes. It keeps no record of used codes, so its caller retries after a
 // conflict. If a fraction f of the space is in use, a code needs 1/(1-f) attempts on average.
 type Random struct {
-	Length func() int // returns the number of characters of the next code
+	Length func() int // returns the number of characters of the first codes of a creation
 }
+
+// attemptsOfLength is the number of attempts of one creation with codes of one length. The next codes have one character more. So
+// a creation succeeds even if all codes of the first length are in use. If a fraction of 0.98 is in use, one creation of 24,000
+// needs more than 500 attempts.
+const attemptsOfLength = 500
 
 var _ kgs.Generator = Random{}
 
@@ -22,9 +27,9 @@ const unbiased = 256 / codespace.Base * codespace.Base
 
 // Next neither blocks nor returns an error. If the system has no randomness, crypto/rand ends
 // the program.
-func (r Random) Next(context.Context, string, int) (kgs.Key, error) {
+func (r Random) Next(_ context.Context, _ string, attempt int) (kgs.Key, error) {
 	var code, draw [2 * codespace.MaxLength]byte
-	length, n := r.Length(), 0
+	length, n := min(r.Length()+attempt/attemptsOfLength, codespace.MaxLength), 0
 	for n < length {
 		rand.Read(draw[:])
 		for _, b := range draw {
