@@ -75,7 +75,8 @@ func Answered(err error) bool {
 		class := reply.Code[:2]
 		return reply.SeverityUnlocalized == "ERROR" && class != classIntervention && class != classConnection
 	}
-	return err == nil || isNotFound(err) || errors.Is(err, shortener.ErrOtherOrder) || errors.Is(err, shortener.ErrChanged) || errors.Is(err, errRowVanished)
+	return err == nil || isNotFound(err) || errors.Is(err, shortener.ErrOtherOrder) || errors.Is(err, shortener.ErrChanged) ||
+		errors.Is(err, shortener.ErrDetails) || errors.Is(err, errRowVanished)
 }
 
 // IsDeadlock reports whether the server rolled a transaction back to end a deadlock.

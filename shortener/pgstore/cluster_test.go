@@ -23,6 +23,7 @@ func TestAnsweredReturnsFalseIfServerCannotExecuteStatements(t *testing.T) {
 		{"success", nil, true},
 		{"no link", shortener.ErrNotFound, true},
 		{"another version of the link", shortener.ErrChanged, true},
+		{"a damaged row", shortener.ErrDetails, true},
 		{"a conflict", reply("ERROR", stateUniqueViolation), true},
 		{"a full disk", reply("ERROR", stateDiskFull), true},
 		{"too many connections", reply("FATAL", "53300"), false},

@@ -209,7 +209,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	defer cancel()
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
-	if err != nil && !errors.Is(err, shortener.ErrNotFound) {
+	undecodable := errors.Is(err, shortener.ErrDetails) // the store answers, but its row of this link is damaged
+	if err != nil && !errors.Is(err, shortener.ErrNotFound) && !undecodable {
 		failed := c.now()
 		last.Store(&failed)
 		shared.err = err
@@ -217,6 +218,10 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	}
 	if last.Load() != nil { // a read after every look-up is cheaper than a write
 		last.Store(nil)
+	}
+	if undecodable {
+		shared.err = err
+		return
 	}
 	if err != nil {
 		link = shortener.Link{}

@@ -26,6 +26,9 @@ type rows struct {
 	gate chan struct{}
 }
 
+// damaged is the code of a row that cannot be decoded.
+const damaged = "damaged"
+
 func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) {
 	r.mu.Lock()
 	r.asked++
@@ -42,6 +45,8 @@ func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) 
 	switch {
 	case down != nil:
 		return shortener.Link{}, down
+	case code == damaged:
+		return shortener.Link{}, shortener.ErrDetails
 	case !ok:
 		return shortener.Link{}, shortener.ErrNotFound
 	}
@@ -149,6 +154,21 @@ func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 		link.DeletedAt = Stamp(time.Now())
 		r.set(func() { r.links["here"] = link })
 		time.Sleep(Freshness)
+		assertGet(t, c, "here", shortener.ErrGone)
+	})
+}
+
+// A row that cannot be decoded is no outage of the store.
+func TestCacheDetectsDeletionsBesideDamagedRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		link := testLink("here")
+		r, c := newRows(link)
+		assertGet(t, c, "here", nil)
+		link.DeletedAt = Stamp(time.Now())
+		r.set(func() { r.links["here"] = link })
+		time.Sleep(Freshness)
+		assertGet(t, c, damaged, shortener.ErrDetails)
 		assertGet(t, c, "here", shortener.ErrGone)
 	})
 }

@@ -166,15 +166,16 @@ func (r *readiness) check(ctx context.Context) error {
 }
 
 // created records the result of a creation. It ignores errors that say nothing about later creations. These are the
-// errors for which [commit.ConcernsOneCreation] is true, the error of a client that disconnects, and the error of a
-// link whose data the store rejects.
+// errors for which [commit.ConcernsOneCreation] is true, the error of a client that disconnects, the error of a
+// link whose data the store rejects, and the error of an alias whose row is damaged.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:
 		if r.refused.Load() != nil { // a read after every creation is cheaper than a write
 			r.refused.Store(nil)
 		}
-	case !commit.ConcernsOneCreation(err) && !errors.Is(err, shortener.ErrRefused) && !errors.Is(err, context.Canceled):
+	case errors.Is(err, shortener.ErrRefused), errors.Is(err, shortener.ErrDetails), errors.Is(err, context.Canceled):
+	case !commit.ConcernsOneCreation(err):
 		now := r.now()
 		r.refused.Store(&now)
 	}

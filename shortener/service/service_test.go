@@ -152,6 +152,24 @@ func TestServiceStaysReadyIfOneURLHasNoFreeCode(t *testing.T) {
 	}
 }
 
+// An alias may belong to a row that cannot be decoded. Other creations succeed.
+func TestServiceStaysReadyIfRowOfAliasIsDamaged(t *testing.T) {
+	t.Parallel()
+	store := &faultyStore{
+		Store: newStore(t),
+		insert: func(context.Context, []shortener.Link) ([]shortener.Outcome, error) {
+			return []shortener.Outcome{shortener.Conflict}, nil
+		},
+		lookup: func(context.Context, string) (shortener.Link, error) { return shortener.Link{}, shortener.ErrDetails },
+	}
+	s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+	_, _, err := s.Create(t.Context(), shortener.Request{URL: "https://go.dev/", Alias: given("taken")})
+	assertUnavailable(t, err, shortener.ErrDetails)
+	if err := s.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+}
+
 // A store that answers the ping may still refuse links.
 func TestReadyFailsWhileStoreRefusesLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
