@@ -138,9 +138,9 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epoch numbers a skip-ahead skips at least. It also skips a random part of the same number. The ledger may
-// have given these numbers to epochs in the lost history. If it gave such a number again, a worker that still has a range of the
-// lost epoch could push the range again.
+// skipEpochs is the least count of epoch numbers that a skip-ahead skips. The skip-ahead adds a random count below skipEpochs. In the
+// lost history, the ledger may have given these numbers to epochs. If it used such a number again, a worker that still has a range
+// of the lost epoch could push the range again.
 const skipEpochs = 1000
 
 // openAll opens a new epoch of every list.

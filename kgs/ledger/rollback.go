@@ -81,7 +81,7 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 		if t.rolledBack > 0 { // detectRollback has skipped ahead already
 			return nil
 		}
-		below, err := t.countersBelow(ctx, seen)
+		below, err := t.counterBelow(ctx, seen)
 		if err != nil || !below {
 			return err
 		}
@@ -89,8 +89,8 @@ func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	})
 }
 
-// countersBelow reports whether a counter is below the mark seen.
-func (t *tx) countersBelow(ctx context.Context, seen HighWaterMark) (bool, error) {
+// counterBelow reports whether a counter is below the mark seen.
+func (t *tx) counterBelow(ctx context.Context, seen HighWaterMark) (bool, error) {
 	spaces, err := collect(ctx, t.Tx, scanSpace, selectSpaces)
 	return slices.ContainsFunc(spaces, func(s SpaceCounter) bool { return s.Next < seen.Next[s.Length] }), err
 }
@@ -144,7 +144,7 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	if kept == "" && !behind {
 		return nil // the database had no history name yet
 	}
-	t.lost = kept != "" && kept != present
+	t.everyLength = kept != "" && kept != present
 	return t.skipAhead(ctx)
 }
 
@@ -153,8 +153,9 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
 // skipAhead skips every number that may have been issued in the lost history, which consists of the
 // changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
-// the mark (see skipMargin). It leaves out the code lengths of which no number is known to have been reserved, unless the history
-// name differs: the lost history may have the first numbers of a length. skipAhead also abandons every range
+// the mark (see skipMargin). If the history name differs or the witness is damaged, it does this for every code
+// length, because the lost history may contain the first numbers of a length. Otherwise it leaves out the lengths of which no
+// number is known to have been reserved. skipAhead also abandons every range
 // that has a row, because the range may have been settled in the lost history. The reason of all
 // these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
 // each of its lists, which abandons the keys in the pool.
@@ -180,7 +181,7 @@ func (t *tx) skipAhead(ctx context.Context) error {
 	}
 	rest := int64(0) // part of the margin that is left for the next length
 	for _, s := range spaces {
-		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.lost {
+		if s.Next == 0 && seen.Next[s.Length] == 0 && rest == 0 && !t.everyLength {
 			continue // no number of this length has been reserved
 		}
 		margin := min(skipMargin, s.Size/skipPart)

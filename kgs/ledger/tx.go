@@ -13,15 +13,15 @@ import (
 // tx is one change of the ledger. It holds the lock of the ledger's row.
 type tx struct {
 	*sql.Tx
-	dialect    *dialect
-	list       int   // the list that the change concerns
-	epoch      int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
-	latest     int64 // the highest epoch of all lists
-	last       int64 // last range id that was assigned
-	highWater  *highWater
-	lost       bool                // whether the history name of the database has changed
-	random     func(n int64) int64 // returns a number from 0 to n-1
-	rolledBack int64               // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
+	dialect     *dialect
+	list        int   // the list that the change concerns
+	epoch       int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
+	latest      int64 // the highest epoch of all lists
+	last        int64 // last range id that was assigned
+	highWater   *highWater
+	everyLength bool                // whether a skip-ahead also skips numbers of the lengths of which no reservation is known
+	random      func(n int64) int64 // returns a number from 0 to n-1
+	rolledBack  int64               // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {

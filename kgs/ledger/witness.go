@@ -88,7 +88,7 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrWitness, err)
 		}
 		l.Remember(mark)
-		below, err := t.countersBelow(ctx, mark) // after Restored, the last id is above the mark, but a counter may be below it
+		below, err := t.counterBelow(ctx, mark) // after Restored, the last id is above the mark, but a counter may be below it
 		if err != nil {
 			return err
 		}
@@ -129,6 +129,7 @@ const (
 // fails. If the change succeeded without a new file, each later start would skip ahead again. If the process crashes
 // before the commit, the new witness makes the next start skip ahead.
 func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
+	t.everyLength = true // the mark of the damaged file is unknown
 	if err := t.skipAhead(ctx); err != nil {
 		return err
 	}

@@ -338,6 +338,30 @@ func TestWitnessIsUsedAfterRecordedRestore(t *testing.T) {
 	}
 }
 
+// The lost history may contain the first numbers of a code length, because the minimum code length was raised after the backup.
+func TestDamagedWitnessSkipsNumbersOfEveryCodeLength(t *testing.T) {
+	t.Parallel()
+	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
+	w.reserve(t, "a", ledger.StateBatch, 100)
+	w, copied := w.backup(t)
+	reserve := func() ledger.Reservation {
+		r, err := w.Reserve(t.Context(), "a", ledger.StateBatch, codespace.MinLength+1, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	issued := reserve()
+	if err := os.Truncate(w.witness(), 0); err != nil {
+		t.Fatal(err)
+	}
+	w = w.reopen(t, copied)
+	if got := reserve(); got.Lo < issued.Hi {
+		t.Errorf("the numbers %v were issued before the restore, and %v after it", issued.Range, got.Range)
+	}
+	w.close(t)
+}
+
 // wantNew checks that the ledger does not issue the numbers of a range again.
 func (w *witnessed) wantNew(t *testing.T, issued ledger.Reservation) {
 	t.Helper()
