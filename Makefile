@@ -139,7 +139,7 @@ loadtest: build keeper
 	$(keeper) need redis-server postgres
 	bin/loadtest all $(share) $(STRICT) $(LOADTEST)
 
-# Compares all key sources. With SCALE=0.4, the comparison has one round instead of three.
+# Compares all key sources. With SCALE=0.1, as in the suite nightly, the comparison has one round instead of three.
 compare: build keeper
 	$(keeper) need redis-server postgres wrk
 	$(experiments) compare $(STRICT) --scale $(SCALE) --report loadtest/report/compare --markdown bin/compare.md $(COMPARE)

@@ -66,6 +66,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			program := filepath.Join(dir, "unit.test")
+			// -w omits the debug information, so that the program links faster.
 			mustGo(t.Context(), t, mustRoot(t), "test", "-trimpath", "-ldflags=-w", "-overlay", overlay, "-c", "-o", program, tt.pkg)
 			cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.timeout=10m", "-test.run", "^("+strings.Join(tt.fails, "|")+")$")
 			cmd.Dir = dir // package rapid writes failing inputs to the working directory

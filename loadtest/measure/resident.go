@@ -50,10 +50,13 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 func ReadAhead(ctx context.Context, dir string) error {
 	return eachFile(dir, func(path string) error {
 		err := exec.CommandContext(ctx, "cat", path).Run() // to /dev/null
+		if err == nil {
+			return nil
+		}
 		if _, gone := os.Stat(path); errors.Is(gone, fs.ErrNotExist) {
 			return nil // a database removed the file
 		}
-		return err
+		return fmt.Errorf("read %s: %w", path, err)
 	})
 }
 

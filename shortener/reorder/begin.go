@@ -28,8 +28,8 @@ func (d Database) Begin(ctx context.Context, fingerprint string, lock func(conte
 }
 
 // begin moves all links with ranks to links_earlier. If a call of Move was interrupted, links_earlier still
-// contains these links, and begin only removes the copies that Move has made. If another call of Begin has changed the order
-// before lock returned, begin considers this change.
+// contains these links, and begin only removes the copies that Move has made. After it has locked the links, begin reads
+// the order again, because another call of Begin may have changed it meanwhile.
 func (d Database) begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	// After the wait in lock, the statements must find what other programs committed during the wait. So the transaction
 	// needs the isolation level read committed, even if the database has another default. SQLite ignores the level.
@@ -46,7 +46,7 @@ func (d Database) begin(ctx context.Context, fingerprint string, lock func(conte
 			return fmt.Errorf("lock the links, which another transaction may be using; stop all programs and try again: %w", err)
 		}
 	}
-	recorded, pending, err := d.locked(ctx, tx)
+	recorded, pending, err := d.readLocked(ctx, tx)
 	if err != nil || recorded == fingerprint {
 		return err
 	}
@@ -69,8 +69,8 @@ func (d Database) begin(ctx context.Context, fingerprint string, lock func(conte
 	return tx.Commit()
 }
 
-// locked reads the order on record, and whether links_earlier has links, in a transaction that has locked the links.
-func (d Database) locked(ctx context.Context, tx *sql.Tx) (recorded string, pending bool, err error) {
+// readLocked reads the order on record and whether links_earlier has links. The transaction must have locked the links.
+func (d Database) readLocked(ctx context.Context, tx *sql.Tx) (recorded string, pending bool, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&recorded)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return "", false, err

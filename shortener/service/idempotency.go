@@ -42,8 +42,8 @@ const (
 	// that no link is created.
 	maxRepetitions        = 6
 	maxRepetitionsOfToken = 4
-	// repetitionWait is the maximum time that a look-up waits for a slot. All lines of a repeated bulk request may wait for the
-	// slots of one token.
+	// repetitionWait is the maximum time that a look-up waits for a slot. A bulk request handles 128 lines at the same
+	// time, which share the slots of one token. So a look-up may take up to 5 s x 4 / 128 = 0.16 s before lines fail.
 	repetitionWait = 5 * time.Second
 )
 

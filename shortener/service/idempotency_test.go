@@ -90,8 +90,16 @@ func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	}
 }
 
-// One token cannot occupy all connections to the database with repeated requests.
-func TestRepetitionsOfOneTokenWaitForSlots(t *testing.T) {
+// Repeated requests of one token leave slots for other tokens, and those of all tokens leave connections to the database.
+func TestRepetitionsWaitForSlotsOfTokenAndServer(t *testing.T) {
+	t.Parallel()
+	t.Run("one token", func(t *testing.T) { testRepetitions(t, 1, 4) })
+	t.Run("two tokens", func(t *testing.T) { testRepetitions(t, 2, 6) })
+}
+
+// testRepetitions repeats the requests of the given number of tokens. It fails the test unless up to want repetitions run at the
+// same time.
+func testRepetitions(t *testing.T, tokens, want int) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
@@ -109,21 +117,25 @@ func TestRepetitionsOfOneTokenWaitForSlots(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			return store.Lookup(ctx, code)
 		}}})
-		r := shortener.Request{URL: "https://go.dev/", Owner: 1}
-		if _, _, _, err := s.CreateIdempotent(t.Context(), r, "key"); err != nil {
-			t.Fatal(err)
+		requestOf := func(i int) shortener.Request {
+			return shortener.Request{URL: "https://go.dev/", Owner: int64(1 + i%tokens)}
+		}
+		for i := range tokens {
+			if _, _, _, err := s.CreateIdempotent(t.Context(), requestOf(i), "key"); err != nil {
+				t.Fatal(err)
+			}
 		}
 		var repetitions sync.WaitGroup
-		for range 100 {
+		for i := range 100 {
 			repetitions.Go(func() {
-				if _, _, replayed, err := s.CreateIdempotent(t.Context(), r, "key"); err != nil || !replayed {
+				if _, _, replayed, err := s.CreateIdempotent(t.Context(), requestOf(i), "key"); err != nil || !replayed {
 					t.Errorf("CreateIdempotent: replayed %v, %v", replayed, err)
 				}
 			})
 		}
 		repetitions.Wait()
-		if most != 4 {
-			t.Errorf("%d repetitions read the first link at the same time, want 4", most)
+		if most != want {
+			t.Errorf("%d repetitions read the first link at the same time, want %d", most, want)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (f *failing) note(err error) {
 func (h *Handler) ReadyGauge() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "keypool_ready",
-		Help: "1 while the program can do its work, otherwise 0. A server creates and resolves links. A worker reads the ledger and the pool.",
+		Help: "1 while the program can do its work, otherwise 0. A server creates and resolves links. The program kgs reads the ledger if it serves keys, and otherwise the pool.",
 	}, func() float64 { return oneIf(h.failing.since.Load() == nil) })
 }
 

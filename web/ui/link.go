@@ -69,7 +69,8 @@ func (u *UI) change(x *exchange) error {
 	return u.showRefused(x, typed, seen, version, err)
 }
 
-// showRefused shows the form of a change that was refused. cause is the error.
+// showRefused shows the form of a change that was refused. If the link already has the values of the form, it redirects to the page
+// of the link instead. cause is the error.
 func (u *UI) showRefused(x *exchange, typed, seen values, version int64, cause error) error {
 	if errors.Is(cause, shortener.ErrNotFound) || errors.Is(cause, shortener.ErrGone) {
 		return cause
@@ -82,7 +83,7 @@ func (u *UI) showRefused(x *exchange, typed, seen values, version int64, cause e
 	p := u.problem(x, cause)
 	if errors.Is(cause, shortener.ErrVersion) {
 		f.Values, f.Others = merge(typed, seen, f.Seen)
-		if maps.Equal(f.Values, f.Seen) { // an earlier request of the form has saved the change
+		if maps.Equal(f.Values, f.Seen) { // the change is stored already, usually by an earlier request of the same form
 			return u.redirect(x, saying(u.pathOf(link.Code)+u.from(x).Suffix(), "saved"))
 		}
 		p = reply.Problem{Status: http.StatusConflict, Detail: "Another request changed this link after you opened the page. Your input is still here, " +

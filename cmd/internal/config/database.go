@@ -36,7 +36,7 @@ const (
 	// next host by this time.
 	hostTimeout = 3 * time.Second
 	// maxHostTimeout limits the parameter connect_timeout if the URL names several hosts. With a longer limit, one host that hangs
-	// would delay the connections of a start by more than the time of a start.
+	// could delay the connections of a start beyond program.StartTimeout.
 	maxHostTimeout = 5 * time.Second
 	// dialTimeout limits the time in which the kernel of a host accepts a connection. So a connection opens soon after a host
 	// has become reachable again.
