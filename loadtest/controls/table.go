@@ -121,7 +121,7 @@ func Table() []Edit {
 		// After a restore of an older SQLite file, the ledger reads the high-water mark from the witness beside the file.
 		{"witness", "kgs/ledger/witness.go",
 			"l.Remember(mark)",
-			""},
+			"mark.Next = nil"},
 		// If older files replace the files of PostgreSQL, a running process takes no keys of the older pool.
 		{"transactions", "kgs/pgpool/pool.go",
 			"if transactions < known {",
