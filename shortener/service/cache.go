@@ -209,21 +209,19 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	defer cancel()
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
-	undecodable := errors.Is(err, shortener.ErrDetails) // the store answers, but its row of this link is damaged
-	if err != nil && !errors.Is(err, shortener.ErrNotFound) && !undecodable {
+	missing := errors.Is(err, shortener.ErrNotFound)
+	switch answered := err == nil || missing || errors.Is(err, shortener.ErrDetails); { // a damaged row is an answer
+	case !answered:
 		failed := c.now()
 		last.Store(&failed)
-		shared.err = err
-		return
-	}
-	if last.Load() != nil { // a read after every look-up is cheaper than a write
+	case last.Load() != nil: // a read after every look-up is cheaper than a write
 		last.Store(nil)
 	}
-	if undecodable {
+	if err != nil && !missing {
 		shared.err = err
 		return
 	}
-	if err != nil {
+	if missing {
 		link = shortener.Link{}
 	}
 	shared.entry, shared.err = newEntry(link, asked.Sub(c.start)), nil

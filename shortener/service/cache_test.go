@@ -145,32 +145,26 @@ func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	})
 }
 
+// A row that cannot be decoded is no outage of the store, so it does not delay the detection.
 func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		link := testLink("here")
-		r, c := newRows(link)
-		assertGet(t, c, "here", nil)
-		link.DeletedAt = Stamp(time.Now())
-		r.set(func() { r.links["here"] = link })
-		time.Sleep(Freshness)
-		assertGet(t, c, "here", shortener.ErrGone)
-	})
-}
-
-// A row that cannot be decoded is no outage of the store.
-func TestCacheDetectsDeletionsBesideDamagedRow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		link := testLink("here")
-		r, c := newRows(link)
-		assertGet(t, c, "here", nil)
-		link.DeletedAt = Stamp(time.Now())
-		r.set(func() { r.links["here"] = link })
-		time.Sleep(Freshness)
-		assertGet(t, c, damaged, shortener.ErrDetails)
-		assertGet(t, c, "here", shortener.ErrGone)
-	})
+	for name, besides := range map[string]map[string]error{"one link": nil, "a damaged row": {damaged: shortener.ErrDetails}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				link := testLink("here")
+				r, c := newRows(link)
+				assertGet(t, c, "here", nil)
+				link.DeletedAt = Stamp(time.Now())
+				r.set(func() { r.links["here"] = link })
+				time.Sleep(Freshness)
+				for code, want := range besides {
+					assertGet(t, c, code, want)
+				}
+				assertGet(t, c, "here", shortener.ErrGone)
+			})
+		})
+	}
 }
 
 func TestCacheMeasuresFreshnessFromTheStartOfTheLookup(t *testing.T) {
