@@ -60,23 +60,31 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	})
 }
 
+// bulkStatuses sends a bulk request and calls the function first after the first answer. It returns how many answers have each
+// status.
+func bulkStatuses(t *testing.T, c *http.Client, lines int, first func()) (counts map[string]int, err error) {
+	t.Helper()
+	body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
+	counts = make(map[string]int)
+	for n := 0; body.Scan(); n++ {
+		if n == 0 {
+			first()
+		}
+		_, status, _ := strings.Cut(body.Text(), `"status":`)
+		counts[status[:3]]++
+	}
+	return counts, body.Err()
+}
+
 // If a token is revoked during a bulk request, the server creates no links for the parts of the request that it begins
 // after the revocation.
 func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		const lines = 5 * 128 // five parts
-		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
-		counts := make(map[string]int)
-		for n := 0; body.Scan(); n++ {
-			if n == 0 {
-				store.revoked.Store(true)
-			}
-			_, status, _ := strings.Cut(body.Text(), `"status":`)
-			counts[status[:3]]++
-		}
-		if created, refused := counts["201"], counts["401"]; body.Err() != nil || created == 0 || created > 2*128 || refused != lines-created {
-			t.Errorf("the answers have the statuses %v and the error %v; want some links, and 401 for all lines of the last parts", counts, body.Err())
+		counts, err := bulkStatuses(t, c, lines, func() { store.revoked.Store(true) })
+		if created, refused := counts["201"], counts["401"]; err != nil || created == 0 || created > 2*128 || refused != lines-created {
+			t.Errorf("the answers have the statuses %v and the error %v; want some links, and 401 for all lines of the last parts", counts, err)
 		}
 		if n := store.refusals.Load(); n != 1 {
 			t.Errorf("the server checked the token %d times after the revocation, want once", n)
@@ -89,17 +97,9 @@ func TestBulkRequestContinuesAfterOutageOfTokens(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		const lines = 4 * 128 // four parts
-		body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
-		counts := make(map[string]int)
-		for n := 0; body.Scan(); n++ {
-			if n == 0 {
-				store.outages.Store(1)
-			}
-			_, status, _ := strings.Cut(body.Text(), `"status":`)
-			counts[status[:3]]++
-		}
-		if body.Err() != nil || counts["503"] != 128 || counts["201"] != lines-128 {
-			t.Errorf("the answers have the statuses %v and the error %v; want 503 for one part", counts, body.Err())
+		counts, err := bulkStatuses(t, c, lines, func() { store.outages.Store(1) })
+		if err != nil || counts["503"] != 128 || counts["201"] != lines-128 {
+			t.Errorf("the answers have the statuses %v and the error %v; want 503 for one part", counts, err)
 		}
 	})
 }

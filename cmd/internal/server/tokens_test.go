@@ -58,15 +58,21 @@ func (r *running) create(bearer string) answer {
 	return r.doAs(bearer, http.MethodPost, "http://"+r.Addr().String()+"/shorten", "url=https://go.dev/")
 }
 
+// startTwo starts two servers that serve only clients with tokens.
+func startTwo(t *testing.T, url string, log *logbuffer.Buffer) (servers []*running) {
+	t.Helper()
+	for range 2 {
+		servers = append(servers, startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), log))
+	}
+	return servers
+}
+
 // Processes other than the servers create and revoke the tokens. A new token is valid at once. When the command
 // `token revoke` ends, no server accepts the token.
 func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		var log logbuffer.Buffer
-		servers := []*running{
-			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
-			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
-		}
+		servers := startTwo(t, url, &log)
 		bearer, secret := createdToken(t, url, "--name=ci", "--scope=create")
 		for _, r := range servers {
 			if a := r.create(bearer); a.status != http.StatusCreated || a.header.Get("RateLimit-Policy") != `"token";q=1000;w=10` {
@@ -119,10 +125,7 @@ func (o output) Write(b []byte) (int, error) { return len(b), o(string(b)) }
 func TestServersApplyTokenRenewal(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		var log logbuffer.Buffer
-		servers := []*running{
-			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
-			startLogging(t, settings(t, url, "", "--anonymous=false", "--log-level=debug"), &log),
-		}
+		servers := startTwo(t, url, &log)
 		former, formerSecret := createdToken(t, url, "--name=ci", "--scope=create,read")
 		code := servers[0].created(servers[0].create(former))
 		var bearer, secret string
