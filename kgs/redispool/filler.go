@@ -63,9 +63,9 @@ func NewFiller(cfg FillerConfig) *Filler {
 // Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
 // the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
 //
-// Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool has
-// received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go). In both cases
-// an operator must act.
+// Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool
+// has received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go).
+// In both cases an operator must act.
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.renew(ctx); err != nil {
 		return err
@@ -83,8 +83,10 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case status.Epoch < epoch.Number:
-		// The worker that began this epoch has not opened the pool yet, or it has
-		// crashed. No other worker may open the pool for the same epoch: see Pool.Open.
+		// The worker that began this epoch has not opened the pool yet, or it has crashed. Or a restored ledger skipped
+		// ahead before it knew the high-water mark of the pool. No other worker may open the pool for the same epoch:
+		// see Pool.Open.
+		s.ledger.Remember(status.HighWater)
 		if err := s.mayReplace(ctx, maxEpochs); err != nil {
 			return err
 		}
@@ -103,8 +105,8 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	return s.claim(ctx)
 }
 
-// reopen begins an epoch for a pool that lost its state. If another database owned the pool within the last minute, reopen fails,
-// because a worker of that database opens the pool within seconds.
+// reopen begins an epoch for a pool that lost its state. If another database owned the pool within the last minute,
+// reopen fails, because a worker of that database opens the pool within seconds.
 func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error {
 	if s.cfg.Pool.cfg.Alarm.foreign() {
 		return fmt.Errorf("wait for the worker of the other database: %w", ErrForeign)
@@ -113,9 +115,9 @@ func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error 
 	return s.openEpoch(ctx, previous, seen)
 }
 
-// skipForeign makes the ledger skip the numbers that the pool of another database has received. The database of the ledger
-// may be a restored backup of the database that owns the pool, and then these numbers have been issued. The pool is their
-// only record, and an operator may next give the ledger another pool.
+// skipForeign makes the ledger skip the numbers that the pool of another database has received. If the database of the
+// ledger is a restored backup of the database that owns the pool, these numbers have been issued. Only the pool records
+// these numbers, and an operator may give the ledger another pool next.
 func (s *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
 	if seen.ID == s.beyond.ID && maps.Equal(seen.Next, s.beyond.Next) {
 		return nil
@@ -161,10 +163,10 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// floorAltered reports whether a floor above maxTakenOver is above the ids of the ledger. No ledger has set such a floor,
-// and the pool would refuse every push. So floorAltered treats the pool as damaged and begins a new epoch. A floor of at
-// most maxTakenOver is a part of the high-water mark of the pool: if it is above the ids of the ledger, the ledger may
-// have been rolled back, and skips ahead.
+// floorAltered reports whether the floor of the pool, which is above maxTakenOver, is above the ids of the ledger. If
+// so, no ledger has set this floor, and the pool would refuse every push. Therefore floorAltered treats the pool as
+// damaged and begins a new epoch. A floor of at most maxTakenOver is a part of the high-water mark of the pool. If such
+// a floor is above the ids of the ledger, the ledger may have been rolled back, and skips ahead.
 func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
 	counters, err := s.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
@@ -210,7 +212,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
-	// If Redis came back from an older snapshot, its list also has keys that servers took after the snapshot. Therefore
+	// If Redis returned to an older snapshot, its list also has keys that servers took after the snapshot. Therefore
 	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
 	// holders use them.
 	lost := cmp.Or(s.cfg.Size.Swap(0), seen.Keys)

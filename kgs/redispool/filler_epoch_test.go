@@ -141,6 +141,37 @@ func TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor(t *testing.T) {
 	}
 }
 
+// TestFillerPassesMarkToRestoredLedgerThatBeganEpoch restores a ledger that lacks most of the numbers in the pool, and records the
+// restore. The first change of the ledger skips ahead and begins an epoch before a filler has read the pool. The numbers in the
+// pool are above the skipped numbers, and the filler must not push them again.
+func TestFillerPassesMarkToRestoredLedgerThatBeganEpoch(t *testing.T) {
+	t.Parallel()
+	const issued = 100_000_000 // more than a skip-ahead leaves out
+	d := newFixture(t)
+	d.Exec(t, `UPDATE kgs_spaces SET next = $1 WHERE length = 6`, issued)
+	s := d.open("a")
+	d.fill(s, 100, 100)
+	d.Exec(t, `UPDATE kgs_spaces SET next = 100 WHERE length = 6`)
+	d.Exec(t, `DELETE FROM kgs_ranges`)
+	d.LedgerUnderTest = d.Reopen() // the test continues as a new process, which has not yet read the high-water mark
+	if err := d.Restored(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s = d.filler("b")
+	for range 3 { // the first rounds begin a new epoch
+		if err := s.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Fill(t.Context(), 10); err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
+			t.Fatal(err)
+		}
+		got, err := d.space.Ranges(kgstest.Drain(t, s.cfg.Pool, 100))
+		if err != nil || len(got) > 0 && got[0].Lo < issued+100 {
+			t.Errorf("the filler pushed the numbers %v (error %v), want only numbers from %d on", got, err, issued+100)
+		}
+	}
+}
+
 // TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch sets the ledger back after two epochs within a day. The worker must wait before it
 // may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
 func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
