@@ -16,21 +16,23 @@ var ErrLeased = errors.New("clients have leased keys of this ledger, and a new l
 // ErrInUse means that a process uses the ledger.
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
 
-// Replace puts a new ledger with the permutation of cfg in the place of the ledger. The caller must call Open next. Replace is needed
-// if the secret was lost. A code of the new ledger may be the code of an existing link. The primary key of the links rejects
-// such a code, and the creation tries again with another key.
+// Replace puts a new ledger with the permutation of cfg in the place of the ledger. The caller must call Open next.
+// Replace is needed if the secret was lost. A code of the new ledger may be the code of an existing link. The primary
+// key of the links rejects such a code, and the creation tries again with another key.
 //
-// If the database was rolled back and the ledger has not skipped ahead since, or if Restored was called, then the new ledger skips
-// ahead at its first change, because the lost history may contain a ledger with the same permutation.
+// The new ledger skips ahead at its first change in two cases. Either the history name of the database (see
+// detectRollback) has changed since the last change of the old ledger, or Restored was called after that change. In
+// both cases, the lost history may contain a ledger with the same permutation.
 //
-// In the same transaction, Replace calls its argument links. This function must mark each link that has a key of the old ledger,
-// because the new ledger has not issued this key.
+// In the transaction that replaces the ledger, Replace calls its argument links. This function must mark each link that
+// has a key of the old ledger, because the new ledger has not issued this key.
 //
 // The new ledger has another name, so it uses other keys in Redis. The pool of the old ledger stays in
 // Redis until an operator deletes it.
 //
-// Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. If forgetLeases is false,
-// Replace fails with ErrLeased if clients have leased keys. After a crash, the database has either the old ledger or the new one.
+// Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. If forgetLeases is false, Replace
+// fails with ErrLeased if clients have leased keys. After a crash, the database has either the old ledger or the new
+// one.
 func (l *Ledger) Replace(ctx context.Context, cfg Config, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
 	unused, err := l.CheckUnused(ctx)
 	if err == nil {
@@ -85,7 +87,7 @@ func (l *Ledger) replace(
 			return err
 		}
 	}
-	history := ""
+	history := old.present
 	if old.history != "" && old.history != old.present {
 		history = restored
 	}

@@ -128,6 +128,26 @@ func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
 	})
 }
 
+// A backup of a PostgreSQL database can be made after Replace and before the first change of the new ledger. If the backup is
+// restored into another cluster, the new ledger detects it.
+func TestNewLedgerDetectsRestoreOfBackupBeforeItsFirstChange(t *testing.T) {
+	t.Parallel()
+	l := kgstest.NewPostgresLedger(t)
+	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Replace(t.Context(), ledger.Config{}, true, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	l.Exec(t, `UPDATE kgs_ledger SET history = 'of another server' WHERE history <> ''`) // as in a restored database
+	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if first := l.MustReserve(t, "new", ledger.StateReserved, 10).Lo; first == 0 {
+		t.Error("the new ledger reserves the first numbers again, want a skip-ahead")
+	}
+}
+
 // The keys of a client are in no table of links, so no constraint would stop a new ledger from leasing them again.
 func TestReplacementOfLedgerFailsIfClientsHaveLeasedKeys(t *testing.T) {
 	for name, statement := range map[string]string{
