@@ -27,8 +27,8 @@ func NewReminder(log *slog.Logger, task string, every time.Duration) FailureLog 
 	return FailureLog{log: log, task: task, every: every}
 }
 
-// Note records the result of one attempt. A nil err means success. An attempt that the stop of the program canceled is
-// neither a failure nor a success.
+// Note records the result of one attempt. A nil err means success. An attempt that was cancelled because the program
+// stops is neither a failure nor a success.
 func (f *FailureLog) Note(err error) {
 	switch {
 	case errors.Is(err, context.Canceled):

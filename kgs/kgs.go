@@ -38,13 +38,13 @@
 //
 //   - the ledger reserves each number once, a worker pushes the key of the number once, and a server
 //     hands out the key once. Only a number that was returned unused goes through these steps again;
-//   - an audit can account for each reserved number at any time. Either a link uses the number, or the number is in a pool, in a
-//     batch or on its way to a pool, or the number is abandoned for a recorded reason.
+//   - an audit can account for each reserved number at any time. The number is used by a link, in a pool, in a batch,
+//     on its way to a pool, or abandoned for a recorded reason.
 //
-// The key sources without a ledger document their own guarantees. This package does not access links. The primary key of the link
-// store decides which link a code belongs to. As long as the invariants hold, no two links get the same key of the ledger. The
-// primary key may still reject a key of the ledger. In this case, the code is the alias of another link, or another link got the
-// code from a key source without a ledger.
+// The key sources without a ledger document their own guarantees. This package does not access links. The primary key
+// of the link store decides which link a code belongs to. As long as the invariants hold, no two links get the same key
+// of the ledger. The primary key may still reject a key of the ledger. In this case, the code is the alias of another
+// link, or another link got the code from a key source without a ledger.
 package kgs
 
 import (

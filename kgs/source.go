@@ -140,8 +140,8 @@ func (s *Source) takeReturned() (Key, bool) {
 	return k, true
 }
 
-// advance makes the spare batch the current batch, and requests a new spare batch. The argument drained is the current batch,
-// which is empty. If another call has already replaced this batch, advance changes nothing.
+// advance makes the spare batch the current batch, and requests a new spare batch. The argument drained is the current
+// batch, which is empty. If another call has already replaced this batch, advance changes nothing.
 func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,14 +12,15 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// maxUnsettled is how many finished batches may wait to be settled. A batch is finished when the outcome
-	// of each of its codes is known. While more batches wait, the source takes no new batch, so that the
-	// supply does not have to record an unlimited number of batches.
+	// maxUnsettled is the largest number of finished batches that may wait to be settled. A batch is finished when the
+	// outcome of each of its codes is known. While more batches wait, the source takes no new batch, so that the supply
+	// does not have to record an unlimited number of batches.
 	maxUnsettled = 16
 
-	// maxGrowth limits the growth of batches. The source requests at most maxGrowth times the size of the previous batch, or Min keys
-	// if that is more. After a stall, many requests arrive at once. Without a limit, the source would request a batch that empties
-	// the pool. With this limit, the batch size still follows a new load within a few batches.
+	// maxGrowth limits the growth of batches. The source requests at most maxGrowth times the size of the previous
+	// batch, or Min keys if that is more. After a stall, many requests arrive at once. Without a limit, the source
+	// would request a batch that empties the pool. With this limit, the batch size still follows a new load within a
+	// few batches.
 	maxGrowth = 4
 )
 
@@ -121,10 +122,10 @@ func (s *Source) fetch(ctx context.Context) error {
 	return nil
 }
 
-// batchSize returns the number of keys that last for Hold at the measured rate, within the limits maxGrowth, Min and Max. It uses the greater
-// of two rates: the smoothed rate, and the rate at which the last batch was used up. The smoothed
-// rate alone reacts late to a burst. The rate of the last batch alone is too low if that batch
-// included a quiet moment.
+// batchSize returns the number of keys that last for Hold at the measured rate, within the limits maxGrowth, Min and
+// Max. It uses the greater of two rates: the smoothed rate, and the rate at which the last batch was used up. The
+// smoothed rate alone reacts late to a burst. The rate of the last batch alone is too low if that batch included a
+// quiet moment.
 func (s *Source) batchSize() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 )
 
 // This package does not use the locks of goose. Goose looks for pending migrations and creates its
-// table before it takes its lock, and it polls once per second. The locks in this file are released
-// when the process that holds them ends for any reason.
+// table before it takes its lock, and it polls for the lock once per second. The locks in this file
+// are released when the process that holds them ends for any reason.
 
 func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, err error) {
 	if engine == SQLite {
@@ -24,8 +24,8 @@ func lock(ctx context.Context, db *sql.DB, engine Engine) (unlock func() error, 
 	return lockPostgres(ctx, db)
 }
 
-// LockSuffix is the end of the name of the file that a migration of an SQLite database locks. The name begins with the name
-// of the database.
+// LockSuffix is the end of the name of the file that a migration of an SQLite database locks. The name begins with the
+// name of the database.
 const LockSuffix = "-migrate"
 
 // lockSQLite locks a separate file next to the database, because the lock of the database ends with
@@ -48,9 +48,9 @@ func lockSQLite(ctx context.Context, db *sql.DB) (func() error, error) {
 	return sqlite.Lock(ctx, path+LockSuffix)
 }
 
-// lockPostgres takes an advisory lock for the schema, in a separate transaction that stays open until unlock is called. The
-// lock belongs to the transaction and not to the session, because a connection pooler such as PgBouncer may give each
-// transaction another session.
+// lockPostgres takes an advisory lock for the schema, in a separate transaction that stays open until unlock is called.
+// The lock belongs to the transaction and not to the session, because a connection pooler such as PgBouncer may give
+// each transaction another session.
 //
 // lockPostgres polls, because a statement that waits for the lock inside PostgreSQL holds a snapshot. CREATE INDEX
 // CONCURRENTLY, which the process with the lock may run, waits for the snapshots of other transactions. So the two

@@ -46,8 +46,8 @@ const (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program, and with
-// ErrCitusWorker if the database is on a worker of a Citus cluster.
+// Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program,
+// and with ErrCitusWorker if the database is on a worker of a Citus cluster.
 //
 // Any number of processes may call Up at the same time. One process migrates, and the other processes wait until the
 // migration is complete or their ctx ends. Each file is one transaction, or a sequence of statements that can be

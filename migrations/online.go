@@ -17,8 +17,8 @@ import (
 //
 //   - The file limits its wait for the lock of the table (SET LOCAL lock_timeout). During this wait, all later
 //     statements that use the table wait too.
-//   - The file builds an index with CREATE INDEX CONCURRENTLY IF NOT EXISTS, outside of a transaction. An interrupted build
-//     leaves an invalid index.
+//   - The file builds an index with CREATE INDEX CONCURRENTLY IF NOT EXISTS, outside of a transaction. An interrupted
+//     build leaves an invalid index.
 //
 // The functions below repeat a migration that did not get its lock, and remove invalid indexes.
 

@@ -25,8 +25,8 @@ type table struct {
 	companion string // a table that is spread in the same way; "" if there is none
 }
 
-// distributed lists the tables that [Distribute] spreads. A row of a table and a row of its companion are on the same node if
-// their columns have the same value. Tables with columns of different types cannot be companions.
+// distributed lists the tables that [Distribute] spreads. A row of a table and a row of its companion are on the same
+// node if their columns have the same value. Tables with columns of different types cannot be companions.
 //
 // All other tables stay on the coordinator: the ledger, tokens and pools.
 func distributed() []table {
@@ -54,8 +54,8 @@ func (t table) distribution(shards int) (statement string, args []any) {
 	return `SELECT create_distributed_table($1, $2, colocate_with => $3)`, []any{t.name, t.column, t.companion}
 }
 
-// CheckCitus fails with ErrNoCitus if db cannot distribute tables, with ErrCitusWorker if db leads to a worker, and with ErrNoNodes
-// if the cluster has no node for the tables. It changes nothing.
+// CheckCitus fails with ErrNoCitus if db cannot distribute tables, with ErrCitusWorker if db leads to a worker, and
+// with ErrNoNodes if the cluster has no node for the tables. It changes nothing.
 func CheckCitus(ctx context.Context, db *sql.DB) error {
 	if err := checkNotWorker(ctx, db); err != nil {
 		return err
@@ -94,7 +94,8 @@ func checkNotWorker(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Workers returns the number of workers of a Citus cluster. The parameter db must lead to the coordinator of this cluster.
+// Workers returns the number of workers of a Citus cluster. The parameter db must lead to the coordinator of this
+// cluster.
 func Workers(ctx context.Context, db *sql.DB) (n int, err error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM pg_dist_node WHERE groupid <> 0 AND noderole = 'primary'`).Scan(&n)
 	if err != nil {

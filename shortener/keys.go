@@ -7,11 +7,11 @@ import "context"
 type Keys interface {
 	// Next returns a key for url. For the first key of a creation, the attempt is 0. The creation adds
 	// 1 to the attempt after each key that is in conflict or equals a path of this service. It also
-	// adds 1 after each key that it drops. A creation drops a key without a batch if the part of the
-	// store to which the key belongs does not answer or did not store the link, or if another part
-	// suits the creation better. Next may be called concurrently. If a local batch has keys, Next
-	// returns at once. Otherwise it blocks until a key arrives or ctx ends. Next fails with
-	// ErrKeysExhausted if no key is available.
+	// adds 1 after each key that it drops. Only keys without a batch are dropped. The reason is that
+	// the part of the store to which the key belongs does not answer or did not store the link, or
+	// that another part suits the creation better. Next may be called concurrently. If a local batch
+	// has keys, Next returns at once. Otherwise it blocks until a key arrives or ctx ends. Next fails
+	// with ErrKeysExhausted if no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 

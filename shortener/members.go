@@ -25,7 +25,8 @@ func (r *Request) details() (*Details, error) {
 	return d, err
 }
 
-// set validates the members that are not nil in p, and copies them to d. Afterwards d shares no memory with p.
+// set validates the title, the tags, the redirect and the forward of p, and copies them to d. It ignores nil
+// values. Afterwards d shares no memory with p.
 func (d *Details) set(p Patch) error {
 	if p.Title != nil {
 		title, err := checkTitle(*p.Title)

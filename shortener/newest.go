@@ -12,8 +12,8 @@ import (
 // the highest rank to the lowest. The links without a rank follow, from the last code to the first.
 type ListPosition struct {
 	At   time.Time
-	Rank int64  // of the links that were created at the time At and have a rank, those with a rank below Rank follow the position
-	Code string // of the links that were created at the time At and have no rank, those with a code below Code follow the position
+	Rank int64  // links with the creation time At and a lower rank follow the position
+	Code string // links with the creation time At, no rank and a lower code follow the position
 }
 
 // MergeNewest implements [Store.Newest] for a store that can sort the links of each table by their creation time.

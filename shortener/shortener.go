@@ -3,7 +3,7 @@
 // Vocabulary:
 //
 //   - A link binds a code to a URL. It is one row of the [Store].
-//   - A code is the string in a short URL: a key or an alias.
+//   - A code is the string in a short URL: a key, an alias, or the code of an imported link.
 //   - A key is a code that is ready to be assigned. [Keys] supplies keys.
 //   - An alias is a code that the user chose.
 //   - A tombstone is a link that was deleted or has expired. Its row stays in the store.

@@ -23,20 +23,20 @@ type Store interface {
 	// the i-th link. An import inserts links that were changed or deleted before, so a link may have a Version above 1 or be
 	// a tombstone.
 	//
-	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an
-	// earlier link of the same call. Insert does not change this row. The outcome is Present if the row equals the
-	// link, and Conflict if the row differs from the link. So a caller that does not know the outcome of a call may
-	// repeat the call with the same links. But a row that was changed or deleted after its insert differs from the
-	// link. If a call contains two identical links, the outcome of the second link is Conflict. Insert returns after this row is
-	// durable too.
+	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an earlier
+	// link of the same call. Insert does not change this row. The outcome is Present if the row equals the link, and
+	// Conflict if the row differs from the link. So a caller that does not know the outcome of a call may repeat the call
+	// with the same links. But a row that was changed or deleted after its insert differs from the link. If a call
+	// contains two identical links, the outcome of the second link is Conflict. Insert returns after the row that already
+	// existed is durable too.
 	//
-	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If the owner
-	// used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the link, and the
-	// outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present. If the
-	// outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key takes
-	// too long, Insert does not write the link, and the outcome is Busy. If another transaction with the same code takes
-	// too long, Insert writes neither the link nor its key, and the outcome is CodeBusy. If this is true for many codes, Insert may
-	// return this outcome for other links too, which it does not write either.
+	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If the
+	// owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the
+	// link, and the outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present.
+	// If the outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key
+	// takes too long, Insert does not write the link, and the outcome is Busy. If another transaction with the same code
+	// takes too long, Insert writes neither the link nor its key, and the outcome is CodeBusy. If this happens for many
+	// codes, the outcome of other links may be CodeBusy too. Insert does not write these links either.
 	//
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.
@@ -58,11 +58,14 @@ type Store interface {
 	FirstCreation(ctx context.Context, owner int64, key string) (FirstCreation, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
-	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details
-	// to the values in changed. Change changes nothing and fails with ErrChanged in three cases: there is no such row; the
-	// Version of the row is not the Version of old; or the row has a DeletedAt that is not the DeletedAt of the parameter
-	// changed. So no change revives a deleted link. Change returns after the row is durable, also if changed equals old. After
-	// any other error the row may have changed.
+	// Change updates the row of old.Code in one transaction: it sets the URL, the expiry, the deletion and the details to
+	// the values in changed. Change changes nothing and fails with ErrChanged in three cases:
+	//
+	//   - there is no such row;
+	//   - the Version of the row is not the Version of old;
+	//   - the row has a DeletedAt that is not the DeletedAt of the parameter changed, so no change revives a deleted link.
+	//
+	// Change returns after the row is durable, also if changed equals old. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but
@@ -76,9 +79,9 @@ type Store interface {
 	All(ctx context.Context) iter.Seq2[Row, error]
 	// Oldest yields every link with all its members, for an export. It yields the links in the order of their creation,
 	// and links that were created at the same time in the order of their codes. So two stores with the same links yield
-	// the same sequence. The sequence is a snapshot: it shows all links at one moment. Oldest does not block writers.
-	// But until the sequence ends, the engine keeps the old versions of rows that writers replace. The sequence ends
-	// after the first error.
+	// the same sequence. Except on Citus, the sequence is a snapshot: it shows all links at one moment. Oldest does not
+	// block writers. But until the sequence ends, the engine keeps the old versions of rows that writers replace. The
+	// sequence ends after the first error.
 	Oldest(ctx context.Context) iter.Seq2[Link, error]
 	// Ping checks that the store answers and accepts writes.
 	Ping(ctx context.Context) error

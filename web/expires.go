@@ -31,8 +31,8 @@ func (p *pages) life(expiresIn string) (time.Duration, error) {
 	return link.ExpiresAt.Sub(link.CreatedAt), nil
 }
 
-// expires returns the choices of the expiry field. No choice exceeds AnonymousMaxAge. If the service accepts expiresIn, its
-// choice is selected, and otherwise the empty choice.
+// expires returns the choices of the expiry field. No choice exceeds AnonymousMaxAge. If the service accepts expiresIn,
+// the choice of this expiry is selected. Otherwise the empty choice is selected.
 func (p *pages) expires(expiresIn string) []choice {
 	longest := p.limits.AnonymousMaxAge
 	life, err := p.life(expiresIn)

@@ -90,7 +90,7 @@ type qrOptions struct {
 	level        qr.Level
 }
 
-// readQROptions parses the query of a request for a QR code. Its errors are those of [parameters.Read].
+// readQROptions parses the query of a request for a QR code. It fails with the errors of [parameters.Read].
 func readQROptions(query string) (o qrOptions, err error) {
 	o = qrOptions{size: defaultQRSize, margin: defaultQRMargin, level: qr.M}
 	err = parameters.Read(query, o.set)

@@ -120,7 +120,7 @@ func (p *public) newAPI(tokens client.Tokens, log *slog.Logger) *api.API {
 	return api.New(cfg)
 }
 
-// router returns the router with all routes except those of the API and of the pages for links.
+// router returns the router with all routes except the routes of the API and of the pages for links.
 func (p *public) router() *echo.Echo {
 	e := echo.New()
 	// The default extractor of echo trusts the X-Forwarded-For header of every peer.

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// CreateBeside creates a file at path for the processes that use the SQLite file at database. It fails with [os.ErrExist] if
-// the file exists. The new file has the permissions of the database. If this process runs as root, the new file also has the
-// owner of the database, because the next process may run as this owner.
+// CreateBeside creates a file at path for the processes that use the SQLite file at database. It fails with
+// [os.ErrExist] if the file exists. The new file has the permissions of the database. If this process runs as root, the
+// new file also has the owner of the database, because the next process may run as this owner.
 func CreateBeside(database, path string) (*os.File, error) {
 	of, err := os.Stat(database)
 	if err != nil {

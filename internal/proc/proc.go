@@ -219,7 +219,7 @@ func State(pid int) string {
 	return stat.State
 }
 
-// tried counts the ports that FreePort has tried, so that it tries other ports in its next call.
+// tried counts the ports that FreePort has tried, so that each call of FreePort tries other ports.
 var tried atomic.Uint32 //nolint:gochecknoglobals // all callers share the ports of the machine
 
 // FreePort returns a port in [low, high) on which no process listens at 127.0.0.1. high should be 32768 at most, because

@@ -18,8 +18,8 @@ const Off Rate = 0
 
 const (
 	maxRate = 1_000_000
-	// burstSeconds is the ratio of the quota to the rate: an unused limit accumulates requests for
-	// this time.
+	// burstSeconds is the ratio of the quota to the rate. A limit without requests regains its
+	// whole quota within this time.
 	burstSeconds = 10
 )
 

@@ -45,11 +45,11 @@ func NewShared[Client comparable](n, perClient int) *Slots[Client] {
 	}
 }
 
-// Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends while it waits, Begin
-// fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An operation first waits for a slot
-// of its client, and then for a slot of the server. So the number of operations of one client that occupy a slot of the
-// server or wait for it is at most the share of the client. The remaining operations of this client do not
-// delay other clients.
+// Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends
+// during the wait, Begin fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An
+// operation first waits for a slot of its client, and then for a slot of the server. So the operations of a client that
+// occupy a slot of the server, or wait for such a slot, are never more than the share of the client. The remaining
+// operations of this client do not delay other clients.
 func (s *Slots[Client]) Begin(ctx context.Context, client Client, wait time.Duration) (end func(), err error) {
 	c := s.join(client)
 	ctx, cancel := context.WithTimeout(ctx, wait)

@@ -25,9 +25,9 @@ const (
 	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
 	// reads a log of this length in 0.1 s.
 	walRestart = 16000
-	// walPart limits the log on a small disk: the checkpointer restarts the log when its length reaches 1/walPart of
-	// the sum of its length and the free space. Without this limit, the log could fill the disk. The database file
-	// could then not grow, so SQLite could not move pages into it, and the disk would stay full.
+	// walPart limits the log on a small disk. The checkpointer restarts the log when the length of the log reaches
+	// 1/walPart of the sum of this length and the free space. Without this limit, the log could fill the disk. The
+	// database file could then not grow, so SQLite could not move pages into it, and the disk would stay full.
 	walPart = 4
 	// walLeast is the smallest length of the log, in pages, at which the checkpointer restarts it.
 	walLeast = 64
@@ -87,11 +87,12 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// look runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough. A checkpoint
-// could make an overwritten file large again, and no later check would notice. SQLite restarts the log after a checkpoint
-// that has reached the end of the log. A checkpoint that runs while a writer is busy never reaches the end. Therefore, if
-// the log is so long that it must be restarted, look runs a second checkpoint on the writer's connection, between two
-// commits. The second checkpoint moves the few pages that were written since the first checkpoint.
+// look runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough.
+// Without the check of the files, a checkpoint could make an overwritten file large again, and no later check would
+// notice. SQLite restarts the log after a checkpoint that has reached the end of the log. A checkpoint that runs while
+// a writer is busy never reaches the end. Therefore, if the log is so long that it must be restarted, look runs a
+// second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that
+// were written since the first checkpoint.
 func (c *checkpointer) look(ctx context.Context) error {
 	if !c.files.committed.Load() || !c.files.intact() {
 		return nil

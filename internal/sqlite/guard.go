@@ -11,8 +11,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrMoved reports that the files of an open database were deleted, moved, replaced or overwritten. SQLite itself does not
-// detect such a change, and would acknowledge commits that the next start does not find.
+// ErrMoved reports that the files of an open database were deleted, moved, replaced or overwritten. SQLite itself does
+// not detect such a change, and would acknowledge commits that the next start does not find.
 var ErrMoved = errors.New("the files of the database were deleted, moved, replaced or overwritten while it was open: " +
 	"move them back, or start the program again; if a file was overwritten, stop the program and restore a backup first")
 
@@ -33,7 +33,7 @@ type guard struct {
 // connection is open.
 func (g *guard) paths() [3]string { return [...]string{g.path, g.path + "-wal", g.path + "-shm"} }
 
-// remember records the present files. From then on, check compares the files at the paths with them.
+// remember records the present files. From then on, check compares the files at the paths with the recorded files.
 func (g *guard) remember() error {
 	var files []os.FileInfo
 	for _, path := range g.paths() {
@@ -48,9 +48,9 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not the files of the database, or if this check or an earlier one found that
-// the database file became smaller. Either a program copied a backup over the file, or VACUUM ran. The check takes a few
-// microseconds.
+// check returns ErrMoved if the files at the paths are not the files of the database. It also returns ErrMoved if this
+// check or an earlier one found that the database file became smaller. The file becomes smaller if a program copies a
+// backup over it, or if VACUUM runs. The check takes a few microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {
@@ -78,8 +78,8 @@ func (g *guard) check() error {
 // intact reports whether check finds no fault.
 func (g *guard) intact() bool { return g.check() == nil }
 
-// noteSize records a size of the database file. If the size is smaller than least, which an earlier check found, the file was
-// overwritten. Otherwise noteSize raises g.size to the size.
+// noteSize takes the present size of the database file, and the size least that an earlier check found. If the file
+// became smaller, noteSize sets g.overwritten. Otherwise noteSize raises g.size to the present size.
 func (g *guard) noteSize(least, size int64) {
 	if size < least {
 		g.overwritten.Store(true)
@@ -89,8 +89,8 @@ func (g *guard) noteSize(least, size int64) {
 	}
 }
 
-// connector opens connections that commit only while the check of the guard succeeds. If the check fails, connector opens no
-// connection, and the connections that are already open roll back instead of committing.
+// connector opens connections that commit only while the check of the guard succeeds. If the check fails, connector
+// opens no connection, and the connections that are already open roll back instead of committing.
 type connector struct {
 	driver.Connector
 

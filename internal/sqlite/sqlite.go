@@ -53,8 +53,8 @@ type DB struct {
 	Write *sql.DB
 	// Read has several connections, on which writes fail. It is for queries that read few rows.
 	Read *sql.DB
-	// Scan has few connections, on which writes fail. It is for queries that may read many rows. Such queries never occupy
-	// the connections of Read.
+	// Scan has few connections, on which writes fail. It is for queries that may read many rows. Such queries never
+	// occupy the connections of Read.
 	Scan *sql.DB
 
 	checkpoints *checkpointer
@@ -136,8 +136,8 @@ type rowQuerier interface {
 // Path returns the absolute path of the database file, without symbolic links.
 func (db *DB) Path() string { return db.guard.path }
 
-// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path, or if the
-// database file became smaller.
+// Ping takes the write lock and releases it. It fails with ErrMoved if the files of the database are not at its path,
+// or if the database file became smaller.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.guard.check(); err != nil {
 		return err
@@ -149,9 +149,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// OverwriteFreedPages changes a setting of Write: each later transaction that frees a page writes zeros over the content
-// of the page. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their content after
-// the row is deleted, because the removal of a large table would otherwise write as much as the table occupies.
+// OverwriteFreedPages changes a setting of Write: each later transaction that frees a page writes zeros over the
+// content of the page. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their
+// content after the row is deleted, because the removal of a large table would otherwise write as much as the table
+// occupies.
 func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 	if _, err := db.Write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
 		return fmt.Errorf("make the database overwrite freed pages: %w", err)
@@ -159,11 +160,11 @@ func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all connections. The last connection to close moves the log into the database file and then deletes
-// the log. Only a connection that can write does this, so Close closes the
-// anchor last, which can write (see type anchor). If the files of the database are
-// not at its path, the anchor would delete the log of another database. If the database file was overwritten, the anchor would
-// move the log into the damaged file. In both cases, Close leaves the anchor open and fails with ErrMoved.
+// Close closes all connections. The last connection to close moves the log into the database file and then deletes the
+// log. Only a connection that can write does this. The anchor can write (see type anchor), so Close closes the anchor
+// last. If the files of the database are not at its path, the anchor would delete the log of another database. If the
+// database file was overwritten, the anchor would move the log into the damaged file. In both cases, Close leaves the
+// anchor open and fails with ErrMoved.
 func (db *DB) Close() error {
 	var err error
 	if db.checkpoints != nil { // nil if Open failed

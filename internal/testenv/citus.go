@@ -58,8 +58,8 @@ func (c *Cluster) AddWorker() *Server {
 	return c.Workers[len(c.Workers)-1]
 }
 
-// Schema creates an empty schema and returns the URL of the coordinator with this schema in the parameter search_path. Each
-// test that shares a cluster has its own schema.
+// Schema creates an empty schema and returns the URL of the coordinator with this schema in the parameter search_path.
+// Each test that shares a cluster has its own schema.
 func (c *Cluster) Schema(t testing.TB) string {
 	t.Helper()
 	schema := "test_" + strings.ToLower(rand.Text())

@@ -27,9 +27,8 @@ func StartRedisCluster(t testing.TB, masters int, args ...string) (nodes []*Serv
 	return nodes, machine.ClusterURL(servers)
 }
 
-// StartSentinel starts a Sentinel that watches the Redis server in the parameter master, and calls it "main". It appends the
-// lines to the configuration of the Sentinel. If the Redis has not answered for 5 s, the Sentinel
-// considers it down.
+// StartSentinel starts a Sentinel that watches the Redis server master under the name main. It appends the lines to the
+// configuration of the Sentinel. If the Redis has not answered for 5 s, the Sentinel considers it down.
 func StartSentinel(t testing.TB, master *Server, lines ...string) *Server {
 	t.Helper()
 	server, err := machine.StartSentinel(t.Context(), master.Addr, append([]string{"sentinel down-after-milliseconds main 5000"}, lines...)...)

@@ -84,9 +84,9 @@ func connect(t testing.TB, url string) *redis.Client {
 	return client
 }
 
-// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. So only tests
-// of a time limit depend on the speed of the machine. The options of the client must not have time limits of less than a
-// minute.
+// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. So only
+// tests of a time limit depend on the speed of the machine. The options of the client must not have time limits of less
+// than a minute.
 func Patient(client redis.UniversalClient) { client.AddHook(patient{}) }
 
 // patient is a hook for the clients of [Patient].
@@ -113,7 +113,7 @@ func (patient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// withPatience returns a context that ends after a minute, or when ctx is cancelled. A deadline of ctx does not end it.
+// withPatience returns a context that ends after a minute or when ctx is cancelled, but not at the deadline of ctx.
 func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if errors.Is(ctx.Err(), context.Canceled) { // the function of AfterFunc would run too late
 		return ctx, func() {}

@@ -43,9 +43,9 @@ func Main(m *testing.M) {
 	os.Exit(code) //nolint:forbidigo // runs only in TestMain
 }
 
-// findLeak waits for the goroutines that end soon after the tests. For example, a client of Redis that cannot reach its
-// server has a goroutine that ends up to a second after the client is closed. findLeak returns an error if a goroutine
-// still runs after a minute.
+// findLeak waits for the goroutines that end soon after the tests. For example, if a client of Redis cannot reach its
+// server, a goroutine of the client ends up to a second after the client is closed. findLeak returns an error if a
+// goroutine still runs after a minute.
 func findLeak() error {
 	for deadline := time.Now().Add(setupTimeout); ; {
 		if err := goleak.Find(); err == nil || time.Now().After(deadline) { // each Find waits for about 0.4 s

@@ -27,10 +27,10 @@ func Repeat(ctx context.Context, interval time.Duration, do func(context.Context
 // MaxPause is the longest wait between two parts of a task.
 const MaxPause = 250 * time.Millisecond
 
-// InParts calls the function do until a call fails or processes fewer than size rows, which means that no rows are left.
-// timeout limits each call. A call of do should be one short transaction, which does not delay other writers. Between two calls,
-// InParts waits for as long as the last call took, but at most MaxPause. Without this wait, other processes could hardly write to an
-// SQLite file.
+// InParts calls the function do until a call fails or processes fewer than size rows, which means that no rows are
+// left. timeout limits each call. A call of do should be one short transaction, which does not delay other writers.
+// Between two calls, InParts waits for as long as the last call took, but at most MaxPause. Without this wait, other
+// processes could hardly write to an SQLite file.
 func InParts(ctx context.Context, size int, timeout time.Duration, do func(context.Context) (n int, err error)) error {
 	for {
 		begin := time.Now()

@@ -20,8 +20,8 @@ const (
 )
 
 // linkOf returns the kind of a link of the given source. If the source does not use keys of the
-// ledger, the link conflicts with the number of its code. A link of SourceKGS may have a key of this
-// ledger or of another ledger.
+// ledger, the kind is conflict. A link of SourceKGS may have a key of this ledger or of another
+// ledger.
 func linkOf(source string) linkKind {
 	switch source {
 	case kgs.SourcePool:

@@ -90,7 +90,7 @@ type segment struct {
 	span
 	place   place
 	section int              // index of the section in pass.sections
-	open    bool             // true if the numbers are nowhere and their epoch is not over; a number without a link is then missing
+	open    bool             // true if the numbers are nowhere and their epoch is not over; sumGaps examines the numbers without a link
 	links   [linkKinds]int64 // number of links by kind
 }
 

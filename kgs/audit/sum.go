@@ -16,7 +16,7 @@ var errRepeated = errors.New("the link store yields a code more than once")
 type section struct {
 	span
 	epoch int64
-	over  bool // whether a later epoch has begun that abandons keys; missing numbers are then lost with this epoch
+	over  bool // whether a later epoch that abandons keys has begun; if so, numbers in no place are lost with this epoch
 }
 
 // sections divides all reserved numbers by length and epoch, in the order of their ranks.

@@ -154,8 +154,8 @@ func (s *Space) Codes(r Range) []string {
 	return codes
 }
 
-// Number is the inverse of AppendCode. It returns the length of the code and the number for which the code stands. It fails if
-// the code has an invalid length or an invalid character.
+// Number is the inverse of AppendCode. It returns the length of the code and the number for which the code stands. It
+// fails if the code has an invalid length or an invalid character.
 func (s *Space) Number(code string) (length int, n int64, err error) {
 	n, ok := s.number(code)
 	if !ok {

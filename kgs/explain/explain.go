@@ -92,7 +92,7 @@ type Range struct {
 // Snowflake holds the fields of a Snowflake number.
 type Snowflake struct {
 	keysource.SnowflakeFields
-	Holder string    `json:"machine_holder,omitempty"` // the process that has the machine id at present
+	Holder string    `json:"machine_holder,omitempty"` // the process that acquired the machine id last; empty if it gave the id back
 	Until  time.Time `json:"machine_until,omitzero"`   // end of the last promise for the machine id; zero if the id was never used
 }
 

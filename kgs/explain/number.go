@@ -119,8 +119,8 @@ func (x *Explanation) unlinkedNumber(e Evidence) {
 	}
 }
 
-// ofRedisPool explains a number whose place only Redis records. epochs has the current epoch of each list of the pool, and is
-// not empty, because the number belongs to an epoch.
+// ofRedisPool explains a number whose place only Redis records. epochs has the current epoch of each list of the pool,
+// and is not empty, because the number belongs to an epoch.
 func (x *Explanation) ofRedisPool(epochs []int64) {
 	x.lacks("whether the key is in the pool or in a batch, and the server of the batch: Redis records this, and `shortener audit` reads it")
 	switch epoch := *x.Epoch; {

@@ -44,16 +44,16 @@ func ParseClients(text string) ([]Client, error) {
 	return clients, nil
 }
 
-// maxUnderWay is the number of requests that one client may have in progress. More requests would
-// not increase its throughput.
+// maxUnderWay is the largest number of requests that one client may have in progress. More requests
+// would not increase the throughput of the client.
 const maxUnderWay = 64
 
-// maxLarge is the number of large messages that the requests of one client may hold at a time. A message of maxRequest bytes
-// that consists of empty strings takes up to 50 MB of memory.
+// maxLarge is the largest number of large messages that the requests of one client may hold at a time. A message of
+// maxRequest bytes that consists of empty strings takes up to 50 MB of memory.
 const maxLarge = 2
 
-// largeWait is how long a large message waits for another one to end. The servers of one client return their keys at the same
-// time if they stop together.
+// largeWait is the longest time for which a large message waits until another large message ends. If several servers of
+// one client stop together, they return their keys in large messages at the same time.
 const largeWait = time.Second
 
 // largeMessage is the size in bytes above which a message is large.
@@ -65,7 +65,7 @@ type client struct {
 	digest   [sha256.Size]byte // digest of the token
 	limiter  *rate.Limiter     // limits the number of keys per second
 	underWay chan struct{}     // holds a value for each request in progress
-	open     chan struct{}     // also holds a value for each request whose answer is being sent
+	open     chan struct{}     // holds a value for each request that is in progress or whose answer is being sent
 	large    chan struct{}     // holds a value for each request with a large message
 }
 
@@ -86,8 +86,8 @@ type clientKey struct{}
 
 func clientOf(ctx context.Context) *client { return ctx.Value(clientKey{}).(*client) }
 
-// gate refuses a request without a valid token, and a request of a client with too many requests in progress. It runs before
-// the server reads any byte of the message, so the server holds at most maxUnderWay messages of a client.
+// gate refuses a request without a valid token, and a request of a client with too many requests in progress. It runs
+// before the server reads any byte of the message, so the server holds at most maxUnderWay messages of a client.
 func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer, header http.Header) (context.Context, error) {
 	c := s.whoHas(header.Get("Authorization"))
 	if c == nil {

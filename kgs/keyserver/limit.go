@@ -34,9 +34,10 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// turn is one of the maxUnderWay requests that a client may have in progress. A request is in progress until the server begins
-// to send its answer, because the client may send the next request as soon as it has the answer. With the requests whose
-// answers are being sent, a client may have twice as many. Only the goroutine of a request uses its turn.
+// turn counts one request against the limits of its client. A client may have at most maxUnderWay requests in progress.
+// A request is in progress until the server begins to send the answer, because the client may send its next request as
+// soon as it has the answer. A client may have at most 2*maxUnderWay requests that are in progress or whose answers are
+// being sent. Only the goroutine of a request uses the turn of the request.
 type turn struct {
 	client *client      // nil before the turn begins and after it ends
 	works  bool         // whether the request is in progress
@@ -63,10 +64,10 @@ func withTurns(next http.Handler) http.Handler {
 	})
 }
 
-// message is the body of a request. As soon as more than largeMessage bytes have arrived, the message counts as large. If the
-// client already has maxLarge such messages, Read waits for largeWait at most, and then fails. The wait is short, because the
-// data of a request that waits occupies the receive buffer of its HTTP/2 connection, and so stops the other requests of this
-// connection.
+// message is the body of a request. As soon as more than largeMessage bytes have arrived, the message counts as large.
+// If the client already has maxLarge large messages, Read waits until one of them ends. If none ends within largeWait,
+// Read fails. The wait is short, because the data of a waiting request occupies the receive buffer of its HTTP/2
+// connection, and so stops the other requests of this connection.
 type message struct {
 	io.ReadCloser
 	turn *turn

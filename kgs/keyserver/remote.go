@@ -22,8 +22,8 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. If a reply is lost, the next Take repeats the
-// request and gets the same keys. Such a Take returns as many keys as the lost reply had, even if
-// its own n is smaller or greater.
+// request and gets the same keys. Such a Take returns as many keys as the lost reply had, whatever
+// its own n is.
 type RemoteSupply struct {
 	service      kgsv1connect.KeyServiceClient
 	http         *http.Client
@@ -69,9 +69,9 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 	return s, nil
 }
 
-// RemoteSupply sends a ping on an HTTP/2 connection on which no frame has arrived for pingAfter. If the answer to the ping does
-// not arrive within pongWithin, the connection is closed, and the next request opens another one. HTTP/2 sends all requests on one connection, and without pings it may take minutes
-// until TCP closes a connection whose other end does not answer.
+// HTTP/2 sends all requests on one connection. If the other end does not answer, TCP may take minutes to close the
+// connection. Therefore RemoteSupply sends a ping if no frame has arrived for pingAfter. If the answer to the ping does
+// not arrive within pongWithin, the connection is closed, and the next request opens another connection.
 const (
 	pingAfter  = 3 * time.Second
 	pongWithin = 2 * time.Second
@@ -115,8 +115,9 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again calls the service. If the service refuses a request because of a limit, again waits as long as the service demands, and
-// calls it again. If ctx would end during the delay, or has no deadline, again returns the error of the service at once.
+// again calls the service. If the service refuses a request because of a limit, again waits as long as the service
+// demands, and calls it again. If ctx would end during the delay, or has no deadline, again returns the error of the
+// service at once.
 func again(ctx context.Context, call func() error) error {
 	deadline, _ := ctx.Deadline()
 	for {
@@ -152,8 +153,7 @@ func (s *RemoteSupply) check(codes []string) error {
 	return nil
 }
 
-// errInvalidAnswer reports that the key service is not a key service of Keypool, or that something on the way to it changes
-// its answers.
+// errInvalidAnswer reports that an answer does not come from a key service of Keypool, or was changed on the way.
 var errInvalidAnswer = errors.New("the answer is not valid")
 
 // Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
@@ -207,7 +207,8 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 	return failed(ctx, "return", err)
 }
 
-// Kept returns the number of unused keys that Settle could not return because their lease had ended. It is safe for concurrent use.
+// Kept returns the number of unused keys that Settle could not return because their lease had ended. It is safe for
+// concurrent use.
 func (s *RemoteSupply) Kept() int64 { return s.kept.Load() }
 
 // failed converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It

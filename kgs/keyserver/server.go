@@ -30,10 +30,11 @@ type server struct {
 
 var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 
-// TakeKeys leases keys. If the server crashes before the commit of the ledger, there is no lease. If the server crashes later, a
-// repetition of the request gets the same lease. The allowance of a client is the number of keys that it may take now. The
-// allowance grows at the rate of the client. TakeKeys deducts the requested number of keys from the allowance in advance, so that
-// concurrent requests cannot exceed the rate. If the client gets no new keys, TakeKeys adds this number to the allowance again.
+// TakeKeys leases keys. If the server crashes before the commit of the ledger, there is no lease. If the server crashes
+// later, a repetition of the request gets the same lease. The allowance of a client is the number of keys that it may
+// take now. The allowance grows at the rate of the client. TakeKeys deducts the requested number of keys from the
+// allowance in advance, so that concurrent requests cannot exceed the rate. If the client gets no new keys, TakeKeys
+// adds this number to the allowance again.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")

@@ -26,8 +26,8 @@ type promise struct {
 }
 
 // MachineIDs is the table of promises. Each change is one statement with a condition. If several
-// processes change the same machine id at once, only one change meets its condition. A statement
-// that reaches the database late does not affect the promises of other holders.
+// processes change the same machine id at once, the condition is true for only one of the changes.
+// A statement that reaches the database late does not affect the promises of other holders.
 type MachineIDs struct {
 	db    *sql.DB
 	close func() error

@@ -14,9 +14,10 @@ type Random struct {
 	Length func() int // returns the number of characters of the first codes of a creation
 }
 
-// attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, its codes are one character
-// longer. So a creation can succeed even if all codes of the first length are in use, if its time limit allows more than 500
-// attempts. If a fraction of 0.98 is in use, one creation in 24,000 needs more than 500 attempts.
+// attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, the codes of
+// the creation are one character longer. So a creation can succeed even if all codes of the first length are in use.
+// For this purpose, its time limit must allow more than 500 attempts. If a fraction of 0.98 of the codes is in use, one
+// creation in 24,000 needs more than 500 attempts.
 const attemptsOfLength = 500
 
 var _ kgs.Generator = Random{}

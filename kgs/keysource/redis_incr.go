@@ -42,11 +42,11 @@ return skipped`
 // (see skipMargin), and logs this. The margin covers numbers that other processes took before the loss.
 //
 // After a loss of data, Redis returns some numbers a second time. A process whose mark is below these numbers does not
-// notice the loss, and issues the numbers a second time. This stops when a process with a higher mark skips ahead. If
-// no such process runs, no process skips ahead. The store then refuses the codes for which links exist. To find an
-// unused number in few attempts, each conflict of a creation doubles the step to the next number. This is a galloping
-// search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). If the counter lost a million
-// numbers, the search takes 20 attempts and skips up to a million unused numbers.
+// notice the loss, and issues the numbers a second time. The repetition stops when a process with a higher mark skips
+// ahead. If no such process runs, no process skips ahead. The store then refuses the codes for which links exist. To
+// find an unused number in few attempts, each conflict of a creation doubles the step to the next number. This is a
+// galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). If the counter lost
+// a million numbers, the search takes 20 attempts and skips up to a million unused numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {

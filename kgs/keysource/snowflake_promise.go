@@ -19,8 +19,8 @@ const (
 	promiseAhead = 3 * time.Second
 	// promiseLow is the remaining time at which a promise is extended.
 	promiseLow = 2 * time.Second
-	// promiseDead is a limit of the remaining time. If less time remains, the holder no longer extends the promise. A
-	// holder that runs extends its promise earlier, at promiseLow.
+	// promiseDead is a limit of the remaining time. If less time remains, watch considers the holder killed or frozen.
+	// A holder that runs extends its promise earlier, at promiseLow.
 	promiseDead = time.Second
 	// promiseInterval is the interval between checks of the promise. promiseTimeout is the time
 	// limit of one check, and of the return of the machine id.

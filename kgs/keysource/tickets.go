@@ -42,8 +42,8 @@ type TicketDatabase interface {
 	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
 	// latest when ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
-	// SkipTo moves the counter of parity p to its argument to, which must have this parity. It returns how many numbers
-	// it skipped. If the counter is already at this number or above it, SkipTo skips no number. The comparison and the
+	// SkipTo moves the counter of parity p to the number to, which must have parity p. It returns how many numbers it
+	// skipped. If the counter is already at this number or above it, SkipTo skips no number. The comparison and the
 	// skip are one atomic step. SkipTo returns at the latest when ctx ends.
 	SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error)
 }
@@ -61,10 +61,10 @@ type TicketDatabase interface {
 // took before the rollback.
 //
 // The numbers that the rollback removed from a counter are lost numbers. A process that took no lost number issues the
-// lost numbers again. This stops when a process that took some of the lost numbers skips ahead. If no such process
-// runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict of a creation
-// doubles the step to the next number, as in [RedisIncr]. If the rollback also removed links, the codes of these links
-// are issued again without a conflict.
+// lost numbers again. The repetition stops when a process that took some of the lost numbers skips ahead. If no such
+// process runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict of a
+// creation doubles the step to the next number, as in [RedisIncr]. If the rollback also removed links, the codes of
+// these links are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -165,9 +165,9 @@ func (t *Tickets) State() gobreaker.State {
 // writes the log record returns after the record is on disk. A concurrent call may return one of
 // the next values before the record is on disk. After a crash at this moment, PostgreSQL gives out
 // the value again. The process that issued the value discards it, and skips ahead. Another process
-// can issue it. A link in the same database cannot have the value, because the commit of such a link
-// comes later in the log and is lost too. If the links are in another database, their primary key
-// refuses a second link with the code.
+// can issue the value. A link in the same database cannot have the value, because the commit of
+// such a link comes later in the log and is lost too. If the links are in another database, their
+// primary key refuses a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)

@@ -46,8 +46,8 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	return p
 }
 
-// serve returns when the client or the server closes its connection, or if the connection is frozen, when ctx ends. The
-// clients of a test close before the test ends.
+// serve returns when the client or the server closes its connection. If the connection is frozen, serve returns when
+// ctx ends. The clients of a test close their connections before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }() // the error does not matter, because no test checks it
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.target)

@@ -14,7 +14,8 @@ import (
 	"keypool/migrations"
 )
 
-// KeyTables is a database with the tables of a PostgreSQL pool. The pool is empty and open.
+// KeyTables is a database with the tables of a PostgreSQL pool. The pool is empty, and is not open
+// until a filler prepares it.
 type KeyTables struct {
 	T   testing.TB
 	URL string

@@ -56,9 +56,10 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 	return e, err
 }
 
-// RepeatedEpochs looks at the epochs of the list that workers opened within the given time before now. It ignores epochs that the
-// ledger opened itself when it skipped ahead. The result n is the number of epochs of the pools that had several epochs in this
-// time. The result last is the age of the latest epoch of any pool, by the clock of the database.
+// RepeatedEpochs looks at the epochs of the list that workers opened within the given time before now. It ignores
+// epochs that the ledger opened itself when it skipped ahead. The result n is the number of epochs of the pools that
+// had several epochs in this time. The result last is the age of the latest epoch of any pool, by the clock of the
+// database.
 func (l *List) RepeatedEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT CAST(coalesce(sum(epochs) FILTER (WHERE epochs > 1), 0) AS bigint), min(age)
@@ -133,14 +134,14 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	if t.latest = number; list == t.list {
 		t.epoch = number
 	}
-	// Delete the ranges that are on their way to this list. A range whose epoch belongs to another list stays, because it is
-	// on its way to the other list.
+	// Delete the ranges that are on their way to this list. A range whose epoch belongs to another list stays, because
+	// it is on its way to the other list.
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is the least count of epoch numbers that a skip-ahead skips. The skip-ahead adds a random count below skipEpochs. In the
-// lost history, the ledger may have given these numbers to epochs. If it used such a number again, a worker that still has a range
-// of the lost epoch could push the range again.
+// skipEpochs is the smallest number of epoch numbers that a skip-ahead skips. The skip-ahead adds a random number below
+// skipEpochs. In the lost history, epochs may have had these numbers. If the ledger used such a number again, a worker
+// that still has a range of the lost epoch could push this range.
 const skipEpochs = 1000
 
 // openAll opens a new epoch of every list.

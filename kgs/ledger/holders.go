@@ -31,8 +31,8 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 }
 
 // Sweep declares holders dead and abandons the batches of dead holders. A look is a call of Sweep at least 9/10 of a
-// HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter) find no new
-// heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
+// HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter) find no
+// new heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
 //
 // Sweep counts heartbeats and does not compare timestamps of the database. Therefore Sweep does not declare a
 // living holder dead if the database clock is set forward, or if the process that calls Sweep freezes.

@@ -35,8 +35,8 @@ const (
 	//   - the unused ranges that EndLease accepts;
 	//   - the lost ranges that EndLease accepts.
 	leaseRanges = 100
-	// maxReserved is the number of reserved ranges up to which EndLease accepts unused ranges. It keeps the queries for
-	// reserved ranges fast, also if clients return scattered keys.
+	// maxReserved is the number of reserved ranges up to which EndLease accepts unused ranges. The limit keeps the
+	// queries for reserved ranges fast, even if clients return scattered keys.
 	maxReserved = 1000
 )
 
@@ -171,8 +171,8 @@ type Ended struct {
 // abandoned as ReasonLostReply. The client keeps all other numbers of the lease. EndLease abandons these numbers as
 // ReasonClient, because the ledger does not record the links of the client. It returns how many numbers it abandoned
 // for each of these two reasons. EndLease accepts only the 100 longest unused ranges and the 100 longest lost ranges
-// (leaseRanges). It accepts fewer unused ranges if the ledger would then have more than 1000 reserved ranges (maxReserved).
-// The client keeps the numbers of all other ranges.
+// (leaseRanges). It accepts fewer unused ranges if the ledger would otherwise have more than 1000 reserved ranges
+// (maxReserved). The client keeps the numbers of all other ranges.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.

@@ -22,9 +22,9 @@
 //
 // Invariants:
 //
-//   - the ranges of two rows do not overlap, with one exception: keys of a shipping range that servers have already
-//     taken can be abandoned before the range is delivered. Then the row of these abandoned numbers lies within the
-//     range of the shipping row;
+//   - the ranges of two rows do not overlap, with one exception. Servers may take keys of a shipping range before the
+//     range is delivered, and the ledger may abandon such keys before the delivery. The row of the abandoned numbers
+//     then lies within the range of the shipping row;
 //   - a number is reserved a second time only if it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.
@@ -49,8 +49,8 @@ var ErrWrongSecret = errors.New("the ledger belongs to another permutation")
 // started on it.
 var ErrNotInitialized = errors.New("not initialized: run `shortener migrate`, then start a server or worker")
 
-// ErrReplaced means that the database no longer has the ledger that this process opened. The process must end, because its code
-// space, its keys and its high-water mark belong to that ledger.
+// ErrReplaced means that the database no longer has the ledger that this process opened. The process must end, because
+// its code space, its keys and its high-water mark belong to that ledger.
 var ErrReplaced = errors.New("`shortener reindex --replace-secret` or the restore of a backup has replaced or deleted the ledger of the database: " +
 	"start this program again, with the KGS_SECRET of the present ledger")
 
@@ -85,8 +85,8 @@ type Ledger struct {
 	witness     *witness              // nil unless KeepWitness was called
 }
 
-// Name returns the permanent, random name of this ledger. It is empty before Open or Identify, and after Replace until the next
-// Open.
+// Name returns the permanent, random name of this ledger. It is empty before Open or Identify, and after Replace until
+// the next Open.
 func (l *Ledger) Name() string {
 	name, _ := l.name.Load().(string)
 	return name

@@ -13,12 +13,13 @@ import (
 	"keypool/internal/diskfile"
 )
 
-// Presence is a locked file beside an SQLite database. The lock shows that a holder is alive. When the process of the holder ends, the
-// kernel releases the lock. Therefore the next process knows at once which holders were killed, and does not wait for heartbeats. A frozen
-// process keeps its lock.
+// Presence is a locked file beside an SQLite database. The lock shows that a holder is alive. When the process of the
+// holder ends, the kernel releases the lock. Therefore the next process knows at once which holders were killed, and
+// does not wait for heartbeats. A frozen process keeps its lock.
 //
-// Numbers stay unique even without the lock. If a living holder is declared dead, other holders can take over its ranges. The
-// ledger then refuses all changes of these ranges by the former holder, as it does for a holder that was frozen.
+// Numbers stay unique even without the lock. If a living holder is declared dead, other holders can take over its
+// ranges. The ledger then refuses all changes of these ranges by the former holder, as it does for a holder that was
+// frozen.
 type Presence struct {
 	file *os.File
 	path string
@@ -30,11 +31,11 @@ const presenceInfix = ".holder-"
 // draftSuffix ends the name of a draft. A draft is an incomplete file, which is renamed when it is complete.
 const draftSuffix = ".new"
 
-// draftMemory is the age at which Bury removes a draft, which is a file that its process has not renamed yet. A living
-// process renames its draft earlier.
+// draftMemory is the age at which Bury removes a draft. A living process renames its draft earlier.
 const draftMemory = time.Minute
 
-// Announce creates the locked file of a holder of the SQLite file at database. The caller closes the result after the holder is released.
+// Announce creates the locked file of a holder of the SQLite file at database. The caller closes the Presence after the
+// holder is released.
 func Announce(database, holder string) (*Presence, error) {
 	path := database + presenceInfix + holder
 	file, err := diskfile.CreateBeside(database, path+draftSuffix)

@@ -39,12 +39,12 @@ const (
 //     a time, so it has such a range only if the answer of an earlier Reserve was lost. The range
 //     keeps its id, because the pool records progress under that id. Reserve takes the whole
 //     range, whatever n and length are, because a part of the range may be in the pool.
-//   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These
-//     numbers get a new id. Reserve skips a range that has less than a tenth of n numbers. Otherwise, many short
-//     ranges would make a refill very slow. Lend takes such ranges.
+//   - Second, Reserve takes up to n numbers of a reserved range without a live holder. These numbers get a new id.
+//     Reserve skips a range that has fewer than n/10 numbers. Otherwise, many short ranges would make a refill very
+//     slow. Lend takes such ranges.
 //   - Third, Reserve advances the counter of the shortest code length that has numbers left.
-//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none. So a short
-//     range of a short code length may stay while the counter continues with longer codes.
+//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none. So a
+//     short range of a short code length may stay while the counter continues with longer codes.
 //
 // If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
 // name of holder. When Sweep declares holder dead, other holders can take over the range if it
@@ -122,8 +122,8 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 }
 
 // Deliver removes the row of r, a shipping range whose codes are all in the pool. It returns the
-// floor of the list that r was pushed to. The floor is a range id. No range with a lower id is on its
-// way to the list, now or later. This has three reasons:
+// floor of the list that r was pushed to. The floor is a range id. No range with a lower id is on
+// its way to the list, now or later, for three reasons:
 //
 //   - a range starts shipping only under a new id;
 //   - ids become visible in the order in which they are assigned;
@@ -160,7 +160,7 @@ func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, e
 
 // take takes 1 to n numbers of one range for Reserve.
 func (t *tx) take(ctx context.Context, length int, n int64) (codespace.Range, error) {
-	const shortest = 10 // take prefers new numbers to a reserved range with less than n/shortest numbers
+	const shortest = 10 // take prefers new numbers to a reserved range with fewer than n/shortest numbers
 	ranges, err := t.adoptReserved(ctx, length, n, n/shortest, 1)
 	if err != nil {
 		return codespace.Range{}, err
@@ -179,10 +179,10 @@ func (t *tx) take(ctx context.Context, length int, n int64) (codespace.Range, er
 	return ranges[0], nil
 }
 
-// adoptReserved takes up to n numbers from at most limit reserved ranges. Each of these ranges has no live holder and at
-// least the given number of numbers. The caller inserts the numbers that it took under a new id. The remaining numbers keep
-// the old id but have no holder. A frozen process that resumes cannot use such a range, because no row has both the old id
-// and the name of that process.
+// adoptReserved takes up to n numbers from at most limit reserved ranges. Each of these ranges has no live holder and
+// at least the given number of numbers. The caller inserts the numbers that it took under a new id. The remaining
+// numbers keep the old id but have no holder. A frozen process that resumes cannot use such a range, because no row has
+// both the old id and the name of that process.
 func (t *tx) adoptReserved(ctx context.Context, length int, n, least int64, limit int) (ranges []codespace.Range, err error) {
 	found, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE state = 'reserved' AND length >= $1 AND hi - lo >= $2 AND `+orphan+`
 		ORDER BY length, id LIMIT $3`, length, least, limit)

@@ -51,21 +51,23 @@ func (r *highWater) mark() HighWaterMark {
 }
 
 const (
-	// skipMargin is how many numbers above the high-water mark a skip-ahead skips at least. The margin is at
-	// most 1/skipPart of all codes of the length. A skip-ahead also skips a random part of the same number, because a
-	// database may return to the same state twice: without it, the ledger would continue at the same number both times.
+	// A skip-ahead skips a margin of numbers above the high-water mark. The margin is skipMargin, but at most
+	// 1/skipPart of all codes of the length. The skip-ahead adds a random number below the margin, because a database
+	// may return to the same state twice. Without the random number, the ledger would continue at the same number both
+	// times.
 	skipMargin = 10_000_000
 	skipPart   = 100
-	// skipIDs is the number of ids that a skip-ahead skips at least. It also skips a random part of the same number.
+	// skipIDs is the smallest number of ids that a skip-ahead skips. The skip-ahead adds a random number below skipIDs.
 	skipIDs = 1_000_000
 )
 
-// MaxSeenID is the greatest id that Remember accepts. No ledger assigns so many ids. Without the limit, a wrong id in another
-// record could use up the ids.
+// MaxSeenID is the greatest id that Remember accepts. No ledger assigns so many ids. Without the limit, a wrong id in
+// another record could use up the ids.
 const MaxSeenID = 1 << 50
 
-// Remember raises the high-water mark to the argument seen, which the caller read from another record, such as the record of the
-// shared pool. If the ledger is below the mark, it skips ahead at the next change. Remember ignores an id above MaxSeenID.
+// Remember raises the high-water mark to the argument seen, which the caller read from another record, such as the
+// record of the shared pool. If the ledger is below the mark, it skips ahead at the next change. Remember ignores an id
+// above MaxSeenID.
 func (l *Ledger) Remember(seen HighWaterMark) {
 	if seen.ID > MaxSeenID {
 		seen.ID = 0
@@ -73,8 +75,8 @@ func (l *Ledger) Remember(seen HighWaterMark) {
 	l.highWater.raise(seen)
 }
 
-// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the last id of the ledger or one of its
-// counters is below this mark, the ledger skips ahead before SkipBeyond returns.
+// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the last id of the ledger or one of
+// its counters is below this mark, the ledger skips ahead before SkipBeyond returns.
 func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	l.Remember(seen)
 	return l.update(ctx, "skip beyond a mark", func(ctx context.Context, t *tx) error {
@@ -98,9 +100,9 @@ func (t *tx) counterBelow(ctx context.Context, seen HighWaterMark) (bool, error)
 // restored is the history name of a ledger between a call of Restored and the next change.
 const restored = "restored"
 
-// Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if no other
-// sign shows the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails with
-// ErrNotInitialized if there is no ledger.
+// Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if no
+// other sign shows the restore. Restored needs only the rows of a ledger, so callers need not call Open first. It fails
+// with ErrNotInitialized if there is no ledger.
 func (l *Ledger) Restored(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -117,22 +119,22 @@ func (l *Ledger) Restored(ctx context.Context) error {
 	return nil
 }
 
-// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. f gets
-// the count of the numbers that the skip-ahead abandoned: the skipped numbers, and those of the ranges, batches and
-// leases that the ledger had on record. The caller must call OnSkipAhead
-// before it uses the ledger.
+// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. f gets the count of the
+// numbers that the skip-ahead abandoned: the skipped numbers, and the numbers of the ranges, batches and leases that
+// the ledger had on record. The caller must call OnSkipAhead before it uses the ledger.
 func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
-//   - the history name, which identifies the PostgreSQL cluster and its timeline, differs from the recorded name. This is so after
-//     the promotion of a standby, after a point-in-time recovery, and after the restore of a dump into another cluster;
+//   - the history name, which identifies the PostgreSQL cluster and its timeline, differs from the recorded name. The
+//     names differ after the promotion of a standby, after a point-in-time recovery, and after the restore of a dump
+//     into another cluster;
 //   - a database whose files were replaced by older files has the same history name, but its last
 //     id is below the high-water mark. This process, the pool, or the witness of an SQLite file
 //     supplied the mark.
 //
-// The check runs under the lock, before the change itself. The method advance makes one more comparison: the counter
-// that it reads with the high-water mark.
+// The check runs under the lock, before the change itself. The method advance also compares the counter that it reads
+// with the high-water mark.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.behind()
 	if kept == present && !behind {
@@ -151,18 +153,17 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 // behind reports whether the last id is below the high-water mark.
 func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 
-// skipAhead skips every number that may have been issued in the lost history, which consists of the
-// changes that the rollback removed. It skips all numbers up to the high-water mark, and a margin above
-// the mark (see skipMargin). If the history name differs or the witness is damaged, it does this for every code
-// length, because the lost history may contain the first numbers of a length. Otherwise it leaves out the lengths of which no
-// number is known to have been reserved. skipAhead also abandons every range
-// that has a row, because the range may have been settled in the lost history. The reason of all
-// these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new epoch of
-// each of its lists, which abandons the keys in the pool.
+// skipAhead skips every number that may have been issued in the lost history, which consists of the changes that the
+// rollback removed. It skips all numbers up to the high-water mark, and a margin above the mark (see skipMargin). If
+// the history name differs or the witness is damaged, skipAhead skips numbers of every code length, because the lost
+// history may contain the first numbers of a length. Otherwise it leaves out the lengths of which no number is known to
+// have been reserved. skipAhead also abandons every range that has a row, because the range may have been settled in
+// the lost history. The reason of all these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens
+// a new epoch of each of its lists, which abandons the keys in the pool.
 //
-// The ledger can issue numbers twice if three conditions are all true: processes issued numbers beyond
-// the margin, all these processes have ended, and no pool has a record of the numbers. Synchronous
-// replication prevents such a loss of history.
+// The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
+// processes have ended, and no pool has a record of the numbers. Synchronous replication prevents
+// such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	recorded, err := collect(ctx, t.Tx, scanRange, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1

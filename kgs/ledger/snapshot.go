@@ -66,10 +66,10 @@ func (c Counters) Reserved() (n int64) {
 	return n
 }
 
-// Taken counts the numbers that are used, leased or abandoned, over all lengths. The keys of a batch count when the batch is
-// settled or abandoned. The keys of a lease count at once. The keys in a pool in Redis count, because the ledger does not record
-// when servers take them. The numbers that a skip-ahead skips or abandons count too, although no creation and no client has taken them. The count
-// decreases if a client returns keys, and after a rollback.
+// Taken counts the numbers that are used, leased or abandoned, over all lengths. The keys of a batch count when the
+// batch is settled or abandoned. The keys of a lease count at once. The keys in a pool in Redis count, because the
+// ledger does not record when servers take them. The numbers that a skip-ahead skips or abandons count too, although no
+// creation and no client has taken them. The count decreases if a client returns keys, and after a rollback.
 func (c Counters) Taken() (n int64) {
 	for _, s := range c.Spaces {
 		n += c.TakenOf(s)

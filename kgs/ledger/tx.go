@@ -54,8 +54,8 @@ func (l *Ledger) update(ctx context.Context, op string, f func(context.Context, 
 }
 
 func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) error) error {
-	// The statements after the wait for the lock must find what other processes committed during the wait. The database may have
-	// another default isolation level. SQLite ignores this option.
+	// The statements after the wait for the lock must find what other processes committed during the wait. The database
+	// may have another default isolation level. SQLite ignores this option.
 	sqlTx, err := l.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

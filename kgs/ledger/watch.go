@@ -76,9 +76,9 @@ func (w *Watch) read(ctx context.Context) error {
 		return err
 	}
 	// The numbers that a skip-ahead abandons are not taken. Therefore the measurement starts anew after a rollback,
-	// which lowers the last id, and after a skip-ahead. A skip-ahead raises the last id by skipIDs. If a rollback
-	// lowered the last id just before, the increase since the last read is smaller than skipIDs. Therefore the limit is
-	// half of skipIDs.
+	// which lowers the last id, and after a skip-ahead. A skip-ahead raises the last id by at least skipIDs. If a
+	// rollback lowered the last id just before, the increase since the last read can be smaller than skipIDs. Therefore
+	// the limit is half of skipIDs.
 	if grown := counters.LastID - w.lastID; grown < 0 || grown > skipIDs/2 {
 		w.meter = kgs.NewMeter(takeWindow)
 	}

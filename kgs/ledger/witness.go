@@ -54,11 +54,11 @@ const (
 	witnessReminder = time.Minute     // interval between two warnings about writes that fail
 )
 
-// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before it uses the
-// ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A ledger that was not
-// opened does not use the file. If a write fails, the change still succeeds, and the next change writes again. After each failed
-// write, the ledger calls the function failed, which must not block and must not use the ledger. The ledger logs a warning about
-// failed writes at most once a minute.
+// KeepWitness makes the ledger keep a witness beside the SQLite file at path. The caller must call KeepWitness before
+// it uses the ledger. Open reads the witness and replaces a file that is missing, damaged or older than the database. A
+// ledger that was not opened does not use the file. If a write fails, the change still succeeds, and the next change
+// writes again. After each failed write, the ledger calls the function failed, which must not block and must not use
+// the ledger. The ledger logs a warning about failed writes at most once a minute.
 func (l *Ledger) KeepWitness(path string, log *slog.Logger, failed func()) {
 	l.witness = &witness{database: path, log: log, failed: failed, failures: kgs.NewReminder(log, "write the witness of the database", witnessReminder)}
 }
@@ -110,7 +110,8 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 	return nil
 }
 
-// use selects the witness of the given ledger, and marks the file as due. If ledger is empty, the process then uses no witness.
+// use selects the witness of the given ledger, and marks the file as due. If ledger is empty, the process then uses no
+// witness.
 func (w *witness) use(ledger string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -241,8 +242,8 @@ func checksum(line []byte) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE(line)), 16) + "\n"
 }
 
-// replace replaces the file. After a crash of the machine, the file has either the old or the new content. The caller has the lock of the
-// database, so no other process writes the draft.
+// replace replaces the file. After a crash of the machine, the file has either the old or the new content. The caller
+// has the lock of the database, so no other process writes the draft.
 func (w *witness) replace(mark HighWaterMark) error {
 	line, err := json.Marshal(witnessText{w.ledger, mark.ID, mark.Next})
 	if err != nil {
@@ -270,8 +271,8 @@ func (w *witness) replace(mark HighWaterMark) error {
 	return diskfile.SyncFolder(filepath.Dir(path))
 }
 
-// IsBeside reports whether the ledger has files beside an SQLite file whose names consist of the name of the SQLite file and
-// suffix.
+// IsBeside reports whether the ledger has files beside an SQLite file whose names consist of the name of the SQLite
+// file and suffix.
 func IsBeside(suffix string) bool {
 	return strings.HasPrefix(suffix, witnessInfix) || strings.HasPrefix(suffix, presenceInfix)
 }

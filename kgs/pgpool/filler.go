@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// reserveTerm is the minimum time between a Take and the moment at which a key becomes available
-	// again because its holder is dead.
+	// reserveTerm is the minimum time from a Take until the reserved keys of a dead holder become
+	// available again.
 	reserveTerm = 10 * time.Minute
 	// lapseInterval is the time between two searches for reserved keys of dead holders.
 	lapseInterval = time.Minute
@@ -30,8 +30,9 @@ const (
 // after the other. Each insert is one transaction, so after a crash either all its codes are in the
 // pool or none.
 type Filler struct {
-	// Crowded is called when fewer than half of the codes that a Fill drew were new. Then about half of all codes of
-	// this length, or more, are used or in the pool. The caller sets Crowded before the first Fill. Crowded may be nil.
+	// Crowded is called when fewer than half of the codes that a Fill drew were new. In this case, at least about half
+	// of all codes of this length are used or in the pool. The caller sets Crowded before the first Fill. Crowded may
+	// be nil.
 	Crowded func()
 
 	pool *Pool

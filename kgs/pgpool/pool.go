@@ -206,9 +206,9 @@ func (f *front) forget() { f.store(0) }
 // locked, and ids of codes that two workers drew at the same moment. Status reads both ids from the
 // table, so it detects a table that was emptied by hand.
 //
-// Status fails with [kgs.ErrNoEpoch] if the database came back from an older state, or a standby
-// was promoted, after the pool was filled. The keys in the pool may then already have been handed
-// out. If only this process knows that the state is older, Status closes the pool for all processes.
+// Status fails with [kgs.ErrNoEpoch] if the database returned to an older state, or a standby was
+// promoted, after the pool was filled. The keys in the pool may then already have been handed out.
+// If only this process knows that the state is older, Status closes the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	known := p.transactions.Load()
@@ -247,8 +247,8 @@ func (p *Pool) raise(transactions int64) {
 	}
 }
 
-// Restored records that the database was restored from a backup. Servers may have taken the keys of the pool after the backup, so
-// every Take of every process fails until a worker has emptied the pool.
+// Restored records that the database was restored from a backup. Servers may have taken the keys of the pool after the
+// backup, so every Take of every process fails until a worker has emptied the pool.
 func (p *Pool) Restored(ctx context.Context) error {
 	return p.close(ctx)
 }

@@ -11,13 +11,13 @@ import (
 const (
 	// transactions is the id of the next transaction. It grows with each transaction that writes. If older files
 	// replace the files of the database, the id decreases. The id also decreases if PostgreSQL crashes before its last
-	// transactions are durable. Only aborted transactions, and transactions with synchronous_commit=off, may not be
-	// durable. In the case of aborted transactions, the pool is emptied without need.
+	// transactions are durable. A crash loses only aborted transactions and transactions with synchronous_commit=off.
+	// If it loses only aborted transactions, the pool is emptied without need.
 	transactions = `CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)`
 
-	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other
-	// statements have locked. It finds no row in a pool that was filled before the database
-	// came back from an older state. The argument $3 is the id of the next transaction when Status last read it.
+	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other statements have locked.
+	// It finds no row in a pool that was filled before the database returned to an older state. The argument $3 is the
+	// id of the next transaction when Status last read it.
 	freeKeys = `free AS MATERIALIZED (
 		SELECT ctid AS place, id, key FROM available_keys
 		WHERE id >= $1 AND NOT is_reserved AND (SELECT history = ` + ledger.PostgresHistory + ` FROM key_pool) AND ` + transactions + ` >= $3
@@ -42,9 +42,9 @@ const (
 			WHERE ctid = ANY (ARRAY(SELECT place FROM checked WHERE used IS NULL)) RETURNING id, key)
 		SELECT id, coalesce(taken.key, '') FROM checked LEFT JOIN taken USING (id) ORDER BY id`
 
-	// useReserved settles keys $1 as used; $2 is the last id of their batch. A key may have
-	// become available again in the meantime. Take drops such a key. If another holder has
-	// already taken the key, the insert of its link fails with a conflict.
+	// useReserved settles keys $1 as used; $2 is the last id of their batch. A key may have become
+	// available again in the meantime. Take drops such a key. If another holder has already taken
+	// the key, the insert of the other holder's link fails with a conflict.
 	useReserved = `WITH gone AS (
 			DELETE FROM available_keys WHERE key = ANY ($1::text[]) AND id <= $2)
 		INSERT INTO used_keys (id, key) SELECT $2, unnest($1::text[]) ON CONFLICT DO NOTHING`
@@ -109,7 +109,7 @@ const (
 
 	// openPool empties a pool that was filled in another history of the database. It records reserved keys as used,
 	// because their holders may have created links with them. It locks the table first. A statement that waits for this
-	// lock holds no lock that openPool needs, so the two cannot deadlock.
+	// lock holds no lock that openPool needs, so the statement and openPool cannot deadlock.
 	openPool = `DO $$ BEGIN
 			LOCK TABLE available_keys;
 			UPDATE key_pool SET history = ` + ledger.PostgresHistory + ` WHERE history <> ` + ledger.PostgresHistory + `;

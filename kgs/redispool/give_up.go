@@ -39,9 +39,9 @@ func (s *Filler) mayGiveUp(progress bool) error {
 	return s.giveUp(ctx)
 }
 
-// giveUp removes the name of this filler from the ledger, so that another worker can adopt the current range. The filler then uses
-// another name, so that it never owns this range again. A push of the filler may still arrive late. The mark of the range then
-// prevents a second push of a number.
+// giveUp removes the name of this filler from the ledger, so that another worker can adopt the current range. The
+// filler then uses another name, so that it never owns this range again. A push of the filler may still arrive late.
+// The mark of the range then prevents a second push of a number.
 func (s *Filler) giveUp(ctx context.Context) error {
 	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
 		return fmt.Errorf("give up range %d: %w", s.current.ID, err)

@@ -16,9 +16,9 @@ import (
 // keys of these batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch
 // never return to the list: Sweep may have written the batch off, and Redis may have lost the write-off.
 type held struct {
-	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records a batch
-	// again, first sends an element to the channel. A call that waits for the channel returns when its context ends. A call that
-	// waits for a sync.Mutex would not.
+	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records
+	// a batch again, first sends an element to the channel. A call that waits for the channel returns when its context
+	// ends. A call that waits for a sync.Mutex would not.
 	recording chan struct{}
 
 	mu      sync.Mutex
@@ -71,7 +71,7 @@ func (h *held) addLate(batches []*heldBatch) {
 }
 
 // unrecorded returns the batches that are not on record in the given epoch. Such a batch may be on record in an epoch
-// with a higher number, if PostgreSQL and Redis both came back from older states.
+// with a higher number, if PostgreSQL and Redis both returned to older states.
 func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,8 +90,8 @@ func (h *held) find(id int64) *heldBatch {
 	return h.batches[id]
 }
 
-// name returns the name under which the pool records a batch of an earlier epoch. The name contains the epoch, because a Take of that
-// epoch may arrive late and create a batch with the same id.
+// name returns the name under which the pool records a batch of an earlier epoch. The name contains the epoch, because
+// a Take of that epoch may arrive late and create a batch with the same id.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
 
 func (h *held) lock(ctx context.Context) error {

@@ -19,7 +19,7 @@
 //
 //   - only Lua scripts change the pool. The changes of one script happen together or not at all, and
 //     the caller may run the script again;
-//   - on a Redis that came back from an older state, only the script that opens a new epoch has an
+//   - on a Redis that returned to an older state, only the script that opens a new epoch has an
 //     effect;
 //   - each number of a range is pushed once, even if several workers push the range.
 package redispool
@@ -66,8 +66,8 @@ type Config struct {
 	Holder string           // name of this process; no other process may ever use it
 	Space  *codespace.Space // turns abandoned codes back into numbers
 	Ledger Ledger
-	// Database names the database of the ledger, in digits and slashes. The scripts refuse a pool that is owned by another database. If
-	// Database is empty, the scripts do not check the owner.
+	// Database names the database of the ledger, in digits and slashes. The scripts refuse a pool that is owned by
+	// another database. If Database is empty, the scripts do not check the owner.
 	Database string
 	Alarm    *Alarm       // raised when the pool needs an operator; if nil, the pool makes its own alarm
 	Metrics  *kgs.Metrics // counts the keys of earlier epochs that the holder returns unused; may be nil
@@ -80,8 +80,8 @@ type Config struct {
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old snapshot, fail over to a
 // replica that lagged behind, or be flushed. The list may then hold keys that were already handed out. Therefore Open
 // stores the name of the current history in the pool. Every script except the script of Open first compares the stored
-// name with the name of the history at that time. If the names differ, the script changes nothing and the method returns [kgs.ErrNoEpoch].
-// A worker then calls Open for a new epoch, which empties the pool.
+// name with the name that the history has when the script runs. If the names differ, the script changes nothing and the
+// method returns [kgs.ErrNoEpoch]. A worker then calls Open for a new epoch, which empties the pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
 // begins a new history at every restart and every fail-over. Redis also begins a new history when
@@ -104,8 +104,8 @@ type Pool struct {
 	scripts scripts
 	held    *held
 
-	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the process
-	// sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
+	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the
+	// process sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
 	turn chan struct{}
 	next int64 // id of the next batch; Take increments it after it has read the reply
 }
@@ -271,10 +271,10 @@ func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 // differs from lo if the reply to an earlier push was lost, or if another worker has pushed codes of
 // the same range. So each number of a range is pushed once, even if several workers push the range.
 //
-// Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It
-// fails with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r, or if the old mark is a
-// number that no Push has written. In the second case Push raises the alarm and marks the pool as
-// damaged. Redis runs nothing else during a push, which takes about 3 ms for 10,000 codes.
+// Push fails with [kgs.ErrFenced] if the range was delivered or belongs to an older epoch. It fails
+// with [kgs.ErrNoEpoch] if the pool is not open for the epoch of r, or if the old mark is a number
+// that no Push has written. If the old mark is such a number, Push raises the alarm and marks the
+// pool as damaged. Redis runs nothing else during a push, which takes about 3 ms for 10,000 codes.
 func (p *Pool) Push(ctx context.Context, r ledger.Reservation, lo, hi int64, codes []byte) (mark int64, err error) {
 	if lo < r.Lo || hi <= lo || hi > r.Hi || int64(len(codes)) != (hi-lo)*int64(r.Length) {
 		return 0, fmt.Errorf("push to the pool: %d bytes are not the codes of [%d, %d) of range %d [%d, %d)",

@@ -8,17 +8,18 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The workers of a ledger replace each other's epochs repeatedly in two cases: the workers use several pools, or two copies of a
-// database use one pool. Each new epoch abandons the keys of a pool. In both cases, the same pools get several epochs. Therefore
-// a worker counts the epochs of its list in the last 24 hours (countEpochs), for all pools that got several epochs. If this count
-// is below a limit, the worker may replace an epoch of another worker. If the count is equal to the limit, the worker may do so
-// only if the last epoch is at least as old as firstWait. The required age doubles with each further epoch, up to maxWait.
+// The workers of a ledger replace each other's epochs repeatedly in two cases: the workers use several pools, or two
+// copies of a database use one pool. Each new epoch abandons the keys of a pool. In both cases, the same pools get
+// several epochs. Therefore a worker counts the epochs of its list in the last 24 hours (countEpochs), for all pools
+// that got several epochs. If this count is below a limit, the worker may replace an epoch of another worker. If the
+// count is equal to the limit, the worker may replace the epoch only if the last epoch is at least as old as firstWait.
+// The required age doubles with each further epoch, up to maxWait.
 //
-// A failover or a restart of Redis gives the pool another name (see scripts.go). So the epoch that follows a failover or a
-// restart counts only if the pool gets a further epoch under the same name.
+// A failover or a restart of Redis gives the pool another name (see scripts.go). So the epoch that follows a failover
+// or a restart counts only if the pool gets a further epoch under the same name.
 const (
 	maxEpochs = 4 // limit if the epoch of the pool is older than the epoch of the ledger
-	maxSkips  = 2 // limit if the epoch of the pool is newer; it is smaller, because the ledger then also skips numbers
+	maxSkips  = 2 // limit if the epoch of the pool is newer; smaller, because the ledger also skips numbers in this case
 
 	countEpochs = 24 * time.Hour
 	firstWait   = 10 * time.Minute
@@ -44,7 +45,8 @@ func (s *Filler) mayReplace(ctx context.Context, most int) error {
 	return errSeveralPools
 }
 
-// claim confirms once every ledger.HeartbeatInterval that this database owns the pool. After a failure, the next Prepare tries again.
+// claim confirms once every ledger.HeartbeatInterval that this database owns the pool. After a failure, the next
+// Prepare tries again.
 func (s *Filler) claim(ctx context.Context) error {
 	if time.Since(s.claimed) < ledger.HeartbeatInterval {
 		return nil

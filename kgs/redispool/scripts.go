@@ -30,9 +30,9 @@ import (
 //	         about 60 bytes and stays for the rest of the epoch
 //
 // The fields range and next:<length> are the high-water mark of the pool. They survive a new epoch,
-// because the ledger needs them if its database comes back from an older state. The id before floor
-// also counts for the mark, but only in the present epoch: a new epoch begins with the floor 0. Before
-// a worker opens an epoch, it passes the mark to the ledger.
+// because the ledger needs them if its database returns to an older state. The last id below the
+// floor is a part of the mark too, but only in the present epoch, because a new epoch begins with
+// the floor 0. Before a worker opens an epoch, it passes the mark to the ledger.
 func keyNames(prefix, tag string) []string {
 	prefix += ":{" + tag + "}:"
 	return []string{
@@ -90,9 +90,9 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // script returns the epoch and the codes, joined by spaces, or nothing.
 //
 // If the holder has used the batch id before, the script returns the batch on record. If that batch
-// is already settled, the script returns no codes. The request is then the first attempt of a Take and
-// arrives late: the holder has already repeated the Take and settled the batch. No client waits for
-// the reply.
+// is already settled, the script returns no codes. In this case, the request is the first attempt
+// of a Take and arrives late: the holder has already repeated the Take and settled the batch. No
+// client waits for the reply.
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
@@ -144,8 +144,8 @@ if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) 
 return {1, tonumber(epoch)}
 `
 
-// scriptRecord records a batch of an earlier epoch; see held. Arguments: epoch of the pool, holder, name of the record, codes. The script
-// may be repeated. It refuses if the pool has begun another epoch.
+// scriptRecord records a batch of an earlier epoch; see held. Arguments: epoch of the pool, holder, name of the record,
+// codes. The script may be repeated. It refuses if the pool has begun another epoch.
 const scriptRecord = scriptWorker + `
 redis.call('HSET', batches, ARGV[2] .. '/' .. ARGV[3], ARGV[4])
 return 1
@@ -156,7 +156,7 @@ return 1
 // holder never received these codes, so they go back to the list.
 //
 // The entry in takes stays, because an earlier Take of the holder may still arrive late. Without
-// the entry, the script would treat this Take as new and would overwrite a batch that is on record
+// the entry, scriptTake would treat this Take as new and would overwrite a batch that is on record
 // under the same id.
 const scriptRelease = scriptGuard + `
 local field = ARGV[1] .. '/' .. ARGV[2]
@@ -246,10 +246,11 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for this epoch.
-// If Redis now has another history, the script refuses, and the caller must read the status again. The script also refuses while
-// another database owns the pool. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark
-// is invalid, the script drops this value.
+// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for
+// this epoch. If Redis now has another history, the script refuses, and the caller must read the status again. The
+// script also refuses if another database owns the pool and a worker of that database has confirmed this within the
+// last minute. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark is
+// invalid, the script drops this value.
 const scriptOpen = scriptHead + `
 if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
@@ -328,8 +329,8 @@ type scripts struct {
 	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
 }
 
-// newScripts returns the scripts of a process that uses the given database. The name of the database is part of the text, because every
-// script compares it with the owner of the pool.
+// newScripts returns the scripts of a process that uses the given database. The name of the database is part of the
+// text, because every script compares it with the owner of the pool.
 func newScripts(database string) scripts {
 	script := func(text string) *redis.Script {
 		return redis.NewScript("local me = '" + database + "'\n" + text)

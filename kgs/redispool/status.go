@@ -121,7 +121,8 @@ func (s *statusReply) set(name, value string) {
 }
 
 const (
-	// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount exactly.
+	// maxCount is greater than every epoch, range id and number of keys that Keypool writes. Lua represents maxCount
+	// exactly.
 	maxCount = 1 << 51
 	// maxTakenOver is a limit for the epoch and the range id of a pool. A ledger that is behind the pool continues from
 	// these values, but only if they are at most maxTakenOver. So the later epochs and range ids of the ledger stay
@@ -198,8 +199,8 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 }
 
 // withoutRepeated returns codes without repetitions. Like a string that is not a code, a repetition shows that another
-// client of Redis has altered the pool. Take does not call withoutRepeated: it would have to sort the codes of each batch,
-// and a server that uses a code twice only causes a conflict.
+// client of Redis has altered the pool. Take does not call withoutRepeated: it would have to sort the codes of each
+// batch, and a server that uses a code twice only causes a conflict.
 func (p *Pool) withoutRepeated(ctx context.Context, codes []string) ([]string, error) {
 	sorted := slices.Sorted(slices.Values(codes))
 	for i := 1; i < len(sorted); i++ {
@@ -220,8 +221,9 @@ func (p *Pool) damage(ctx context.Context, why string) error {
 	return nil
 }
 
-// Claim confirms that the database of this process owns the pool. Workers call Claim every few seconds. If no worker calls Claim for
-// a minute, a worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if the pool is not open.
+// Claim confirms that the database of this process owns the pool. Workers call Claim every few seconds. If no worker
+// calls Claim for a minute, a worker of another database may take the pool over. Claim fails with [kgs.ErrNoEpoch] if
+// the pool is not open.
 func (p *Pool) Claim(ctx context.Context) error {
 	if err := p.run(ctx, p.scripts.claim).Err(); err != nil {
 		return fmt.Errorf("confirm the owner of the pool: %w", err)

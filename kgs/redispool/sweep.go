@@ -97,9 +97,9 @@ func (p *Pool) writeOffOne(ctx context.Context, field string) (abandoned int64, 
 	return abandoned, nil
 }
 
-// withdraw moves the batches of the dead holders in fields to the write-offs. If the holder of a batch in fields is not in the
-// ledger, the holder is certainly dead. The reason is that the ledger records a holder before the holder takes keys, and that
-// withdraw reads the ledger after its caller has read fields from the pool.
+// withdraw moves the batches of the dead holders in fields to the write-offs. If the holder of a batch in fields is not
+// in the ledger, the holder is certainly dead. The reason is that the ledger records a holder before the holder takes
+// keys, and that withdraw reads the ledger after its caller has read fields from the pool.
 func (p *Pool) withdraw(ctx context.Context, fields []string) error {
 	alive, err := p.cfg.Ledger.Holders(ctx)
 	if err != nil {

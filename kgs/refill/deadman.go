@@ -46,13 +46,13 @@ type DeadMansSwitchConfig struct {
 }
 
 // DeadMansSwitch is a dead man's switch for a pool. It watches the size of the pool rather than the
-// worker, because a worker that runs may still push no keys: it may fail to reach Redis, fail every
-// push, or loop without work.
+// worker, because a running worker may push no keys. For example, the worker may fail to reach
+// Redis, fail every push, or loop without work.
 //
 // A pool that fills for the first time in an epoch causes no alarm while it grows. A pool that the switch cannot read
 // for 10 s counts as empty. The switch also watches the runway, which is the time until the pool is empty at the
-// current rate. If the runway is short, the switch raises an alarm, but only if no key has arrived for 10 s and the
-// pool was not full in this time (see LowWater). This alarm does not depend on RestartBelow and PageBelow.
+// current rate. The switch raises an alarm if the runway is short, no key has arrived for 10 s, and the pool was not
+// full in this time (see LowWater). This alarm does not depend on RestartBelow and PageBelow.
 type DeadMansSwitch struct {
 	cfg DeadMansSwitchConfig
 

@@ -14,9 +14,9 @@ const (
 	takenWindow = 15 * time.Second // time over which the rate of taken keys is measured; it is long, because servers take whole batches
 	idleAfter   = 30 * time.Second // if EachKey is true, the service counts as idle when no key was taken for this time
 
-	// Limits of the runway in seconds. If the runway is below a limit, the switch raises an alarm, but only if no key
-	// has arrived for stillAfter and the pool was not full in this time. The alarm ends at twice the limit, so that
-	// small changes of the rate do not start and end the alarm repeatedly.
+	// Limits of the runway in seconds. The switch raises an alarm if the runway is below a limit, no key has arrived
+	// for stillAfter, and the pool was not full in this time. The alarm ends at twice the limit, so that small changes
+	// of the rate do not start and end the alarm repeatedly.
 	restartRunway = 60
 	pageRunway    = 30
 )

@@ -38,8 +38,9 @@ func NewSupervisor(build func() Runner, log *slog.Logger) *Supervisor {
 // patience limits how long Run waits for the end of a replaced worker. After this time, Run starts the new worker anyway.
 const patience = 15 * time.Second
 
-// Run runs workers until ctx ends, and returns the error of the last worker. Before Run starts the next worker, Run waits for the
-// end of the replaced worker, but no longer than patience. Run does not return before all workers have ended.
+// Run runs workers until ctx ends, and returns the error of the last worker. Before Run starts the next worker, Run
+// waits for the end of the replaced worker, but no longer than patience. Run does not return before all workers have
+// ended.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.running.Wait()
 	for {

@@ -106,8 +106,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the link is not
 // in the store and will not be written later. After any other error, the link may be in the store. If
 // the queue is full, commit fails at once. Otherwise it blocks until the store has answered, ctx ends
-// or commitTimeout has passed. Only the wait then ends: the group commit continues for the other links,
-// and also for this link if an inserter has taken it.
+// or commitTimeout has passed. In the last two cases, only the wait ends: the group commit continues
+// for the other links, and also for this link if an inserter has taken it.
 //
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the
@@ -126,8 +126,8 @@ func (c *committer) commit(ctx context.Context, link shortener.Link) (shortener.
 	p.timer.Reset(commitTimeout)
 	select {
 	case r := <-p.result:
-		// Only in this case may another call reuse p. In the other cases, an inserter may
-		// still use p.
+		// The inserter no longer uses p, so another call may reuse p. In the other cases, an inserter
+		// may still use p.
 		p.timer.Stop()
 		c.free.Put(p)
 		return r.outcome, r.err

@@ -70,8 +70,11 @@ var (
 )
 
 // ConcernsOneCreation reports whether later creations may succeed in spite of this error. There are four such errors:
-// the queue was full; the part of an alias or of an idempotency key does not answer; another transaction inserted the
-// same code and has not ended; or the key source hash has no further code for a URL.
+//
+//   - the queue was full;
+//   - the part of an alias or of an idempotency key does not answer;
+//   - another transaction inserted the same code and has not ended;
+//   - the key source had a first key for the creation, but has no further key (see errNoFurtherKey).
 func ConcernsOneCreation(err error) bool {
 	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errCodeBusy) || errors.Is(err, errNoFurtherKey)
 }

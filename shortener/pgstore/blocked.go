@@ -13,14 +13,15 @@ import (
 // set_config causes no warning in a pipeline that begins without BEGIN. pg_stat_statements replaces the constants, so the
 // column name lock_timeout identifies these statements there.
 const (
-	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency keys. The
-	// limit is shorter than the time that a creation waits for its commit, because the Insert then inserts the other links.
+	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency keys.
+	// The Insert inserts the other links after this limit, so the limit is shorter than the time that a creation waits for
+	// its commit.
 	lockTimeout = `SELECT set_config('lock_timeout', '300ms', true) AS lock_timeout`
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true) AS lock_timeout`
-	// noTimeout is the limit after a statement has failed because of lockTimeout, but waited for another lock than that of a
-	// code, such as the lock of a table. This wait concerns all links, so only the context limits it.
+	// noTimeout removes the limit. It applies after a wait of lockTimeout for a lock that is not the lock of a code,
+	// such as the lock of a table. Such a lock concerns all links, so only the context limits the wait.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true) AS lock_timeout`
 	// defaultTimeout ends the limit for the following statements.
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`

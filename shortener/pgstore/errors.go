@@ -33,10 +33,12 @@ const (
 
 // insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the connection was
 // lost, the commit may have happened, so the outcome is unknown. If the server reported an error, the
-// transaction was rolled back, and the result wraps [shortener.ErrNotWritten]. There are three exceptions, for
-// which the outcome is unknown although the server reported an error: the server is stopping or cancelled the
-// statement (class 57, or the severity FATAL), the connection to another server failed (class 08), or the server
-// does not know the outcome (40003).
+// transaction was rolled back, and the result wraps [shortener.ErrNotWritten]. There are three errors of the
+// server after which the outcome is unknown:
+//
+//   - the server is stopping or cancelled the statement (class 57, or the severity FATAL);
+//   - the connection to another server failed (class 08);
+//   - the server does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
 	var reply *pgconn.PgError

@@ -39,10 +39,11 @@ const identity = `(SELECT system_identifier FROM pg_control_system()) || '/' || 
 // These queries read a position in the write-ahead log: the timeline and a number of bytes. The promotion of a replica
 // to the new primary begins a new timeline. Another replica may have applied more of the old timeline than the new
 // primary. Such a replica cannot follow the new primary, and its position says nothing about the new timeline. So
-// positions are comparable only on one timeline. For a replica, replicaPosition reads three timelines, and uses the
-// newest: the timeline of the last restart point, the timeline of the minimum recovery end, and the timeline of the log
-// that the replica receives. The third timeline is missing if the user may not read pg_stat_wal_receiver. In that case,
-// look-ups may skip a replica that follows a new primary, until the next restart point of the replica.
+// positions are comparable only on one timeline. replicaPosition reads three timelines of a replica: the timeline of
+// the last restart point, the timeline of the minimum recovery end, and the timeline of the log that the replica
+// receives. It returns the newest of the three. The third timeline is missing if the user may not read
+// pg_stat_wal_receiver. In that case, look-ups may skip a replica that follows a new primary, until the next restart
+// point of the replica.
 const (
 	primaryPosition = `SELECT pg_is_in_recovery(), ` + identity + `,
 		CASE WHEN pg_is_in_recovery() THEN 0 ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END,

@@ -200,8 +200,8 @@ func (s *Store) outcomes(
 }
 
 // confirm makes the transaction write to the log of the server, so that its commit waits for a synchronous standby. The
-// earlier transaction that inserted a row may have ended before the standby had it: PostgreSQL then keeps the row, and
-// every transaction sees it. (PostgreSQL manual, 27.2.8.)
+// earlier transaction that inserted a row may have ended before the standby received the row. PostgreSQL keeps such a
+// row, and every transaction sees the row. (PostgreSQL manual, 27.2.8.)
 func confirm(ctx context.Context, db connection) error {
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_logical_emit_message(true, 'keypool', '')`)

@@ -43,8 +43,8 @@ func (s *Store) InsertWith(
 // begin begins a transaction. The isolation level allows concurrent inserts of the same keys, even if the database has
 // another default. If the process is suspended or loses its connection during the transaction, the server ends the
 // transaction after three seconds. Without this limit, the inserts of other processes would wait for the codes and the
-// idempotency keys of the transaction. An Insert of the group commit ends after two seconds, so it never reaches the limit
-// otherwise.
+// idempotency keys of the transaction. Otherwise no Insert of the group commit reaches this limit, because an Insert
+// ends after two seconds.
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '3s'`
 
 // transact calls the function insert in a transaction and commits the transaction.

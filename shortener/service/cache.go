@@ -14,8 +14,8 @@ import (
 	"keypool/shortener"
 )
 
-// Freshness is the time for which the cache uses an answer of the store without another look-up. So while the store answers,
-// every process detects within Freshness plus the lag of a replica that another process deleted a link.
+// Freshness is the time for which the cache uses an answer of the store without another look-up. So while the store
+// answers, every process detects the deletion of a link by another process within Freshness plus the lag of a replica.
 const Freshness = 900 * time.Millisecond
 
 // DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB, which is 65,536 times
@@ -33,8 +33,8 @@ const (
 	// in each set of cache.created.
 	createdSize = 4096
 	createdWays = 4
-	// entryUnit is a number of bytes. A link with much text counts as several links in the size of the cache: it
-	// counts as one link more for each entryUnit bytes of its code, its URL and its details together.
+	// entryUnit is a number of bytes. In the size of the cache, a link counts as one link, plus one link for
+	// each entryUnit bytes of its code, its URL and its details together.
 	entryUnit = 256
 )
 
@@ -229,7 +229,7 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 
 // finish stores the result of a look-up in the cache and wakes the callers that wait for the result. If add or put
 // stored the code during the look-up, finish does not store the result. This result may be older than the stored
-// link, and must not replace it. The method latest treats the result of a replica that lags.
+// link, and must not replace it. The method latest handles the result of a replica that lags.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -256,9 +256,9 @@ func (c *cache) finish(code string, shared *call) {
 // A client that saw the change must not see the earlier state. So latest returns the later state, as if the look-up had
 // returned this state.
 //
-// A failover may lose the later state. So latest ignores a state that the cache got more than the maximum lag ago, because
-// every replica that look-ups ask has this state, unless the store has lost it. The field asked is the start of a look-up,
-// and the cache got the state at most lookupTimeout later.
+// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag.
+// Every replica that look-ups ask has such a state, unless the store has lost the state. The field asked is the start
+// of a look-up, and the cache got the state at most lookupTimeout later.
 func (c *cache) latest(found *entry) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {

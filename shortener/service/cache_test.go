@@ -105,7 +105,7 @@ func assertLookups(t *testing.T, r *rows, want int) {
 	}
 }
 
-func TestCacheRepeatsLookupAfterFreshnessHasPassed(t *testing.T) {
+func TestCacheLooksUpLinkAgainAfterFreshness(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, c := newRows(testLink("here"))

@@ -11,12 +11,12 @@ import (
 	"keypool/shortener/commit"
 )
 
-// CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key succeeded
-// within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and replayed is
-// true. It returns this link even if the request is invalid by now, for example because its expiry has passed.
-// CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. It then also returns the link
-// of this creation, or a link without a code if this link cannot be read. It fails with
-// ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
+// CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key
+// succeeded within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and
+// replayed is true. It returns this link even if the request is invalid by now, for example because its expiry has
+// passed. CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. In this
+// case, it also returns the link of the earlier creation, or a link without a code if that link cannot be read. It
+// fails with ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
 func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	k := r.IdempotencyKey(key)
 	for range maxRaces {
@@ -37,9 +37,9 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 }
 
 const (
-	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time, and
-	// maxRepetitionsOfToken that of one token. Without these limits, repetitions could occupy all connections to the database, so
-	// that no link is created.
+	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time.
+	// maxRepetitionsOfToken is the same limit for one token. Without these limits, repetitions could occupy all
+	// connections to the database, so that no link is created.
 	maxRepetitions        = 6
 	maxRepetitionsOfToken = 4
 	// repetitionWait is the maximum time that a look-up waits for a slot. A bulk request handles 128 lines at the same

@@ -154,10 +154,10 @@ func isInvalid(err error) bool {
 // reads the link again. CreateIdempotent has the same limit for its attempts.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change, and writes the result to the store. It also writes a link that change
-// leaves as it is: an earlier request may have made the same change and failed, because a synchronous standby did not
-// confirm it, and the commit of the second write waits for the standby. If the link changes between the read and the write,
-// replace begins again.
+// replace reads the link with this code, calls change, and writes the result to the store. It also writes a link that
+// change leaves as it is. An earlier request may have made the same change and failed, because a synchronous standby
+// did not confirm the change. The commit of the second write waits for the standby. If the link changes between the
+// read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)

@@ -112,9 +112,9 @@ func TestLookupEndsWithContextWhileWaitingForConnection(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestLookupDoesNotWaitForLists occupies all connections for scans, so that lists wait. A look-up must not wait for the
-// lists.
-func TestLookupDoesNotWaitForLists(t *testing.T) {
+// TestLookupDoesNotWaitForListQueries occupies all connections for scans, so that list queries wait. A look-up must not wait
+// for the list queries.
+func TestLookupDoesNotWaitForListQueries(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.SQLite(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("ranked"), storetest.Link("un-ranked"))

@@ -67,8 +67,8 @@ func change(t *testing.T, s shortener.Store, old, changed shortener.Link) {
 	}
 }
 
-// wantPersonal checks that each method that returns links returns the link with this code, and that this link contains personal data
-// if and only if want is true.
+// wantPersonal calls each method that returns links. Each method must return the link with this code, and this link
+// must contain personal data if and only if want is true.
 func wantPersonal(t *testing.T, s shortener.Store, code string, want bool) {
 	t.Helper()
 	links := map[string]shortener.Link{"Lookup": lookup(t, s, code)}

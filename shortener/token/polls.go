@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Freshness is the maximum time from a revocation until a server refuses the token, and from a renewal until a server refuses
-// the old secret, if the database answers the polls of the server in time. If the database is slower, Notes.Poll gets an
-// error. Registry.Current always returns the time up to which the server knows all changes of tokens.
+// Freshness is the maximum time from the revocation of a token until a server refuses the token. It is also the
+// maximum time from a renewal until a server refuses the old secret. Both limits apply if the database answers the
+// polls of the server in time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns
+// the time up to which the server knows all changes of tokens.
 const Freshness = time.Second
 
 // These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then

@@ -60,10 +60,10 @@ const (
 	partSize = 1000
 	// readAhead is the number of parts that may be read and checked while another part is inserted.
 	readAhead = 2
-	// pauseShare is the time for which a part was inserted, divided by the time of the pause after the part. The pause
-	// lets a server on the same SQLite database create links. A process that waits for the lock of a SQLite database
-	// polls for the lock at growing intervals. Without pauses, the import would nearly always take the lock again
-	// before the server finds it free.
+	// pauseShare is the time that the insert of a part took, divided by the time of the pause after the part. The
+	// pause lets a server on the same SQLite database create links. A process that waits for the lock of a SQLite
+	// database polls for the lock at growing intervals. Without pauses, the import would nearly always take the lock
+	// again before the server finds it free.
 	pauseShare = 3
 )
 

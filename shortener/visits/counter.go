@@ -201,7 +201,7 @@ func (c *Counter) drain() (rows []Row, facets []FacetRow) {
 	return rows, facets
 }
 
-// counted returns the number of visits in the shards, without those of a flush in progress.
+// counted returns the number of visits in the shards, without the visits of a flush in progress.
 func (c *Counter) counted() (visits int64) {
 	for i := range c.shards {
 		s := &c.shards[i]

@@ -33,8 +33,9 @@ func facetColumns(r *FacetRow) []any {
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
-// addFacets adds the counts of facets, except for erased links. It calls exclude, so that only one transaction at a time adds
-// or erases facets. Two concurrent transactions could store more than MaxValues values of a group.
+// addFacets adds the counts of facets, except for erased links. It calls exclude, so that only one transaction at a
+// time adds or erases facets. Without exclude, two concurrent transactions could store more than MaxValues values of a
+// group.
 func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error {
 	if err := s.exclude(ctx, tx); err != nil {
 		return err

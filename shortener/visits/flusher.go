@@ -23,7 +23,7 @@ const (
 	FinalTimeout = 4 * time.Second
 	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
-	// maxPause limits the wait between two parts of a flush, except of the flush at the end of Run, which does not wait.
+	// maxPause limits the wait between two parts of a flush. The flush at the end of Run does not wait.
 	maxPause = upkeep.MaxPause
 )
 
@@ -130,10 +130,11 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	}
 }
 
-// FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks until
-// the database answers. The time limit is five seconds for each part. Between two parts, FlushNow waits for as long as
-// the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite file almost all the
-// time, and a command such as `shortener token revoke`, which tries to get the lock at intervals, would fail.
+// FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks
+// until the database answers. The time limit is five seconds for each part. Between two parts, FlushNow waits for as
+// long as the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite
+// file almost all the time. A command such as `shortener token revoke` tries to get the lock at intervals, and would
+// fail.
 func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, maxPause) }
 
 // flush implements FlushNow. The argument longest limits the wait between two parts.

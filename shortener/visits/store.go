@@ -44,9 +44,9 @@ func Postgres(db *sql.DB) Store {
 		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, clock: `SELECT now()`, partFacets: partRows, choosesScan: true}, readTimeout}
 }
 
-// PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, creations wait for the
-// transaction of a part, and SQLite needs memory for its rows. A facet takes several times as long as a row. With PostgreSQL,
-// the parts of all servers wait for each other, so few large parts are better.
+// PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, creations wait
+// for the transaction of a part, and SQLite needs memory for the rows of the part. A facet takes several times as long
+// as a row. With PostgreSQL, the parts of all servers wait for each other, so few large parts are better.
 func (s Store) PartFacets() int { return s.engine.partFacets }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one

@@ -128,7 +128,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) route() {
 	mux := h.mux
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(h.gather), promhttp.HandlerOpts{
-		// Other errors than those of gather are errors of clients, such as a closed connection.
+		// gather logs its own errors. All other errors are errors of clients, such as a closed connection.
 		ErrorLog: slog.NewLogLogger(h.cfg.Logger.Handler(), slog.LevelDebug),
 	}))
 	mux.HandleFunc("GET /livez", h.live)

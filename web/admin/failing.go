@@ -8,16 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// stateFailing is the state that the dashboard shows while the program cannot do its work. The dashboard then does
-// not show the state of the pool. /status never has this state.
+// stateFailing is the state that the dashboard shows while the program cannot do its work. In this state, the
+// dashboard does not show the state of the pool. /status never has this state.
 const stateFailing = "failing"
 
 const (
 	// readyInterval is the time between two checks of the readiness.
 	readyInterval = time.Second
 	// startTime is the time that a program may take to become ready. In this time, a program that has not been ready
-	// yet does not count as failing: the worker of an empty pool needs more than a second until the pool has an epoch
-	// and can be read.
+	// yet does not count as failing. For example, the worker of an empty pool needs more than a second until the pool
+	// has an epoch and can be read.
 	startTime = 3 * time.Second
 )
 

@@ -73,8 +73,8 @@ func (a *API) findLink(c echo.Context) error {
 	return a.sendLink(c, http.StatusOK, link, self)
 }
 
-// sendLink sends a link with all members, including those that only the owner of the link and an
-// admin may see.
+// sendLink sends a link with all members, including the members that only the owner of the link
+// and an admin may see.
 func (a *API) sendLink(c echo.Context, status int, link shortener.Link, self destination.Origin) error {
 	h := c.Response().Header()
 	h.Set("ETag", etag(&link))

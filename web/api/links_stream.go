@@ -17,10 +17,9 @@ import (
 )
 
 const (
-	// A stream sends the written links when they have streamPart bytes. After each page of the search, it also sends them if the
-	// last part was sent, or the token was checked, at least streamInterval ago. Without this interval, a proxy could close a
-	// connection on which no data arrives. The stream checks the token after each part, and after each page without a link
-	// that ends after this interval.
+	// A stream sends the written links when they have streamPart bytes. It checks the token after each part. If the last
+	// check was at least streamInterval ago, the stream also sends the written links after a page of the search, and
+	// checks the token. Without this interval, a proxy could close a connection on which no data arrives.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )

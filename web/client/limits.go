@@ -177,8 +177,8 @@ func (l *Limiters) AnnounceToken(c echo.Context, tok token.Token) {
 	}
 }
 
-// SpendLine counts one line of a bulk request. It sets no headers, because the headers of a bulk request describe the
-// limit before its first line; see AnnounceToken.
+// SpendLine counts one creation with a token and sets no headers. It is for a line of a bulk request, whose headers
+// describe the limit before the first line (see AnnounceToken), and for a form of the pages for links.
 func (l *Limiters) SpendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil

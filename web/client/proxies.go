@@ -91,8 +91,8 @@ func (p *Proxies) Addressed(r *http.Request) bool {
 	return !named.IsZero() && named.SameHost(p.self)
 }
 
-// scheme returns the scheme with which the client of r reaches this service. In a chain of proxies, each of which appends
-// its scheme to the header, the first scheme is the one of the client.
+// scheme returns the scheme with which the client of r reaches this service. If each proxy of a chain appends its
+// scheme to the header, the first scheme is the scheme of the client.
 func (p *Proxies) scheme(r *http.Request) string {
 	if forwarded := r.Header.Get(echo.HeaderXForwardedProto); forwarded != "" && p.Trusts(r.RemoteAddr) {
 		first, _, _ := strings.Cut(forwarded, ",")

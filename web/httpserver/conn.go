@@ -20,8 +20,8 @@ type countedConn struct {
 	header header
 }
 
-// send writes p to the socket. After a failed write, the kernel discards the data that the client has not received when
-// the connection is closed.
+// send writes p to the socket. After a failed write, closing the connection makes the kernel discard the data that the
+// client has not received.
 func (c *countedConn) send(p []byte) (int, error) {
 	n, err := c.TCPConn.Write(p)
 	if err != nil {
@@ -30,9 +30,9 @@ func (c *countedConn) send(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [net.Conn]. If the client has not yet received all data, the connection is counted until it has, for at
-// most writeTimeout. Then the kernel discards the data. Otherwise the kernel would keep them for minutes, and a client that
-// reads nothing could make it keep the data of more connections than the limits permit.
+// Close implements [net.Conn]. The connection is counted until the client has received all data, but for at most
+// writeTimeout. Then the kernel discards the rest of the data. Otherwise the kernel would keep the rest for minutes,
+// and a client that reads nothing could make the kernel keep the data of more connections than the limits permit.
 func (c *countedConn) Close() error {
 	c.once.Do(func() {
 		if unsent := c.unsent(); unsent != nil {

@@ -21,13 +21,14 @@ const (
 )
 
 const (
-	tooManyLines = "HTTP/1.1 431 Request Header Fields Too Large" + protocolErrorHeaders + "The header of a request may have 100 lines."
+	tooManyLines = "HTTP/1.1 431 Request Header Fields Too Large" + protocolErrorHeaders + "The header of a request may have at most 100 lines."
 	// http2Preface is how an HTTP/2 connection begins (RFC 9113, section 3.4).
 	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
-// header counts the lines of the header of a request while net/http reads it. It does not count the bytes of a pipelined
-// request that arrived together with the request before: at most 4 KiB, which is the size of the buffer of net/http.
+// header counts the lines of the header of a request while net/http reads it. It ignores the lines of a
+// pipelined request that net/http has read before the previous request ended. These are at most 4 KiB, the size of the
+// buffer of net/http.
 type header struct {
 	start    [len(http2Preface)]byte // the first bytes of the connection
 	started  int                     // number of bytes in start
@@ -53,8 +54,8 @@ func (h *header) see(p []byte) {
 	}
 }
 
-// next prepares for the header of the next request. The frames of an HTTP/2 connection have no lines. On such a connection,
-// other goroutines may call see at the same time, but they no longer change start.
+// next resets the counts for the header of the next request. On an HTTP/2 connection, whose frames have no lines, next changes
+// nothing, because other goroutines may call see at the same time. next only reads start, which no longer changes there.
 func (h *header) next() {
 	if string(h.start[:]) != http2Preface {
 		h.lines, h.text, h.complete = 0, false, false
@@ -87,8 +88,8 @@ func (c *countedConn) refuse() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: errors.Join(errors.New("the header has too many lines"), err)}
 }
 
-// limitFields refuses a request with many different header fields. These are fields of an HTTP/2 request, or of a pipelined
-// request whose lines were not counted. A refused request does not keep its header in memory while its body arrives.
+// limitFields refuses a request with many different header fields. It covers the requests whose lines were not counted: HTTP/2
+// requests and some pipelined requests. A refused request does not keep its header in memory while its body arrives.
 func limitFields(next http.Handler) http.Handler {
 	const status = http.StatusRequestHeaderFieldsTooLarge
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +97,7 @@ func limitFields(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body, err := malformed(status, "The header of a request may have 100 fields.")
+		body, err := malformed(status, "The header of a request may have at most 100 fields.")
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}

@@ -20,7 +20,7 @@ const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nCon
 //
 // After each write, Write lets other goroutines run. If a client sends many requests before it reads the answers
 // (pipelining, RFC 9112 section 9.3.2), the goroutine of its connection does not wait for the network. If Write did not
-// let other goroutines run, this goroutine would occupy a processor for a time slice of 10 ms, and several hundred such
+// let other goroutines run, this goroutine would occupy a processor for a time slice of 10 ms. Several hundred such
 // connections would delay every other request by about a second.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if answer := protocolProblem(p); answer != nil {

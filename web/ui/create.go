@@ -41,8 +41,8 @@ func (u *UI) sendCreate(x *exchange, status int, f *form) {
 // maxKey is the maximum length of the idempotency key of a form, in bytes.
 const maxKey = 64
 
-// create creates a link. A refused form is shown again with its input. A browser sends a form again if a person reloads the page
-// or clicks twice. The form has an idempotency key, so the answer then shows the first link.
+// create creates a link. A refused form is shown again with its input. A browser sends a form again if a person reloads
+// the page or clicks twice. The form has an idempotency key, so the answer to the repeated form shows the first link.
 func (u *UI) create(x *exchange) error {
 	if !x.person.MayCreate() {
 		return lacks(x.person, token.ScopeCreate)

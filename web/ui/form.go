@@ -23,8 +23,8 @@ func editable() []string {
 }
 
 // readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
-// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of the typed value,
-// but not that of the seen value.
+// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of the typed
+// value, but not the format of the seen value.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
 	for _, name := range names {

@@ -5,8 +5,8 @@
 //   - A person sends a request: the operator on the admin listener, or the user of a token on the public listener.
 //   - An entrance authenticates a request: it finds the person who sent it.
 //   - The base is the path of the pages: /links on the admin listener, and /admin on the public listener.
-//   - The stored values of a link are those in the database. The seen values are those that the server put into the
-//     form. The typed values are those that the person sends.
+//   - The stored values of a link are the values in the database. The seen values are the values that the server
+//     put into the form. The typed values are the values that the person sends.
 //
 // Invariants:
 //

@@ -99,10 +99,10 @@ func New(cfg Config) *Alerter {
 	return a
 }
 
-// Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state
-// Filling neither begins nor ends an alarm. If the state is Filling after an alarm, Changed adds the
-// alert about the end of the alarm later, when the state becomes OK. If the first state after the start
-// that is not Filling is OK, there is no alert.
+// Changed adds an alert to the queue if e begins or ends an alarm. It does not block. The state Filling
+// neither begins nor ends an alarm. If the state is Filling after an alarm, Changed adds the alert
+// about the end of the alarm later, when the state becomes OK. If no alarm preceded the first OK after
+// the start, there is no alert.
 func (a *Alerter) Changed(e Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -133,9 +133,9 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 	return nil
 }
 
-// byCreations returns a function that calls look and corrects the observation: Taken then counts only the keys
-// that creations used. The function subtracts from Taken the keys that are still in the local batch.
-// Without the subtraction, a server that has just filled its batch would seem to use up the pool.
+// byCreations returns a function that calls look, and subtracts from Taken the keys that are still in the
+// local batch. So Taken counts only the keys that creations used. Without the subtraction, a server that has
+// just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)
@@ -169,7 +169,7 @@ func (ch *Chain) openLocal(supply kgs.Supply) {
 }
 
 // openKeys opens the fallback and makes the generator of the keys. This generator takes keys from primary, and from
-// the fallback while primary has none.
+// the fallback while primary has no key.
 func (ch *Chain) openKeys(primary kgs.Generator) {
 	var fallback kgs.Generator
 	switch ch.settings.Fallback {
@@ -199,8 +199,8 @@ func (ch *Chain) openSource(supply kgs.Supply, lazy bool) *kgs.Source {
 	return s
 }
 
-// refused returns how many unused keys could not be returned: a pool refuses the keys of an earlier epoch, and a key service those
-// of an expired lease.
+// refused returns how many unused keys could not be returned. A pool refuses the keys of an earlier epoch, and a key
+// service refuses the keys of an expired lease.
 func (ch *Chain) refused() int64 {
 	n := ch.metrics.Abandoned(kgs.ReasonEarlierEpoch)
 	if ch.remote != nil {

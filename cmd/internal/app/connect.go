@@ -13,9 +13,9 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// setDurable makes PostgreSQL report the success of a commit only after the commit is durable, also on a synchronous standby, even if
-// synchronous_commit is off or local by default. Later changes of the default do not concern a connection with this setting.
-// (PostgreSQL manual, 20.5.1.)
+// setDurable makes PostgreSQL report the success of a commit only after the commit is durable, also on a synchronous
+// standby. It overrides the defaults off and local of synchronous_commit. Later changes of the default do not concern a
+// connection with this setting. (PostgreSQL manual, 20.5.1.)
 const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN ('off', 'local') THEN 'on' ELSE value END, false)
 	FROM current_setting('synchronous_commit') AS value`
 
@@ -27,9 +27,9 @@ const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchrono
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
-// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of the database
-// sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not look for a pooler, and requireDurable
-// takes the connection for a connection to a pooler.
+// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of
+// the database sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not look for a
+// pooler. In this case, requireDurable treats the connection as a connection to a pooler.
 func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 	if conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
 		var value string

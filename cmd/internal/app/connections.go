@@ -14,14 +14,15 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// ConnectionMemory is the part of connectionShare for which a connection of HTTP/1 counts, in bytes. A connection takes up to
-	// 40 KiB of the memory that GOMEMLIMIT limits: the goroutine and the two buffers of the connection, a header or a body that
-	// has arrived in part, and an answer that the client does not read. It also takes up to program.SocketMemory in the kernel,
-	// which GOMEMLIMIT does not limit. The buffers of all connections in the kernel thus take at most 62.5 % of GOMEMLIMIT,
-	// if every client sends requests and reads no answer.
+	// ConnectionMemory is the number of bytes for which an HTTP/1 connection counts in connectionShare. A connection takes
+	// up to 40 KiB of the memory that GOMEMLIMIT limits: the goroutine and the two buffers of the connection, a header or
+	// a body that has arrived in part, and an answer that the client does not read. It also takes up to
+	// program.SocketMemory in the kernel, which GOMEMLIMIT does not limit. If every client sends requests and reads no
+	// answer, the buffers of all connections in the kernel take at most 62.5 % of GOMEMLIMIT.
 	ConnectionMemory = 64 << 10
-	// http2Memory is the same for an HTTP/2 connection of the key service: program.SocketMemory, and 512 KiB for the buffers of
-	// the connection and about 28 KiB for each of maxStreams requests in progress, whose headers may have many fields.
+	// http2Memory is the number of bytes for which an HTTP/2 connection of the key service counts: program.SocketMemory
+	// and 512 KiB. The 512 KiB are for the buffers of the connection, and for maxStreams requests in progress. Each of
+	// these requests takes about 28 KiB, because its header may have many fields.
 	http2Memory = program.SocketMemory + 512<<10
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
 	maxKeyHeader = 4 << 10
@@ -31,8 +32,8 @@ const (
 	connectionShare = 0.25
 )
 
-// keyStreams returns limits for the HTTP/2 connections of the key service. Without them, a connection may have 250 requests
-// in progress, and 1 MiB of bodies that were not read.
+// keyStreams returns limits for the HTTP/2 connections of the key service. Without these limits, a connection may have
+// 250 requests in progress, and 1 MiB of bodies that were not read.
 func keyStreams() *http.HTTP2Config {
 	const least = 64 << 10 // HTTP/2 permits no smaller window for a connection
 	return &http.HTTP2Config{

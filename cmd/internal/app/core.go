@@ -326,9 +326,9 @@ func RefuseWorker(err error) error {
 	return err
 }
 
-// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. The result is not a
-// [config.Error], because a supervisor does not start a program again after such an error. A standby accepts writes after its
-// promotion, so the supervisor must try again.
+// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. The result is not
+// a [config.Error], because a supervisor does not start a program again after a config.Error. A standby accepts writes
+// after its promotion, so the supervisor must try again.
 func nameReadOnly(err error) error {
 	const stateReadOnly = "25006" // read_only_sql_transaction
 	var reply *pgconn.PgError

@@ -117,8 +117,8 @@ func (k *kgsProgram) open(ctx context.Context, fail func(error)) error {
 	return nil
 }
 
-// giveUp returns the function that ends the program if no worker can fill the pool. It returns nil if the program serves keys,
-// because that does not need the pool.
+// giveUp returns the function that ends the program if no worker can fill the pool. It returns nil if the program
+// serves keys, because a key service does not need the pool.
 func (k *kgsProgram) giveUp(fail func(error)) func(error) {
 	if k.serves {
 		return nil
@@ -137,8 +137,8 @@ func (k *kgsProgram) status() admin.Status {
 	return s
 }
 
-// ready returns an error if the program cannot do its work. If the program serves keys, the pool does not matter: the dead man's
-// switch raises an alarm for it.
+// ready returns an error if the program cannot do its work. If the program serves keys, ready does not check the pool,
+// because the dead man's switch raises an alarm for the pool.
 func (k *kgsProgram) ready(context.Context) error {
 	switch {
 	case k.serves && !k.ledgerKnown():

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// memoryShare is the part of the memory of a cgroup that the Go runtime may use. The rest is for the caches of SQLite and
-	// for the code of the program, which need at least otherMemory bytes. But the Go runtime gets leastShare of a small cgroup.
+	// memoryShare is the part of the memory of a cgroup that the Go runtime may use. The rest is for the caches of SQLite
+	// and for the code of the program, which need at least otherMemory bytes. But the Go runtime always gets at least
+	// leastShare of the memory.
 	memoryShare = 0.8
 	leastShare  = 0.5
 	otherMemory = 24 << 20

@@ -12,7 +12,7 @@ import (
 )
 
 // A database that was reached directly is behind a pooler after a failover.
-func TestConnectionDetectsPoolerIfFailoverLeadsToIt(t *testing.T) {
+func TestNewConnectionDetectsPoolerAfterFailover(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.StartPostgres(t)
 	direct, err := pgxpool.ParseConfig(postgres.URL)

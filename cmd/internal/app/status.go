@@ -139,15 +139,15 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 	}
 }
 
-// describeSpace adds two values of the space: the ratio of used numbers, and the runway. It also adds the expected number
-// of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are taken. A key in a pool is not
-// taken: a random code conflicts only with the code of a link. Aliases and random codes do not count, because the ledger
-// does not record them.
+// describeSpace adds three values of the space: the code length, the ratio of used numbers, and the runway. It also
+// adds the expected number of attempts for a random code, which is 1/(1-f) for the fraction f of the codes that are
+// taken. A key in a pool is not taken: a random code conflicts only with the code of a link. Aliases and random codes
+// do not count, because the ledger does not record them.
 //
-// With a pool in Redis, the runway follows from the rate at which servers take keys from the pool. It is unknown while the
-// pool cannot be read. The pool does not count leases, so they are left out. Without a pool in Redis, the runway follows
-// from the rate at which keys are settled, leased or abandoned, because the pool of a process in its memory shows nothing
-// of other processes. This rate covers all processes, and is an average over at most a day. In both cases, the rate of
+// With a pool in Redis, the runway follows from the rate at which servers take keys from the pool. It is unknown while
+// the pool cannot be read. The pool does not count leases, so the runway does not include them. Without a pool in
+// Redis, the runway follows from the rate at which keys are settled, leased or abandoned. Unlike a pool in the memory
+// of one process, this rate covers all processes. It is an average over at most a day. In both cases, the rate of
 // reservations would be wrong, because the numbers in a pool or in a new batch are not used yet.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	s.CountsSpace = true
@@ -201,8 +201,8 @@ const (
 	sourceTimeout = time.Second
 )
 
-// servingWatch records where the next key would come from, and since when: from the batch, from the fallback or from nowhere. It
-// also records the rate at which creations take keys from the local batch.
+// servingWatch records where the next key would come from (the batch, the fallback or nowhere), and since when. It also
+// records the rate at which creations take keys from the local batch.
 type servingWatch struct {
 	from  func() string         // "batch", "fallback" or "none"
 	probe func(context.Context) // checks whether the key source has keys again

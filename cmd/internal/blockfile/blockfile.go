@@ -27,7 +27,8 @@ const (
 	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million lines of 22 bytes.
 	maxSize = 64 << 20
 	// shortLine is the number of bytes of a line in a list of short host names. For a file of size bytes, parse allocates
-	// a set with room for size/shortLine hosts, or for one host per line if this is less. The set grows if it is too small.
+	// a set with room for size/shortLine hosts. If the file has fewer lines, the set has room for one host per line. A set
+	// that is too small grows.
 	shortLine = 16
 )
 

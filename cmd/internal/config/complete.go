@@ -132,8 +132,8 @@ func (s *Server) CompleteOffline(known []KeySource) error {
 	return nil
 }
 
-// CompleteImport completes and checks the settings that an import needs: those of CompleteOffline, BASE_URL, and the settings that
-// name hosts and pages.
+// CompleteImport completes and checks the settings that an import needs. These are the settings of CompleteOffline,
+// BASE_URL, and the settings that name hosts and pages.
 func (s *Server) CompleteImport(rules Rules) error {
 	if err := s.CompleteOffline(rules.KeySources); err != nil {
 		return err

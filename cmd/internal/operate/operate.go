@@ -32,7 +32,7 @@ func CheckHealth(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	// The client uses no proxy (HTTP_PROXY), because a proxy may reach another program at this address, or none.
+	// The client uses no proxy (HTTP_PROXY), because a proxy may reach another program at this address, or no program.
 	direct := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := direct.Do(req) //nolint:gosec // the address is a setting of the operator
 	if err != nil {

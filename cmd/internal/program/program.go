@@ -32,8 +32,8 @@ const PublicGrace = 6 * time.Second
 const (
 	stopTimeout = 15 * time.Second // time limit of an orderly stop, including commits and the return of keys
 	adminGrace  = time.Second      // time that running requests on the admin listener have to finish
-	// adminConnections is the maximum number of open connections of the admin listener. Further connections wait. Without this
-	// limit, they could use all memory and all file descriptors of the program.
+	// adminConnections is the maximum number of open connections of the admin listener. Further connections wait. Without
+	// this limit, connections could use all memory and all file descriptors of the program.
 	adminConnections = 128
 )
 
@@ -138,8 +138,8 @@ func (p *Program) abandonStart() {
 	}
 }
 
-// Fail makes Wait return err, or Stop if Wait is not called again. If neither has returned an earlier error yet, Fail
-// only logs err.
+// Fail passes err to Wait, or to Stop if Wait is not called again. While an earlier error waits for one of these
+// calls, Fail only logs err.
 func (p *Program) Fail(err error) {
 	select {
 	case p.failed <- err:

@@ -22,16 +22,17 @@ const headroom = 16 << 20
 // percentage, the runtime scales this size.
 const minimumHeap = 4 << 20
 
-// cacheShare is the part of GOMEMLIMIT that cached links may need. If objects in use filled the memory up to GOMEMLIMIT,
+// cacheShare is the part of GOMEMLIMIT that cached links may use. If objects in use filled the memory up to GOMEMLIMIT,
 // the collector would run all the time.
 const cacheShare = 0.25
 
 const (
 	// rowMemory is the number of bytes that one count of visits takes in memory.
 	rowMemory = 128
-	// rowShare is the part of GOMEMLIMIT that counts of visits may need. A flush in progress may need the same amount in addition.
+	// rowShare is the part of GOMEMLIMIT that counts of visits may use. A flush in progress may use the same amount in
+	// addition.
 	rowShare = 0.05
-	// clientShare is the part of GOMEMLIMIT that each of the three kinds of limits of clients may need: misses, anonymous
+	// clientShare is the part of GOMEMLIMIT that each of the three kinds of limits of clients may use: misses, anonymous
 	// creations, and creations with tokens.
 	clientShare = 0.02
 )
@@ -42,14 +43,15 @@ func cachedLinks() int { return app.Fitting(cacheShare, service.LinkMemory, serv
 // countedRows returns how many counts of visits a server keeps in memory.
 func countedRows() int { return app.Fitting(rowShare, rowMemory, visits.DefaultMaxRows) }
 
-// limitedClients returns for how many clients a server counts requests, for each kind of limit.
+// limitedClients returns the number of clients whose requests a server counts, for each kind of limit.
 func limitedClients() int {
 	return app.Fitting(clientShare, client.LimitMemory, client.DefaultClients)
 }
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
-// collector runs after headroom bytes of new objects, or after new objects of a quarter of the heap if
-// this is more. If GOMEMLIMIT is set, the collector also runs when the process reaches this limit.
+// collector runs after headroom bytes of new objects. If a quarter of the heap is more than headroom,
+// the collector runs after new objects of that size. If GOMEMLIMIT is set, the collector also runs
+// when the process reaches this limit.
 type headroomKeeper struct {
 	stopped atomic.Bool
 	percent int64 // the present percentage

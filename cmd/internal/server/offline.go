@@ -127,13 +127,13 @@ func recordRestore(ctx context.Context, s config.Server, out io.Writer) error {
 
 // deleteFlags are the flags of the command delete.
 type deleteFlags struct {
-	Codes []string `arg:"" name:"code" help:"Codes of the links to delete."`
+	Codes []string `arg:"" name:"code" help:"Codes of the links to delete. Put -- before a code that begins with a hyphen."`
 	Erase bool     `name:"erase" help:"Also erase the content of the links for good, even if they were deleted before: the URL, the title, the tags and all other values that a person chose except the code, and the referrers, countries and devices of the visits. The codes and the numbers of visits stay."`
 }
 
-// deleteLinks turns links into tombstones. With --erase, it also erases the details of the visits; the store adds no details of
-// the visits that a server counts later. Then deleteLinks waits for service.Freshness, because a server may redirect to the
-// links from its cache for this time.
+// deleteLinks turns links into tombstones. With --erase, it also erases the content of the links and the details of
+// their visits. The store adds no details of visits that a server counts later. Then deleteLinks waits for
+// service.Freshness, because a server may redirect to the links from its cache for this time.
 func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		remove := service.Delete

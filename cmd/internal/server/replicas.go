@@ -17,9 +17,9 @@ import (
 	"keypool/shortener/service"
 )
 
-// openReplicas returns the function with which redirects look up links, and the maximum lag of its results. The function reads
-// from the replicas in the settings. Without replicas, it is the method Lookup of the store, and the maximum lag is 0.
-// openReplicas fails if the settings name replicas and the links are on a Citus cluster.
+// openReplicas returns the function with which redirects look up links, and the maximum lag of its results. The
+// function reads from the replicas in the settings. Without replicas, the function is the method Lookup of the store,
+// and the maximum lag is 0. openReplicas fails if the settings name replicas and the links are on a Citus cluster.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, time.Duration, error) {
 	primary, ok := store.(*pgstore.Store)
 	if _, distributed := store.(*citusstore.Store); distributed && len(s.Replicas) > 0 {

@@ -26,8 +26,8 @@ type migrateFlags struct {
 	Shards int `name:"shards" placeholder:"N" min:"1" max:"64000" help:"Distribute the tables of links over the nodes of a Citus cluster, in N shards for each table, after the migration. DATABASE_URL must lead to the coordinator. Rows that exist are moved. Stop all servers first. The command may be repeated."`
 }
 
-// checkShards returns an error if the flag --shards is set and DATABASE_URL does not lead to the coordinator of a Citus
-// cluster that has a node for the tables. It changes nothing.
+// checkShards checks DATABASE_URL if the flag --shards is set. It returns an error unless the URL leads to the
+// coordinator of a Citus cluster that has a node for the tables. It changes nothing.
 func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 	if f.Shards == 0 {
 		return nil
@@ -151,8 +151,8 @@ func nodeConfig(database *pgxpool.Config, host string, port uint16) *pgxpool.Con
 	return cfg
 }
 
-// setServerName replaces the server name that TLS sends and verifies. If DATABASE_URL disables the server name with sslsni=0, TLS
-// continues to send none. If settings is nil, the connection does not use TLS.
+// setServerName replaces the server name that TLS sends and verifies. If DATABASE_URL disables the server name with
+// sslsni=0, TLS still sends no server name. If settings is nil, the connection does not use TLS.
 func setServerName(settings *tls.Config, host string) {
 	if settings != nil && settings.ServerName != "" {
 		settings.ServerName = host

@@ -47,8 +47,8 @@ func New(t *testing.T) *Tab {
 	if program == "" {
 		t.Fatal("this test needs a browser: install chromium (apt-get install chromium)")
 	}
-	// Without UserDataDir, chromedp makes a directory. Before chromedp removes the directory, it kills the processes that still
-	// use it.
+	// Without UserDataDir, chromedp makes a directory. Before chromedp removes the directory, it kills the processes
+	// that still use it.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
@@ -152,10 +152,10 @@ func pageGone(err error) bool {
 	}, e.Message)
 }
 
-// Press sends keys to the element that has the focus, with the events of a keyboard. When a key goes down, this event has
-// the type kb.KeyRawDown. [chromedp.KeyEvent] alone would send kb.KeyDown instead. The browser handles some keys when they
-// go down, such as Enter on a link, and the focus may move. After kb.KeyDown, the element that then has the focus would
-// receive the key again.
+// Press sends keys to the element that has the focus, with the events of a keyboard. The event of a key that goes down
+// has the type kb.KeyRawDown. [chromedp.KeyEvent] alone would send kb.KeyDown instead. Some keys, such as Enter on a
+// link, can move the focus when they go down. After kb.KeyDown, the element with the new focus would receive the key
+// again.
 func Press(keys string) chromedp.Action[chromedp.Void] {
 	return chromedp.KeyEvent(keys, func(p *input.DispatchKeyEventParams) {
 		if p.Type == kb.KeyDown {

@@ -49,7 +49,8 @@ func FindCitus() (programs string, err error) {
 			return "", err
 		}
 		programs := filepath.Dir(postgres)
-		// Debian has /usr/lib/postgresql/15/bin and /usr/lib/postgresql/15/lib; a build from source has bin and lib/postgresql.
+		// Debian has /usr/lib/postgresql/15/bin and /usr/lib/postgresql/15/lib; a build from source has bin and
+		// lib/postgresql.
 		for _, lib := range []string{"../lib", "../lib/postgresql"} {
 			if _, err := os.Stat(filepath.Join(programs, lib, "citus.so")); err == nil {
 				return programs, nil
@@ -59,9 +60,9 @@ func FindCitus() (programs string, err error) {
 	return "", errNoCitus
 }
 
-// InstallCitus copies PostgreSQL with Citus out of its public image, because no package of Debian contains Citus. The copy
-// works in another directory, because PostgreSQL finds its files relative to its programs. InstallCitus needs a Docker
-// engine, and the copy needs the libraries of Debian's package postgresql.
+// InstallCitus copies PostgreSQL with Citus out of its public image, because no package of Debian contains Citus. The
+// copy works in another directory, because PostgreSQL finds its files relative to its programs. InstallCitus needs a
+// Docker engine, and the copy needs the libraries of Debian's package postgresql.
 func InstallCitus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()

@@ -37,7 +37,7 @@ func (u Setup) StartPostgres(ctx context.Context, settings ...string) (*Server, 
 }
 
 // StartStandby starts a standby that streams from primary, which must be running. The standby
-// begins with a copy of the primary's data and then follows it; see [Promote].
+// begins with a copy of the primary's data and then follows the primary; see [Promote].
 func StartStandby(ctx context.Context, primary *Server, settings ...string) (*Server, error) {
 	u, err := url.Parse(primary.URL)
 	if err != nil {

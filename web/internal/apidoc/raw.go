@@ -140,7 +140,7 @@ func (r *rawResponse) headers() []Member {
 	return all
 }
 
-// description returns the description of a parameter, or that of its schema.
+// description returns the description of a parameter, or the description of its schema.
 func (p *rawParameter) description() string {
 	if p.Description != "" {
 		return p.Description

@@ -64,8 +64,8 @@ func Time(name, value string) (time.Time, error) {
 	return t, nil
 }
 
-// Code returns the decoded code in the path of a request, or "" if its encoding is malformed. echo takes the parameters from
-// RawPath, or from Path, which is decoded already, if RawPath is empty.
+// Code returns the decoded code in the path of a request, or "" if its encoding is malformed. If RawPath is empty, echo
+// takes the parameters from Path, which is decoded already. Otherwise it takes them from RawPath.
 func Code(c echo.Context) string {
 	if c.Request().URL.RawPath == "" {
 		return c.Param("code")
