@@ -118,6 +118,20 @@ func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
 // A record that is too long must be refused, and the next line must be read. The whole record must never be in
 // memory. The test is not parallel, because it measures the memory of the process.
+// A URL in another encoding would lead to another page.
+func TestReadRefusesCSVRecordsInOtherEncodings(t *testing.T) {
+	t.Parallel()
+	const file = "keyword,url,title\nkoeln,https://example.com/K\xf6ln,\nmuc,https://example.com/,M\xfcnchen\nok,https://example.com/Köln,München\n"
+	got := checked(t, YOURLS, strings.NewReader(file))
+	for _, want := range []string{
+		`line 2, "koeln": url must be UTF-8 text`, `line 3, "muc": title must be UTF-8 text`, `line 4: {"code":"ok","url":"https://example.com/K%C3%B6ln"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in:\n%s", want, got)
+		}
+	}
+}
+
 func TestReadRefusesTooLongRecords(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`

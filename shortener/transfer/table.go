@@ -10,6 +10,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"keypool/shortener"
 )
@@ -111,6 +112,9 @@ func readTable(file io.Reader, t *table) iter.Seq2[Line, error] {
 	}
 }
 
+// errNotUTF8 refuses a record of a file in another encoding. Without it, a URL would get the bytes of this encoding.
+var errNotUTF8 = errors.New("must be UTF-8 text: convert the file to UTF-8")
+
 // parseRow returns the record with these fields.
 func parseRow(columns []*column, fields []string) (r Record, refusal error) {
 	if len(fields) != len(columns) {
@@ -121,7 +125,11 @@ func parseRow(columns []*column, fields []string) (r Record, refusal error) {
 		if c == nil || c.set == nil {
 			continue
 		}
-		if err := c.set(&r, fields[i]); err != nil && refusal == nil {
+		err := errNotUTF8
+		if utf8.ValidString(fields[i]) {
+			err = c.set(&r, fields[i])
+		}
+		if err != nil && refusal == nil {
 			refusal = &shortener.InvalidError{Field: c.name, Reason: err.Error()}
 		}
 	}
