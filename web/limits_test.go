@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -138,6 +139,26 @@ func TestAnonymousCreationsAreLimitedPerAddress(t *testing.T) {
 			t.Errorf("Limited() = %+v, want %+v", got, want)
 		}
 	})
+}
+
+// Without scripts, the page of the refusal is the only copy of what the person entered.
+func TestPageKeepsInputIfClientCreatesTooManyLinks(t *testing.T) {
+	t.Parallel()
+	s := anonymousSite(t, client.Limits{AnonymousRate: new(quota.Rate(1))})
+	for attempt := range 50 {
+		form := fmt.Sprintf("url=https://go.dev/doc&alias=kept%d&expires_in=24h", attempt)
+		r := s.do(t, http.MethodPost, "/shorten", form, "X-Forwarded-For", "192.0.2.1", "Content-Type", media.Form, "Accept", "text/html")
+		if r.status == http.StatusCreated {
+			continue
+		}
+		for _, want := range []string{`value="https://go.dev/doc"`, fmt.Sprintf(`value="kept%d"`, attempt), `value="24h" selected`} {
+			if r.status != http.StatusTooManyRequests || !strings.Contains(r.body, want) {
+				t.Errorf("status %d, want 429 and %s in the page:\n%s", r.status, want, r.body)
+			}
+		}
+		return
+	}
+	t.Error("no creation was refused")
 }
 
 func TestCreationsWithoutLimitHaveNoRateLimitHeaders(t *testing.T) {

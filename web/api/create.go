@@ -33,6 +33,7 @@ func (a *API) create(c echo.Context) error {
 	}
 	tok, owned, err := a.admitCreation(c)
 	if err != nil {
+		a.keepInput(c)
 		return err
 	}
 	r, key, err := a.readCreation(c, owned)
@@ -66,6 +67,16 @@ func (a *API) create(c echo.Context) error {
 		return a.sendLink(c, status, link, self)
 	}
 	return a.send(c.Response(), status, l)
+}
+
+// keepInput reads the fields of a creation that admitCreation refused, if the client gets the error as a page.
+func (a *API) keepInput(c echo.Context) {
+	if media.Negotiate(c.Request(), media.JSON, media.Text, media.HTML) != media.HTML {
+		return
+	}
+	// If the body is invalid, the page shows the refusal of the creation and the fields that could be read.
+	r, _ := a.readFields(c.Response().Writer, c.Request())
+	c.Set(sentKey, r)
 }
 
 // admitCreation decides whether the client may create a link, and counts the creation against the limit of
