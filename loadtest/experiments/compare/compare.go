@@ -43,8 +43,7 @@ const (
 	mostSkipped = 250
 	// fewSkipped is how many numbers a crash may skip if the key source makes a call for each key.
 	// These are the numbers of the creations in progress.
-	fewSkipped  = 40
-	mostSmaller = 0.9 // greatest ratio of the size of an index of codes in order to the size of an index of codes without order
+	fewSkipped = 40
 )
 
 // The two key sources of the table "INCR against KGS", and the key source that is also the fallback.
@@ -60,8 +59,7 @@ func Experiments() []*experiment.Experiment {
 	return []*experiment.Experiment{experiment.Define(experiment.Definition[record]{
 		Name: "compare/keysources", Title: "Speed, crashes and outages of every key source",
 		Summary: fmt.Sprintf("Clients create links with each key source, first as fast as possible on %d connections and then at %d per second. "+
-			"After that, servers are killed (ten times at scale 1). Then the components that a key source needs are killed for some seconds. At the end, the experiment "+
-			"inserts the same number of links (300,000 at scale 1) with each kind of code and measures the index.",
+			"After that, servers are killed (ten times at scale 1). Then the components that a key source needs are killed for some seconds.",
 			measure.Connections, steadyRate),
 		Suites: []experiment.Suite{experiment.Nightly}, Alone: true, Run: run, Show: show, Claims: claims(),
 		// Without the protection store, acknowledged links have no rows, so every measurement of a rate or a p99 fails too.
@@ -76,7 +74,6 @@ type record struct {
 
 	rounds, crashes int
 	each            time.Duration // duration of one load
-	links           int64         // links in the index, for each kind of code
 
 	usual bool          // the run has its usual size, so the time limit of the comparison applies
 	took  time.Duration // duration of the run; 0 until it ends
@@ -86,16 +83,15 @@ type record struct {
 // measured.
 type found struct {
 	sources.Source
-	broken     bool           // a load of the speed measurement failed
-	rate, p99  measure.Series // creations per second, and the p99 of a creation in ms
-	best       measure.Series // the rate as a share of the best rate of the same round
-	calls      measure.Series // calls per creation
-	refused    measure.Series // refused creations in %, in the load with the highest share of refusals
-	skipped    measure.Series // skipped numbers per crash
-	index, log measure.Series // bytes per link, in the index and in the write-ahead log of PostgreSQL
-	lines      int            // lines of code that the key source needs; 0 if they were not counted
-	memory     string         // description of the memory that Redis uses
-	outages    []*outage
+	broken    bool           // a load of the speed measurement failed
+	rate, p99 measure.Series // creations per second, and the p99 of a creation in ms
+	best      measure.Series // the rate as a share of the best rate of the same round
+	calls     measure.Series // calls per creation
+	refused   measure.Series // refused creations in %, in the load with the highest share of refusals
+	skipped   measure.Series // skipped numbers per crash
+	lines     int            // lines of code that the key source needs; 0 if they were not counted
+	memory    string         // description of the memory that Redis uses
+	outages   []*outage
 }
 
 func (r *record) of(name string) *found {
@@ -110,7 +106,7 @@ func run(t *experiment.T, rec *record) {
 	t.Phase(0, "building the programs with the rivals")
 	others := buildRivals(t)
 	begun := time.Now()
-	rec.rounds, rec.crashes, rec.links = t.Times(3), t.Times(10), int64(t.Times(300_000))
+	rec.rounds, rec.crashes = t.Times(3), t.Times(10)
 	rec.each, rec.usual = max(time.Second, cmp.Or(t.Duration, 2*time.Second).Truncate(time.Second)), t.Scale == 1 && t.Duration == 0
 	for _, s := range append(sources.Compared(), others...) {
 		rec.found = append(rec.found, &found{Source: s})
@@ -123,7 +119,6 @@ func run(t *experiment.T, rec *record) {
 		t.Fatalf("no key source stores its links")
 	}
 	rec.outages(t, m.Stage)
-	rec.fill(t, m.Stage)
 	rec.Complete, rec.took = true, time.Since(begun)
 }
 
@@ -184,10 +179,6 @@ func claims() []experiment.Claim[record] {
 			Text: "With " + pool + ", a server makes more links per second than with either of two simpler designs: a table of keys under one lock, and a set in Redis with one SPOP for each creation. " +
 				"Rates of the same round are compared.",
 		},
-		{
-			Name: "codes in order need a smaller index", Unit: "ratio", Kind: report.Correctness, Judge: judgeIndex,
-			Text: fmt.Sprintf("An index of codes that ascend in the order of their creation takes at most %.1f times as many bytes as an index of random codes of the same length.", mostSmaller),
-		},
 		{Name: "comparison ends in time", Text: fmt.Sprintf("The comparison takes at most %.0f minutes.", limit.Minutes()), Unit: "s", Kind: report.Speed, Judge: judgeTime},
 		sources.EachMeasured(func(r *record) *sources.Observed { return &r.Observed }),
 	}, measure.Links(func(r *record) *loadtest.Verdict { return r.Links }))
@@ -222,14 +213,6 @@ func judgeRivals(r *record) experiment.Verdict {
 		}
 	}
 	return experiment.AtLeast(1, worst, "the smallest ratio is %.2f, which is the ratio to the rival %s", worst, name)
-}
-
-func judgeIndex(r *record) experiment.Verdict {
-	ordered, unordered := r.of(incr).index, r.of(pool).index // both have codes of six digits
-	if len(ordered) == 0 || len(unordered) == 0 {
-		return experiment.Verdict{}
-	}
-	return experiment.AtMost(mostSmaller, ordered.Median()/unordered.Median(), "the index takes %.1f bytes per link for codes in order, and %.1f bytes per link for codes without order", ordered.Median(), unordered.Median())
 }
 
 func judgeTime(r *record) experiment.Verdict {
