@@ -52,7 +52,14 @@ func TestClaimFailsIfObservationContradictsClaim(t *testing.T) {
 			}
 		}
 	}
-	claims := theLinks(keysAreUnique(), counted(keysKept, "keys", "No reserved key is missing from the accounts."), availableTo(99.9))
+	stopped := func(age time.Duration, answer loadtest.Outcome) func(*run) {
+		released := time.Now()
+		before := loadtest.Entry{At: released.Add(-age), Outcome: loadtest.Outcome{State: loadtest.Intended}}
+		after := loadtest.Entry{At: before.At, Outcome: answer}
+		return func(r *run) { sawAnswers(r, []loadtest.Entry{before}, []loadtest.Entry{after}, released, released) }
+	}
+	refused := loadtest.Outcome{State: loadtest.Refused, Detail: "503 Service Unavailable", RetryAfter: "1"}
+	claims := theLinks(observed(inProgress, ""), uninterrupted(progressKept, "", ""), keysAreUnique(), counted(keysKept, "keys", "No reserved key is missing from the accounts."), availableTo(99.9))
 	for _, tt := range []struct {
 		name    string
 		observe func(*run)
@@ -78,6 +85,10 @@ func TestClaimFailsIfObservationContradictsClaim(t *testing.T) {
 		{"availability at the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
 		{"availability below the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
 		{"no load", func(*run) {}, available, ""},
+		{"a creation in progress is refused", stopped(tooOld/2, refused), inProgress, report.Held},
+		{"a creation in progress gets no answer", stopped(tooOld, loadtest.Outcome{State: loadtest.Unknown}), inProgress, report.Failed},
+		{"a young creation in progress is refused", stopped(tooOld/2, refused), progressKept, report.Failed},
+		{"an old creation in progress is refused", stopped(tooOld, refused), progressKept, report.NotJudged},
 	} {
 		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)

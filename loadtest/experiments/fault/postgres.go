@@ -99,8 +99,12 @@ func refused(r *run, s *lab.Program) (answer string, took time.Duration, right b
 	began := time.Now()
 	o := s.Client.Create(r.Context(), "https://example.com/")
 	took = time.Since(began)
-	right = o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
-	return created(o), took, right
+	return created(o), took, unavailable(o)
+}
+
+// unavailable reports whether a creation was answered with 503 and Retry-After.
+func unavailable(o loadtest.Outcome) bool {
+	return o.State == loadtest.Refused && strings.HasPrefix(o.Detail, "503 ") && o.RetryAfter != ""
 }
 
 func commitReplyLost(r *run) {

@@ -94,12 +94,7 @@ func (c *replicated) followNewLinks() {
 	n, before, answers := c.Times(10_000), asked(c.tolerant), followed{}
 	for i := range n {
 		url := fmt.Sprintf("https://example.com/new/%d", i)
-		var o loadtest.Outcome
-		lab.Wait(c, patient, "a link is created", func() bool { // on a busy machine, a creation may be refused
-			o = c.creating.Client.Create(c.Context(), url)
-			return o.State == loadtest.Acknowledged
-		})
-		c.follow(&answers, c.tolerant, o.Code, url)
+		c.follow(&answers, c.tolerant, c.link(c.creating, url), url)
 	}
 	if now := asked(c.tolerant); now-before < float64(n)/2 {
 		c.Fatalf("the replica was asked for only %v of %d new links, so the fault row proves nothing", now-before, n)

@@ -150,6 +150,17 @@ func (r *run) serve(loads ...*lab.Load) {
 	}
 }
 
+// link creates a link on a server and returns its code. It repeats the creation, because a server on a busy machine may
+// refuse it.
+func (r *run) link(s *lab.Program, url string) string {
+	var o loadtest.Outcome
+	lab.Wait(r, patient, "a link is created", func() bool {
+		o = s.Client.Create(r.Context(), url)
+		return o.State == loadtest.Acknowledged
+	})
+	return o.Code
+}
+
 // audit checks the accounts of the databases that a program uses, and records the result.
 func (r *run) audit(p *lab.Program) lab.Accounts {
 	a := lab.Audit(r, p.Settings...)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"keypool/loadtest"
+	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 )
 
@@ -20,7 +21,8 @@ func serverRows() []row {
 	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, each kill of the server costs at most %d keys: three batches of %d keys.", 3*killBatch, killBatch)))
 	stopped := theLinks(
 		counted("half-sent requests answered", "requests without 201", "If the server had begun to read a request when it received SIGTERM, the server answers the request with 201."),
-		observed("requests in progress answered", "The server acknowledges every creation whose request it had read when it received SIGTERM."),
+		observed(inProgress, "The server answers every creation whose request it had read when it received SIGTERM, with 201, or with 503 and Retry-After."),
+		uninterrupted(progressKept, "creations", fmt.Sprintf("The server acknowledges each of these creations that is less than %v old when it can commit again.", tooOld)),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop time", "The server ends within 10 s after SIGTERM."),
 		observed(abandoned, "A server that stops after SIGTERM abandons no key."),
@@ -51,6 +53,12 @@ func serverRows() []row {
 		},
 	}
 }
+
+// The names of the claims about creations that a server processes when it receives SIGTERM.
+const (
+	inProgress   = "requests in progress answered"
+	progressKept = "requests in progress acknowledged"
+)
 
 // killBatch is the greatest number of keys in a local batch in the rows 1 and 1b.
 const killBatch = 500
@@ -98,15 +106,18 @@ func stopUnderLoad(r *run) {
 
 	release := stallCommits(r)
 	stalled := time.Now()
+	var underWay []loadtest.Entry
 	lab.Wait(r, patient, "creations wait for their commit", func() bool {
-		return slices.ContainsFunc(load.Entries(), func(e loadtest.Entry) bool {
+		underWay = load.Entries()
+		return slices.ContainsFunc(underWay, func(e loadtest.Entry) bool {
 			return e.State == loadtest.Intended && e.At.After(stalled) && time.Since(e.At) > onItsWay
 		})
 	})
-	underWay, signalled := load.Entries(), time.Now()
+	signalled := time.Now()
 	server.Signal(syscall.SIGTERM)
 	r.strike(1)
 	release()
+	released := time.Now()
 	refusing := lab.Happens(r, patient, func() bool {
 		conn, err := dial(server)
 		if err != nil {
@@ -129,7 +140,7 @@ func stopUnderLoad(r *run) {
 		r.saw("exit status", false, "the server still accepted new connections %v after SIGTERM", patient)
 	}
 	r.took("stop time", limit, time.Since(signalled))
-	sawAnswers(r, underWay, load.Entries(), signalled)
+	sawAnswers(r, underWay, load.Entries(), signalled, released)
 	// Keys in batches are a failure too, because a janitor later abandons the batches of a server that has ended.
 	a := r.audit(server)
 	r.sawAbandoned(a, 0)
@@ -151,19 +162,37 @@ func stallCommits(r *run) (release func()) {
 // judges only requests that were sent at least onItsWay before SIGTERM.
 const onItsWay = 250 * time.Millisecond
 
-// sawAnswers records whether the creations that the server was processing at SIGTERM were acknowledged. It
-// compares the journal just before SIGTERM (then) with the journal after the end of the load (now).
-func sawAnswers(r *run, then, now []loadtest.Entry, signalled time.Time) {
-	underWay := 0
+// tooOld is the age from which a creation may be refused because the run delayed its commit. The server refuses a creation
+// whose commit takes more than 0.9 s.
+const tooOld = 600 * time.Millisecond
+
+// sawAnswers records how the server answered the creations that it was processing at SIGTERM. It compares the
+// journal just before SIGTERM (then) with the journal after the end of the load (now). No creation was committed from
+// before SIGTERM until the time released.
+func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Time) {
+	underWay, young, failed := 0, 0, 0
 	for n, e := range then {
-		if e.State == loadtest.Intended && e.At.Before(signalled.Add(-onItsWay)) {
-			underWay++
-			r.saw("requests in progress answered", now[n].State == loadtest.Acknowledged,
-				"creation %d was sent %v before SIGTERM; %s", n, signalled.Sub(e.At).Round(time.Millisecond), created(now[n].Outcome))
+		if e.State != loadtest.Intended || !e.At.Before(signalled.Add(-onItsWay)) {
+			continue
+		}
+		underWay++
+		o := now[n].Outcome
+		r.saw(inProgress, o.State == loadtest.Acknowledged || unavailable(o),
+			"creation %d was sent %v before SIGTERM; %s", n, signalled.Sub(e.At).Round(time.Millisecond), created(o))
+		if released.Sub(e.At) < tooOld {
+			young++
+			if o.State != loadtest.Acknowledged {
+				failed++
+			}
 		}
 	}
-	// This text is shown only if all these creations were acknowledged, because otherwise an earlier observation is worse.
-	r.saw("requests in progress answered", underWay > 0, "the server acknowledged all %d creations that it was processing when it received SIGTERM", underWay)
+	// This text is shown only if all these creations were answered, because otherwise an earlier observation is worse.
+	r.saw(inProgress, underWay > 0, "the server answered all %d creations that it was processing when it received SIGTERM", underWay)
+	if young == 0 {
+		r.observe(progressKept, 0, experiment.NotJudged("each of the %d creations was more than %v old when the server could commit again", underWay, tooOld))
+		return
+	}
+	r.figure(progressKept, 0, float64(failed), "%d of %d creations that the server was processing when it received SIGTERM were not acknowledged", failed, young)
 }
 
 // dial opens a connection to a server.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"keypool/internal/proc"
-	"keypool/loadtest"
 	"keypool/loadtest/lab"
 )
 
@@ -111,9 +110,7 @@ func startTogether(r *run) {
 func followElsewhere(r *run, a, b *lab.Program, n int) {
 	for range n {
 		url := "https://example.com/" + rand.Text()
-		o := a.Client.Create(r.Context(), url)
-		r.must("links redirect on other servers", o.State == loadtest.Acknowledged, "%s", created(o))
-		r.follow("links redirect on other servers", b, o.Code, url)
+		r.follow("links redirect on other servers", b, r.link(a, url), url)
 		a, b = b, a
 	}
 }

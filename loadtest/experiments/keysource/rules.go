@@ -30,25 +30,33 @@ const (
 )
 
 func unique(st *stand) {
-	st.must(st.strict.take())
+	st.take(st.strict)
 	st.check(st.helped)
 }
 
 func shared(st *stand) {
-	st.must(lab.Together(2, 2, func(i int) error { return st.servers()[i].take() }))
+	st.take(st.servers()...)
 	st.check(st.helped, st.strict)
 }
 
-// take lets many clients make links at the same time. Each client makes its next link as soon as it has an answer.
-func (s *server) take() error {
-	return lab.Together(takers, takers, func(int) error {
+// take lets many clients of each server make links at the same time. Each client makes its next link as soon as it has an
+// answer. If a creation fails, the client makes another link instead, and the claim served records the failure.
+func (st *stand) take(servers ...*server) {
+	clients := takers * len(servers)
+	entries := make([][]loadtest.Entry, clients)
+	st.must(lab.Together(clients, clients, func(i int) error {
 		for range each {
-			if err := s.create(); err != nil {
+			if err := lab.Until(st.Context(), look, patience, func(context.Context) (bool, error) {
+				entry, err := servers[i%len(servers)].load.TryOne(st.Context())
+				entries[i] = append(entries[i], entry)
+				return err == nil, err
+			}); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}))
+	st.noteFailures(loadtest.Count(slices.Concat(entries...)), "while many clients created links at the same time")
 }
 
 func stopped(st *stand) {
@@ -225,7 +233,7 @@ func harness(st *stand) {
 	defer cancel()
 	st.helped.AwaitReady(lab.Patience) // readiness may lag behind the first creation after an outage
 	dir := st.TempDir()
-	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public, "--admin", st.helped.Admin,
+	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public,
 		"--only=load/create", fmt.Sprintf("--rate=%d", rate), "--duration=1s", "--report", dir)
 	out, failed := cmd.CombinedOutput()
 	result, err := os.Open(filepath.Join(dir, "report.json"))

@@ -196,12 +196,6 @@ func (st *stand) check(through ...*server) {
 	}
 }
 
-// create makes one link and fails if the link is not acknowledged.
-func (s *server) create() error {
-	_, err := s.load.TryOne(s.st.Context())
-	return err
-}
-
 // more waits until n more links were made.
 func (s *server) more(n int64) {
 	enough := s.load.Figures().Acknowledged + n
@@ -228,7 +222,7 @@ func (s *server) fromSource() error {
 	var taken [2]float64
 	for i, n := range []int{1, links} {
 		for range n {
-			if err := s.create(); err != nil {
+			if _, err := s.load.TryOne(s.st.Context()); err != nil {
 				return err
 			}
 		}

@@ -28,12 +28,13 @@ type server struct {
 	// kill, plus the keys that it used between the kill and the report.
 	held   int64
 	lasted time.Duration // time from the kill to the first random code or, if there is none, to the restart of Redis
-	random int           // number of random codes in the whole run
+	random int           // number of links with random codes in the whole run
+	failed int           // number of creations that failed in the whole run
 
 	// turned reports whether the time from the first random code to the restart of Redis is longer than both margins together.
 	turned bool
-	// due counts the creations between the two margins, which need the fallback. served counts those of them that have a
-	// random code.
+	// due counts the links that were created between the two margins, which need the fallback. served counts those of them
+	// that have a random code.
 	due, served int
 	// fresh and stale count the keys from batches that the server used after the outage. A stale key was reserved before
 	// Redis started again. A fresh key was reserved later.
@@ -58,13 +59,15 @@ func (r *record) derive(reported localKeys, creations []creation) server {
 			s.held++
 		}
 		switch {
+		case !c.created:
+			s.failed++
 		case c.random(r.after):
 			s.random++
 			s.batches = time.Time{}
 			if c.at.After(r.killed) {
 				s.lasted = min(s.lasted, c.at.Sub(r.killed))
 			}
-		case c.created && s.batches.IsZero():
+		case s.batches.IsZero():
 			s.batches = c.at
 		}
 	}
@@ -81,12 +84,13 @@ func (r *record) afterKeys(s *server, creations []creation) {
 	for _, c := range creations {
 		random := c.random(r.after)
 		switch {
+		case !c.created: // a claim about availability counts it
 		case c.at.After(from) && c.at.Before(until):
 			s.due++
 			if random {
 				s.served++
 			}
-		case !c.created || random || !c.at.After(r.back):
+		case random || !c.at.After(r.back):
 		case c.number < r.lost.reserved:
 			s.stale++
 		default:

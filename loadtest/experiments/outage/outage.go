@@ -104,15 +104,13 @@ func runOutage(t *experiment.T, r *record) {
 		links, notes := measure.ReadBack(t, f.servers[0], lab.Census(f.postgres.URL), f.loads...)
 		r.links, r.notes = links, append(r.notes, notes...)
 	}()
-	pulse := measure.NewPulse(t, "outage/redis", f.servers[0], 10*time.Second+r.calm+r.down+r.later)
-	pulse.Enter("all servers take keys from Redis (figures of one server)")
+	t.Phase(0.3, "all servers take keys from Redis")
 	r.before = f.ledger()
 	looks := lab.Watch(t, lookEvery, f.look)
 	defer f.stop()
 	f.start(r.rate)
-	pulse.Follow(f.loads[0].Recorder())
 	lab.Pause(t, r.calm)
-	r.strike(t, f, pulse)
+	r.strike(t, f)
 	f.stop()
 	r.looks = looks.Stop()
 	r.after, r.creations, r.reported = f.ledger(), f.creations(), f.reported()
@@ -121,8 +119,8 @@ func runOutage(t *experiment.T, r *record) {
 }
 
 // strike kills Redis and starts it again after the time that the plan states.
-func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
-	pulse.Enter("Redis is killed")
+func (r *record) strike(t *experiment.T, f *fleet) {
+	t.Phase(0.5, "Redis is killed")
 	r.killed = time.Now()
 	f.redis.Kill()
 	lab.Wait(t, patience, "all servers answer", func() bool {
@@ -132,7 +130,7 @@ func (r *record) strike(t *experiment.T, f *fleet, pulse *measure.Pulse) {
 	})
 	lab.Pause(t, r.down-time.Since(r.killed))
 	r.lost = f.ledger()
-	pulse.Enter("Redis is started again")
+	t.Phase(0.8, "Redis is started again")
 	r.started = time.Now()
 	f.redis.Restart()
 	r.back = time.Now()

@@ -8,8 +8,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"keypool/loadtest"
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
+	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
 
@@ -114,8 +116,18 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 		{"local keys last longer than simulated", func(r *record) {
 			r.simulated -= r.simulated / 10
 		}, []string{"local keys last as simulated"}},
-		{"no fallback for a while", func(r *record) {
+		{"creations fail for a while", func(r *record) {
 			each(r, 5, 7, func(c *creation) { c.created = false; r.reported-- })
+			r.links = &loadtest.Verdict{Figures: loadtest.Figures{Sent: 3000, Acknowledged: 2600, Refused: 400}}
+		}, []string{measure.NoFailedCreation}},
+		{"creations fail after they have taken random codes", func(r *record) {
+			each(r, 5, 7, func(c *creation) { c.created = false })
+		}, nil},
+		{"a code is reported twice for each failed creation", func(r *record) {
+			each(r, 5, 7, func(c *creation) { c.created = false; r.reported++ })
+		}, []string{"random codes reported"}},
+		{"keys from batches after the fallback took over", func(r *record) {
+			each(r, 5, 7, func(c *creation) { c.number = 7; r.reported-- })
 		}, []string{takeover}},
 		{"no fallback on one server", func(r *record) {
 			for i := range r.creations[0] {
