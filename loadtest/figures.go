@@ -77,68 +77,44 @@ const (
 
 // Recorder collects figures while a load runs. One recorder may serve several loads. It may be used concurrently.
 type Recorder struct {
-	mu     sync.Mutex
-	total  tally
-	window tally // what was recorded since the last call of Window
-}
-
-// tally contains counts and latencies.
-type tally struct {
-	counts    Figures
+	mu        sync.Mutex
+	counts    Figures // without latencies
 	latencies *hdrhistogram.Histogram
 }
 
 // NewRecorder makes an empty recorder.
-func NewRecorder() *Recorder { return &Recorder{total: newTally(), window: newTally()} }
-
-func newTally() tally { return tally{latencies: hdrhistogram.New(shortest, longest, digits)} }
+func NewRecorder() *Recorder {
+	return &Recorder{latencies: hdrhistogram.New(shortest, longest, digits)}
+}
 
 func (r *Recorder) add(state State, latency time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range []*tally{&r.total, &r.window} {
-		t.counts.count(state)
-		if state != Unsent { // an unsent request has no latency
-			// RecordValue fails only for a value outside the bounds, which min and max prevent.
-			_ = t.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
-		}
+	r.counts.count(state)
+	if state != Unsent { // an unsent request has no latency
+		// RecordValue fails only for a value outside the bounds, which min and max prevent.
+		_ = r.latencies.RecordValue(min(max(latency.Microseconds(), shortest), longest))
 	}
 }
 
-// Add adds the figures of o to the total of r. The window of r does not change. No other goroutine may use
-// o.
+// Add adds the figures of o to r. No other goroutine may use o.
 func (r *Recorder) Add(o *Recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.total.counts = r.total.counts.Plus(o.total.counts)
-	r.total.latencies.Merge(o.total.latencies)
+	r.counts = r.counts.Plus(o.counts)
+	r.latencies.Merge(o.latencies)
 }
 
 // Figures returns what was recorded so far.
 func (r *Recorder) Figures() Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.total.figures()
-}
-
-// Window returns what was recorded since the last call of Window. Only one observer may call it, because each call
-// begins a new window.
-func (r *Recorder) Window() Figures {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.window.figures()
-	r.window.counts = Figures{}
-	r.window.latencies.Reset()
-	return f
-}
-
-func (t *tally) figures() Figures {
-	f := t.counts
+	f := r.counts
 	if f.Sent == 0 {
 		return f
 	}
 	at := func(percentile float64) time.Duration {
-		return time.Duration(t.latencies.ValueAtPercentile(percentile)) * time.Microsecond
+		return time.Duration(r.latencies.ValueAtPercentile(percentile)) * time.Microsecond
 	}
 	f.Latency = Latency{P50: at(50), P99: at(99), P999: at(99.9), Max: at(100)}
 	return f

@@ -84,26 +84,6 @@ func TestVisitReturnsStateAndRecordsFinding(t *testing.T) {
 	}
 }
 
-// A call of Window does not change the total.
-func TestWindowContainsOnlyNewRequests(t *testing.T) {
-	t.Parallel()
-	r := NewRecorder()
-	r.add(Acknowledged, time.Second)
-	if f := r.Window(); f.Acknowledged != 1 || f.Latency.Max < time.Second {
-		t.Errorf("the first window is %+v", f)
-	}
-	r.add(Refused, time.Millisecond)
-	if f := r.Window(); f.Acknowledged != 0 || f.Refused != 1 || f.Latency.Max > 2*time.Millisecond {
-		t.Errorf("the second window is %+v", f)
-	}
-	if f := r.Window(); f != (Figures{}) {
-		t.Errorf("the third window is %+v", f)
-	}
-	if f := r.Figures(); f.Sent != 2 {
-		t.Errorf("the total is %+v", f)
-	}
-}
-
 func TestRecorderAddIncludesFiguresOfOtherRecorder(t *testing.T) {
 	t.Parallel()
 	a, b := NewRecorder(), NewRecorder()

@@ -31,7 +31,7 @@ func (p *progress) line(text string) {
 
 func (p *progress) live(now experiment.Live) {
 	if p.isDue(now.Experiment + " " + now.Phase) {
-		p.line(fmt.Sprintf("%-14s  %3.0f %%  %s%s", now.Experiment, 100*now.Done, now.Phase, details(now)))
+		p.line(strings.TrimSpace(fmt.Sprintf("%-14s  %3.0f %%  %s  %s", now.Experiment, 100*now.Done, now.Phase, now.Detail)))
 	}
 }
 
@@ -43,19 +43,4 @@ func (p *progress) isDue(phase string) bool {
 	}
 	p.due[phase] = time.Now().Add(linePeriod)
 	return true
-}
-
-// details formats the current figures of the load and the pool.
-func details(now experiment.Live) string {
-	var b strings.Builder
-	if now.Rate > 0 {
-		fmt.Fprintf(&b, "  %.0f/s  p99 %.1f ms", now.Rate, now.P99.Seconds()*1000)
-	}
-	if now.PoolKeys != nil {
-		fmt.Fprintf(&b, "  pool %d", *now.PoolKeys)
-	}
-	if now.Runway != nil {
-		fmt.Fprintf(&b, "  runway %v", now.Runway.Round(time.Second))
-	}
-	return b.String()
 }

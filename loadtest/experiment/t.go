@@ -21,27 +21,22 @@ type Options struct {
 	Scale    float64 // scale of numbers and durations; for example, 1 means 200 kills in fault/1 and a minute without Redis in fault/6
 	Full     bool    // the experiments run at full size, such as 100,000,000 keys; this takes minutes to hours
 
-	// Target, Admin and Climb are for a deployment that is already running. Only an experiment with
-	// Definition.Anywhere can use a deployment.
-	Target string // the public URL; if "", the experiment starts its own servers
-	Admin  string // the URL of one server's admin listener; "" when there is none
-	Climb  bool   // the experiment also raises the rate above the steady rate, as it does on its own servers
+	// Target is the public URL of a deployment that is already running. If it is "", the experiment starts its own
+	// servers. Only an experiment with Definition.Anywhere can use a deployment.
+	Target string
 
 	Rate     float64       // creations per second; 0 means the default of the experiment
 	Duration time.Duration // duration of a steady load; 0 means the default of the experiment
 
 	Log  func(line string) // called concurrently, with one line for each step
-	Live func(Live)        // called concurrently, with the progress of an experiment about once a second
+	Live func(Live)        // called concurrently, with the progress of an experiment
 }
 
 // Live is the progress of an experiment.
 type Live struct {
 	Experiment, Phase string
 	Done              float64 // share of the experiment that is done, from 0 to 1
-	Rate              float64 // requests per second
-	P99               time.Duration
-	PoolKeys          *int64 // nil if it is unknown or there is no pool
-	Runway            *time.Duration
+	Detail            string  // figures of the phase, such as the level of a pool; "" at the beginning of a phase
 }
 
 // T is one run of an experiment. Package lab uses a T like a testing.TB: it registers cleanups that end
@@ -59,6 +54,7 @@ type T struct {
 	dir      string
 	cleanups []func()
 	failure  error
+	phase    Live // the phase in progress
 
 	refuted, why string // the claim that ended the run, and the reason
 }
@@ -78,7 +74,20 @@ func (t *T) ProgramDir() string { return t.Programs }
 
 // Phase reports what the run is doing and how much of it is done, from 0 to 1.
 func (t *T) Phase(done float64, format string, args ...any) {
-	t.Live(Live{Experiment: t.name, Phase: fmt.Sprintf(format, args...), Done: done})
+	phase := Live{Experiment: t.name, Phase: fmt.Sprintf(format, args...), Done: done}
+	t.mu.Lock()
+	t.phase = phase
+	t.mu.Unlock()
+	t.Live(phase)
+}
+
+// Detail reports figures of the phase in progress.
+func (t *T) Detail(format string, args ...any) {
+	t.mu.Lock()
+	phase := t.phase
+	t.mu.Unlock()
+	phase.Detail = fmt.Sprintf(format, args...)
+	t.Live(phase)
 }
 
 // Times returns n times the scale of the run, but at least 1.

@@ -51,8 +51,8 @@ func Worker(r Run, settings ...string) *Program {
 
 // Deployment returns a server that is already running. An experiment can send requests to the server, but
 // cannot start or stop it.
-func Deployment(r Run, public, admin string) *Program {
-	p := &Program{Public: public, Admin: admin, Client: loadtest.NewClient(public, 0), r: r, name: "the deployment"}
+func Deployment(r Run, public string) *Program {
+	p := &Program{Public: public, Client: loadtest.NewClient(public, 0), r: r, name: "the deployment"}
 	r.Cleanup(p.Client.Close)
 	return p
 }
@@ -62,8 +62,8 @@ func newProgram(r Run, name string, settings []string) *Program {
 	must(r, err, "choose the public address")
 	admin, err := FreeAddr()
 	must(r, err, "choose the admin address")
-	p := Deployment(r, "http://"+public, "http://"+admin)
-	p.name, p.Dir = name, r.TempDir()
+	p := Deployment(r, "http://"+public)
+	p.Admin, p.name, p.Dir = "http://"+admin, name, r.TempDir()
 	p.Settings = append([]string{"LISTEN_ADDR=" + public, "ADMIN_ADDR=" + admin}, settings...)
 	return p
 }

@@ -3,8 +3,6 @@ package lab
 import (
 	"context"
 	"time"
-
-	"keypool/loadtest"
 )
 
 // Sample is one observation.
@@ -66,10 +64,4 @@ func Points[V any](samples []Sample[V], start time.Time, value func(V) (y float6
 		}
 	}
 	return xy
-}
-
-// Second is one second of a run.
-type Second struct {
-	Load   loadtest.Figures // the requests of this second
-	Status Status           // all members are nil or empty if the program has no admin listener or did not answer
 }

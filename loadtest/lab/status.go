@@ -52,11 +52,8 @@ func (p *Program) Status() Status {
 }
 
 // TryStatus is like Status but returns an error. It may be called concurrently.
-func (p *Program) TryStatus() (Status, error) { return AskStatus(p.r.Context(), p.Admin) }
-
-// AskStatus requests /status from the admin listener at the URL admin.
-func AskStatus(ctx context.Context, admin string) (s Status, err error) {
-	err = get(ctx, admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
+func (p *Program) TryStatus() (s Status, err error) {
+	err = get(p.r.Context(), p.Admin+"/status", func(body io.Reader) error { return json.NewDecoder(body).Decode(&s) })
 	return s, err
 }
 

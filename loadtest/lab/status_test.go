@@ -36,7 +36,7 @@ func TestCounterSumsSeriesAndFailsWithoutMetric(t *testing.T) {
 			}))
 			defer admin.Close()
 			r, got := newRun(t), -1.0
-			failures := r.do(func() { got = Deployment(r, admin.URL, admin.URL).Counter(tt.metric[0], tt.metric[1:]...) })
+			failures := r.do(func() { got = deploymentWithAdmin(r, admin.URL).Counter(tt.metric[0], tt.metric[1:]...) })
 			if got != tt.want || (len(failures) > 0) != (tt.want < 0) {
 				t.Errorf("Counter returns %v with the failures %q, want %v", got, failures, tt.want)
 			}
@@ -52,7 +52,7 @@ func TestHistogramReturnsSumAndCount(t *testing.T) {
 	defer admin.Close()
 	r := newRun(t)
 	var sum, observations float64
-	failures := r.do(func() { sum, observations = Deployment(r, admin.URL, admin.URL).Histogram("tries") })
+	failures := r.do(func() { sum, observations = deploymentWithAdmin(r, admin.URL).Histogram("tries") })
 	if sum != 5 || observations != 2 || len(failures) > 0 {
 		t.Errorf("Histogram returns the sum %v of %v observations with the failures %q, want the sum 5 of 2", sum, observations, failures)
 	}
@@ -65,7 +65,14 @@ func TestCounterFailsIfProgramDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRun(t)
-	if failures := r.do(func() { Deployment(r, "http://"+addr, "http://"+addr).Counter("kgs_keys_taken_total") }); len(failures) != 1 {
+	if failures := r.do(func() { deploymentWithAdmin(r, "http://"+addr).Counter("kgs_keys_taken_total") }); len(failures) != 1 {
 		t.Errorf("Counter has the failures %q, want one failure", failures)
 	}
+}
+
+// deploymentWithAdmin returns a program whose public and admin listener have the given URL.
+func deploymentWithAdmin(r Run, url string) *Program {
+	p := Deployment(r, url)
+	p.Admin = url
+	return p
 }

@@ -31,14 +31,10 @@ type Load func(ctx context.Context, rate float64, d time.Duration, r *loadtest.R
 
 // Steady describes a measurement of latency at a steady rate.
 type Steady struct {
-	What      string // the plural name of the requests, such as "creations"
-	Rate      float64
+	Rate      float64       // requests per second
 	Lasts     time.Duration // duration of the load in all rounds together
 	Load      Load
 	Baselines []Baseline // if empty, the latency is measured and not judged
-	// Round is called when the load or a baseline of a round begins. phase describes what begins. r is the
-	// recorder of the load, or nil for a baseline.
-	Round func(phase string, r *loadtest.Recorder)
 }
 
 // LatencyText returns the text of a claim about a p99. parts describes the sum of the baselines, such as "a
@@ -93,7 +89,6 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 	s := &l.Steady
 	each := s.Lasts / LatencyRounds
 	recorder := loadtest.NewRecorder()
-	s.Round(fmt.Sprintf("%.0f %s per second", s.Rate, s.What), recorder)
 	started := time.Now()
 	s.Load(ctx, s.Rate, each, recorder)
 	l.Seconds += time.Since(started).Seconds()
@@ -104,7 +99,6 @@ func (l *Latencies) round(ctx context.Context, total *loadtest.Recorder) error {
 	}
 	l.P99 = append(l.P99, milliseconds(f.Latency.P99))
 	for i, b := range s.Baselines {
-		s.Round(fmt.Sprintf("baseline: %s, %.0f per second", b.Name, s.Rate), nil)
 		o, err := b.Run(ctx, s.Rate, time.Duration(baselineShare*float64(each)))
 		if err == nil && (o.Failed > 0 || o.Acknowledged == 0) { // a failed baseline gives no usable bound
 			err = fmt.Errorf("%d requests succeeded and %d failed: %s", o.Acknowledged, o.Failed, o.Reason)

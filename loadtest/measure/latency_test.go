@@ -93,7 +93,7 @@ func TestLatencyFailsIfBaselineFails(t *testing.T) {
 		}}
 		load := func(context.Context, float64, time.Duration, *loadtest.Recorder) {}
 		l, err := Latency(ctx, Steady{
-			Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load, Round: func(string, *loadtest.Recorder) {},
+			Rate: 1000, Lasts: time.Millisecond, Baselines: []Baseline{b}, Load: load,
 		})
 		cancel()
 		if (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
@@ -144,16 +144,14 @@ func TestLatencyMeasuresLoadOnBareServer(t *testing.T) {
 	client := loadtest.NewClient(BareServer(t), 0)
 	t.Cleanup(client.Close)
 	load := loadtest.NewLoad(client, loadtest.NewJournal(), 0)
-	phases := 0
 	l, err := Latency(t.Context(), Steady{
-		What: "creations", Rate: 200, Lasts: 500 * time.Millisecond, Baselines: []Baseline{BareRedirect(t)},
+		Rate: 200, Lasts: 500 * time.Millisecond, Baselines: []Baseline{BareRedirect(t)},
 		Load: func(ctx context.Context, rate float64, d time.Duration, r *loadtest.Recorder) {
 			load.Run(ctx, loadtest.Schedule{Rate: rate, Duration: d}, r)
 		},
-		Round: func(string, *loadtest.Recorder) { phases++ },
 	})
-	if err != nil || l.Rounds != LatencyRounds || len(l.P99) != LatencyRounds || len(l.Beside[0]) != LatencyRounds || phases != 2*LatencyRounds {
-		t.Fatalf("the measurement has the result %+v, %d phases and the error %v, want %d rounds of two phases", l, phases, err, LatencyRounds)
+	if err != nil || l.Rounds != LatencyRounds || len(l.P99) != LatencyRounds || len(l.Beside[0]) != LatencyRounds {
+		t.Fatalf("the measurement has the result %+v and the error %v, want %d rounds", l, err, LatencyRounds)
 	}
 	if l.Total.Acknowledged != 100 || l.All().Acknowledged != 160 || l.Seconds < 0.4 {
 		t.Errorf("%d creations are acknowledged in %.1f s, and %d with the warm-up, want 100, at least 0.4 s, and 160", l.Total.Acknowledged, l.Seconds, l.All().Acknowledged)

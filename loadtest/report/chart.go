@@ -68,9 +68,8 @@ func (c Chart) draw() (template.HTML, error) {
 			}
 		}
 	}
-	// An axis without zero exaggerates differences. Therefore a linear Y axis includes zero. If the Y axis has names,
-	// the values are on the X axis, so the X axis includes zero.
-	c.X.dress(&p.X, c.Marks, len(c.Y.Names) > 0)
+	// An axis without zero exaggerates differences. Therefore a linear Y axis includes zero.
+	c.X.dress(&p.X, c.Marks, false)
 	c.Y.dress(&p.Y, c.Levels, true)
 	p.Add(c.marks(p)...)
 	canvas := vgsvg.New(chartWidth, chartHeight)
@@ -156,23 +155,21 @@ func (c Chart) moments() []Mark {
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
 // dress sets the range, the ticks and the style of an axis. Before the call, the range covers only the series. dress
-// extends the range so that it also covers the marks and the names. zero says that the axis includes zero. It has
-// no effect on a logarithmic axis or an axis with names.
+// extends the range so that it also covers the marks. zero says that the axis includes zero. It has no effect on
+// a logarithmic axis.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
-	for _, m := range slices.Concat(marks, a.Names) {
+	for _, m := range marks {
 		if a.shows(m.At) {
 			axis.Min, axis.Max = min(axis.Min, m.At), max(axis.Max, m.At)
 		}
 	}
-	if axis.Min > axis.Max { // there is no point, mark or name to show
+	if axis.Min > axis.Max { // there is no point or mark to show
 		axis.Min, axis.Max = 1, 10
 	}
 	switch {
 	case a.Log:
 		axis.Scale = plot.LogScale{}
 		axis.Min, axis.Max = axis.Min/1.3, axis.Max*1.3
-	case len(a.Names) > 0:
-		axis.Min, axis.Max = axis.Min-0.3, axis.Max+0.3
 	case zero:
 		axis.Min, axis.Max = min(axis.Min, 0), max(axis.Max, 0)
 		axis.Max += 0.06 * (axis.Max - axis.Min)
@@ -193,20 +190,12 @@ func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	axis.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
 }
 
-// Ticks implements plot.Ticker. It returns the names of the axis, or the ticks of package plot with short
-// labels. A logarithmic axis whose ends differ by less than a factor of 500 also has labels at 2 and 5
+// Ticks implements plot.Ticker. It returns the ticks of package plot with short labels. A logarithmic axis whose ends differ by less than a factor of 500 also has labels at 2 and 5
 // times the powers of ten.
 func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
-	switch {
-	case len(a.Names) > 0:
-		for _, m := range a.Names {
-			all = append(all, plot.Tick{Value: m.At, Label: m.Name})
-		}
-		return all
-	case a.Log:
+	all = plot.DefaultTicks{}.Ticks(low, high)
+	if a.Log {
 		all = plot.LogTicks{}.Ticks(low/10, high) // with low itself, the ticks would start above low
-	default:
-		all = plot.DefaultTicks{}.Ticks(low, high)
 	}
 	all = slices.DeleteFunc(all, func(t plot.Tick) bool { return t.Value < low || t.Value > high })
 	for i, t := range all {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -131,7 +130,6 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 		says  []string
 		lines int
 	}{
-		"names":                               {Chart{Y: Axis{Names: []Mark{{0, "closed"}, {1, "half-open"}, {2, "open"}}}, Series: line([2]float64{0, 0}, [2]float64{9, 2})}, []string{"closed", "half-open", "open"}, 1},
 		"axis starts at zero":                 {Chart{Series: line([2]float64{0, 990}, [2]float64{1, 1000})}, []string{"0", "1,000"}, 1},
 		"thousands":                           {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 50000})}, []string{"0", "25k", "50k"}, 1},
 		"small values":                        {Chart{Series: line([2]float64{0, 0}, [2]float64{1, 0.003})}, []string{"0.001", "0.003"}, 1},
@@ -151,17 +149,6 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 		p.says(t, tt.says...)
 		if l := p.lines("--series-0"); len(l) != tt.lines {
 			t.Errorf("%s: the chart has %d lines, want %d", name, len(l), tt.lines)
-		}
-	}
-}
-
-func TestAxisOfComparisonChartStartsAtZero(t *testing.T) {
-	t.Parallel()
-	c := Chart{Y: Axis{Names: []Mark{{0, "this"}, {1, "that"}}}, Series: []Series{{Points: true, XY: [][2]float64{{900, 0}, {1000, 1}}}}}
-	texts := drawn(t, c).texts
-	for _, want := range []string{"0", "this", "that"} {
-		if !slices.Contains(texts, want) {
-			t.Errorf("the chart does not contain %q among its texts %q", want, texts)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func TestPageFitsEveryWidthAndColourScheme(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if l.Over > 0 || len(l.Out) > 0 || l.Small < 9.5 || l.Shown != 5 || l.Least < 4.5 {
+			if l.Over > 0 || len(l.Out) > 0 || l.Small < 9.5 || l.Shown != 4 || l.Least < 4.5 {
 				t.Errorf("%s: %+v", name, l)
 			}
 		}

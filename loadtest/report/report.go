@@ -123,8 +123,6 @@ type Axis struct {
 	Label string `json:"label"`
 	Unit  string `json:"unit"`
 	Log   bool   `json:"log,omitzero"`
-	// Names are words that replace the numbers at the axis, such as "closed" at 0 and "open" at 2.
-	Names []Mark `json:"names,omitempty"`
 }
 
 // Series is one line of a chart.

@@ -81,7 +81,6 @@ func sampleDrain(at time.Time) Experiment {
 		pool = append(pool, [2]float64{t, keys})
 		runway = append(runway, [2]float64{t, keys / (1000 + 30*r.NormFloat64())})
 	}
-	state := [][2]float64{{0, 0}, {24, 1}, {27, 2}, {36, 1}, {38, 0}, {70, 0}}
 	marks := []Mark{{0.5, "worker stopped"}, {24, "restart signal"}, {27, "page"}, {29.9, "pool empty"}, {34, "worker back"}, {53, "full again"}}
 	return Experiment{
 		Name: "drain", Title: "The pool drains, alerts are sent, and the worker starts again", Started: at.Add(time.Minute), Seconds: 70,
@@ -118,11 +117,6 @@ func sampleDrain(at time.Time) Experiment {
 			{
 				Title: "Runway", X: Axis{Label: "Time", Unit: "s"}, Y: Axis{Label: "Runway", Unit: "s"},
 				Series: []Series{{Name: "runway", XY: runway}}, Marks: marks,
-			},
-			{
-				Title: "State of the dead man's switch", X: Axis{Label: "Time", Unit: "s"},
-				Y:      Axis{Label: "State", Names: []Mark{{0, "ok"}, {1, "restart"}, {2, "page"}}},
-				Series: []Series{{Name: "state", XY: state}}, Marks: marks[:5],
 			},
 		},
 	}

@@ -191,10 +191,10 @@ func (d *deployment) measure(ctx context.Context, rate float64, length time.Dura
 	return d.costs[len(d.costs)-1].sum(), nil
 }
 
-// series returns of(c) for the cost c of each round.
-func (d *deployment) series(of func(cost) float64) (s measure.Series) {
+// series returns the value part(c) for the cost c of each round.
+func (d *deployment) series(part func(cost) float64) (s measure.Series) {
 	for _, c := range d.costs {
-		s = append(s, of(c))
+		s = append(s, part(c))
 	}
 	return s
 }

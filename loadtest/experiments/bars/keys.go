@@ -114,7 +114,7 @@ func refill() *experiment.Experiment {
 		})
 }
 
-// refillOnce fills an empty pool. It measures from the start of the worker to the last key.
+// refillOnce fills an empty pool. It measures the time from the start of the worker until the pool has all keys.
 func refillOnce(t *experiment.T, keys int64) map[string]float64 {
 	database, server := lab.Postgres(t), lab.Redis(t)
 	defer database.Kill()

@@ -212,20 +212,12 @@ func showKeySources(r *record, e *report.Experiment) {
 		"key source", "characters of the longest code", "codes in the space", "codes greater than the code before", fmt.Sprintf("of the next %d codes, guessed %s", nextCodes, few),
 		"guessed " + many, "best predictor", "codes that follow from the URL, of 100",
 	}}
-	chart := report.Chart{
-		Title: fmt.Sprintf("How many of the next %d codes are guessed from the %d codes before them", nextCodes, seenCodes), X: report.Axis{Label: "codes guessed"},
-		Series: []report.Series{{Name: few, Points: true}, {Name: many, Points: true}},
-	}
-	for i, f := range r.found {
+	for _, f := range r.found {
 		form := sources.FormOf(f.class)
 		table.Rows = append(table.Rows, []string{
 			f.name, fmt.Sprint(f.longest), fmt.Sprintf("%s = %.3g", form.Power, new(big.Float).SetInt(form.Size)), percent(f.ascending),
 			fmt.Sprintf("%.4g", f.guessed.few), fmt.Sprintf("%.4g", f.guessed.many), cmp.Or(f.guessed.by, "none"), fmt.Sprintf("%.4g", f.byURL),
 		})
-		y := float64(len(r.found) - 1 - i) // the first key source is at the top
-		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: f.name})
-		chart.Series[0].XY = append(chart.Series[0].XY, [2]float64{f.guessed.few, y})
-		chart.Series[1].XY = append(chart.Series[1].XY, [2]float64{f.guessed.many, y})
 	}
-	e.Tables, e.Charts = []report.Table{table}, []report.Chart{chart}
+	e.Tables = []report.Table{table}
 }

@@ -143,20 +143,12 @@ func showScan(r *scanRecord, e *report.Experiment) {
 	e.Notes = append(e.Notes, fmt.Sprintf("From one address, %.1f s of guesses gave %d misses, %d hits and %d refusals.",
 		r.elapsed.Seconds(), r.alone.misses, r.alone.hits, r.alone.refused))
 	table := report.Table{Title: "Guesses next to known codes", Columns: []string{"codes", "links", "guesses", "hits predicted", "hits"}}
-	chart := report.Chart{
-		Title: "Guesses next to known codes that hit a link", X: report.Axis{Label: "guesses that hit", Unit: "%"},
-		Series: []report.Series{{Name: "observed", Points: true}, {Name: "predicted", Points: true, Predicted: true}},
-	}
-	add := func(y float64, name string, v *victim, predicted float64) {
+	add := func(name string, v *victim, predicted float64) {
 		table.Rows = append(table.Rows, []string{
 			name, fmt.Sprint(len(v.codes)), fmt.Sprint(v.answers.decided()), fmt.Sprintf("%.1f", predicted), fmt.Sprint(v.answers.hits),
 		})
-		chart.Y.Names = append(chart.Y.Names, report.Mark{At: y, Name: name})
-		for i, hits := range []float64{float64(v.answers.hits), predicted} {
-			chart.Series[i].XY = append(chart.Series[i].XY, [2]float64{100 * hits / float64(len(v.guesses)), y})
-		}
 	}
-	add(1, "permuted", &r.permuted, r.permuted.byChance(p))
-	add(0, "plain counter", &r.counter, r.counter.consecutive())
-	e.Tables, e.Charts = []report.Table{table}, []report.Chart{chart}
+	add("permuted", &r.permuted, r.permuted.byChance(p))
+	add("plain counter", &r.counter, r.counter.consecutive())
+	e.Tables = []report.Table{table}
 }

@@ -32,21 +32,20 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.secon
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
 // climb raises the rate step by step until the service no longer keeps up. The steady load is the first
-// step. If the service does not keep up with the steady load, climb tries no higher rate. If the flag
-// --target names the service, climb tries higher rates only with the flag --climb. If the service does
-// not keep up with a higher step, climb repeats this step once, because another process may have kept
-// the machine busy. The second try then counts.
+// step. If the service does not keep up with the steady load, or if it is a deployment, climb tries no
+// higher rate. If the service does not keep up with a higher step, climb repeats this step once, because
+// another process may have kept the machine busy. The second try then counts.
 func (s *run) climb(load measure.Load) {
 	first := s.steady.Total
 	if first.Sent == 0 {
 		return
 	}
 	s.steps = []step{{s.rate, s.steady.Seconds, first}}
-	if s.Target != "" && !s.Climb || !s.steps[0].keptUp() {
+	if s.Target != "" || !s.steps[0].keptUp() {
 		return
 	}
 	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
-		s.pulse.Enter("raising the rate until the service no longer keeps up: %.0f per second", rate)
+		s.Phase(0.6, "raising the rate until the service no longer keeps up: %.0f per second", rate)
 		next := s.step(rate, load)
 		if !next.keptUp() && s.Context().Err() == nil {
 			next = s.step(rate, load)
@@ -63,7 +62,6 @@ func (s *run) climb(load measure.Load) {
 // step loads the service at the given rate for the duration s.each.
 func (s *run) step(rate float64, load measure.Load) step {
 	r, started := loadtest.NewRecorder(), time.Now()
-	s.pulse.Follow(r)
 	load(s.Context(), rate, s.each, r)
 	return step{rate, time.Since(started).Seconds(), r.Figures()}
 }

@@ -33,7 +33,7 @@ func createClaims(rate float64) []claim {
 }
 
 func runCreate(t *experiment.T, r *record) {
-	s := start(t, r, "load/create", plan{rate: createRate, lasts: 7500 * time.Millisecond, each: time.Second})
+	s := start(t, r, plan{rate: createRate, lasts: 7500 * time.Millisecond, each: time.Second})
 	defer s.readBack()
 	err := s.measureSteady("creations", s.load.Run, s.baselines...)
 	r.served = r.steady.All()

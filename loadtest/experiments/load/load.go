@@ -77,20 +77,16 @@ type run struct {
 	census    loadtest.Census    // nil if the run did not start the database
 	baselines []measure.Baseline // operations to which the latency of a creation is compared; none for a deployment
 	load      *lab.Load
-	pulse     *measure.Pulse
 }
 
 // start starts the service, or connects to a deployment if the run has a target.
-func start(t *experiment.T, r *record, name string, usual plan) *run {
+func start(t *experiment.T, r *record, usual plan) *run {
 	r.plan = choose(t, usual)
 	s := &run{T: t, record: r}
 	t.Phase(0, "starting")
 	if t.Target != "" {
-		s.server = lab.Deployment(t, t.Target, t.Admin)
-		r.settings = map[string]string{"target": redacted(t.Target)}
-		if !t.Climb {
-			r.settings["rates above the steady rate"] = "not tried"
-		}
+		s.server = lab.Deployment(t, t.Target)
+		r.settings = map[string]string{"target": redacted(t.Target), "rates above the steady rate": "not tried"}
 	} else {
 		postgres := lab.Postgres(t)
 		s.server = lab.Server(t, "DATABASE_URL="+postgres.URL, "REDIS_URL="+lab.Redis(t).URL)
@@ -99,23 +95,19 @@ func start(t *experiment.T, r *record, name string, usual plan) *run {
 		r.settings = map[string]string{"store": "PostgreSQL, synchronous_commit=on", "keys": "redis-pool"}
 	}
 	s.load = lab.Traffic(t, s.server)
-	s.pulse = measure.NewPulse(t, name, s.server, 6*time.Second+2*r.lasts+time.Duration(r.climb)*r.each)
 	return s
 }
 
 // measureSteady measures the steady load and the baselines in turn.
 func (s *run) measureSteady(what string, load measure.Load, baselines ...measure.Baseline) (err error) {
-	s.steady, err = measure.Latency(s.Context(), measure.Steady{
-		What: what, Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines,
-		Round: func(phase string, r *loadtest.Recorder) { s.pulse.Enter("%s", phase); s.pulse.Follow(r) },
-	})
+	s.Phase(0.2, "%.0f %s per second", s.rate, what)
+	s.steady, err = measure.Latency(s.Context(), measure.Steady{Rate: s.rate, Lasts: s.lasts, Load: load, Baselines: baselines})
 	return err
 }
 
 // readBack reads every link back, even if the run ended early.
 func (s *run) readBack() {
-	s.pulse.Enter("reading every link back")
-	s.pulse.Follow(nil)
+	s.Phase(0.9, "reading every link back")
 	s.links, s.notes = measure.ReadBack(s, s.server, s.census, s.load)
 }
 

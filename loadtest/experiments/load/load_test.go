@@ -17,6 +17,7 @@ import (
 
 	"keypool/loadtest"
 	"keypool/loadtest/experiment"
+	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
@@ -36,10 +37,12 @@ type broken struct {
 	repeats bool          // it answers every seventh creation with the code of the creation before
 	refuses bool          // it refuses every seventh creation
 	strays  bool          // it redirects every seventh link to a wrong URL
+	fails   bool          // it answers every seventh request for a redirect with 503
 	slow    time.Duration // it delays each creation by this time
 
 	mu    sync.Mutex
 	made  int
+	asked int // requests for redirects
 	links map[string]link
 }
 
@@ -85,6 +88,10 @@ func (b *broken) follow(w http.ResponseWriter, r *http.Request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l, ok := b.links[r.URL.Path[1:]]
+	if b.asked++; b.fails && b.asked%7 == 0 {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -138,8 +145,9 @@ func TestFaultOfServiceFailsExactlyTheClaimsAboutIt(t *testing.T) {
 		{"service redirects to wrong URLs", "create", &broken{strays: true}, []string{measure.NoWrongLink}},
 		{"service is slow", "create", &broken{slow: 1100 * time.Millisecond}, []string{"steady rate sustained"}},
 		{"service without faults", "mix", &broken{}, nil},
-		{"service loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, "every redirect right"}},
-		{"service redirects to wrong URLs", "mix", &broken{strays: true}, []string{measure.NoWrongLink, "every redirect right"}},
+		{"service loses links", "mix", &broken{loses: true}, []string{measure.NoLostLink, visitsRight}},
+		{"service redirects to wrong URLs", "mix", &broken{strays: true}, []string{measure.NoWrongLink, visitsRight}},
+		{"service refuses redirects", "mix", &broken{fails: true}, []string{visitsServed}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.experiment+": "+tt.name, func(t *testing.T) {
@@ -158,44 +166,64 @@ func TestFaultOfServiceFailsExactlyTheClaimsAboutIt(t *testing.T) {
 	}
 }
 
-// A redirect to a wrong URL is a wrong answer and a failed request, but the claim counts it only once.
+// A redirect to a wrong URL is a wrong answer and a failed request, but only the claim about wrong answers counts it.
 func TestRedirectToWrongURLIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	e := against(t, "mix", &broken{strays: true}, nil)
-	i := slices.IndexFunc(e.Claims, func(c report.Claim) bool { return c.Name == "every redirect right" })
-	c := e.Claims[i]
-	var checked, nowhere, elsewhere, steady, others int
-	_, err := fmt.Sscanf(c.Why, "at all rates, %d requests were answered: %d answers led to no link and %d to a wrong URL; at the steady rate, %d requests were due, and %d of them",
-		&checked, &nowhere, &elsewhere, &steady, &others)
-	if err != nil || elsewhere == 0 || nowhere != 0 || others != 0 || *c.Observed != float64(elsewhere) {
-		t.Errorf("observed %v, Sscanf returns the error %v, reason %q; want only redirects to a wrong URL", *c.Observed, err, c.Why)
+	observed := make(map[string]float64)
+	for _, c := range e.Claims {
+		if c.Observed != nil {
+			observed[c.Name] = *c.Observed
+		}
+	}
+	if observed[visitsRight] == 0 || observed[visitsServed] != 0 {
+		t.Errorf("%v wrong answers and %v failed redirects, want only wrong answers", observed[visitsRight], observed[visitsServed])
 	}
 }
 
-func TestDeploymentIsLoadedAboveSteadyRateOnlyWithFlagClimb(t *testing.T) {
+func TestDeploymentIsNotLoadedAboveSteadyRate(t *testing.T) {
 	t.Parallel()
-	steps := func(climb bool, service *broken) [][]string {
-		e := against(t, "create", service, func(o *experiment.Options) { o.Climb, o.Duration = climb, 50*time.Millisecond })
-		return e.Tables[0].Rows
+	e := against(t, "create", &broken{}, func(o *experiment.Options) { o.Duration = 50 * time.Millisecond })
+	if rows := e.Tables[0].Rows; len(rows) != 1 {
+		t.Errorf("the report has the steps %q, want one step", rows)
 	}
-	if rows := steps(false, &broken{}); len(rows) != 1 {
-		t.Errorf("without Climb, the report has %d steps, want 1", len(rows))
-	}
-	if rows := steps(true, &broken{refuses: true}); len(rows) != 1 {
-		t.Errorf("the report has %d steps, want 1, because the service did not keep up with the steady rate", len(rows))
+}
+
+// climbed loads a service as if the run had started it, and returns the steps.
+func climbed(t *testing.T, service *broken) (steps []step) {
+	t.Helper()
+	service.links = make(map[string]link)
+	server := httptest.NewServer(service)
+	defer server.Close()
+	e := experiment.Define(experiment.Definition[record]{
+		Name: "load/climb", Suites: []experiment.Suite{experiment.Nightly}, Claims: accounts(),
+		Run: func(et *experiment.T, r *record) {
+			r.plan = plan{rate: 200, lasts: 50 * time.Millisecond, each: 50 * time.Millisecond, climb: 2}
+			s := &run{T: et, record: r, load: lab.Traffic(et, lab.Deployment(et, server.URL))}
+			et.Must(s.measureSteady("creations", s.load.Run))
+			s.climb(s.load.Run)
+			steps = s.steps
+		},
+	})
+	runner := experiment.Runner{Options: experiment.Options{Scale: 1, Log: func(string) {}, Live: func(experiment.Live) {}}, Done: func(report.Experiment) {}}
+	runner.Run(t.Context(), []*experiment.Experiment{e})
+	return steps
+}
+
+func TestRateRisesOnlyWhileServiceKeepsUp(t *testing.T) {
+	t.Parallel()
+	if steps := climbed(t, &broken{refuses: true}); len(steps) != 1 {
+		t.Errorf("%d steps, want 1, because the service did not keep up with the steady rate", len(steps))
 	}
 	// On a busy machine, the service may not keep up with the steady rate. Then the load is repeated.
-	rows := steps(true, &broken{})
-	for deadline := time.Now().Add(2 * time.Minute); !keptUp(rows[0]) && time.Now().Before(deadline); {
-		rows = steps(true, &broken{})
+	steps := climbed(t, &broken{})
+	for deadline := time.Now().Add(2 * time.Minute); !steps[0].keptUp() && time.Now().Before(deadline); {
+		steps = climbed(t, &broken{})
 	}
-	if !keptUp(rows[0]) || len(rows) < 2 {
-		t.Errorf("with Climb, the report has the steps %q, want more than one step", rows)
+	if !steps[0].keptUp() || len(steps) < 2 {
+		t.Errorf("the steps are %+v, want more than one step", steps)
 	}
 }
-
-// keptUp reports whether the service kept up with the step of a row of the table.
-func keptUp(row []string) bool { return row[len(row)-1] == "yes" }
 
 func TestReportNamesRateAndHidesPassword(t *testing.T) {
 	t.Parallel()

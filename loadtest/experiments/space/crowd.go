@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	_ "modernc.org/sqlite" // registers the driver sqlite
@@ -15,7 +16,7 @@ import (
 // crowd is a database whose space is partly full. Its fillers are links that only fill the space. The fillers
 // have the first codes of one length, and the ledger records these codes as used. The share of codes in
 // use is constant while links are made, because each new link removes the last filler. A trigger records
-// every code that the store tries to insert, whether the code is free or not.
+// every offer: a link that the store tries to insert, whether its code is free or not.
 type crowd struct {
 	*experiment.T
 	db       *sql.DB
@@ -38,11 +39,11 @@ func newCrowd(t *experiment.T, length int) *crowd {
 		}
 	})
 	c.db = db
-	c.exec(`CREATE TABLE offered (code TEXT NOT NULL)`)
+	c.exec(`CREATE TABLE offered (code TEXT NOT NULL, url TEXT NOT NULL)`)
 	c.exec(`CREATE TABLE fillers (n INTEGER NOT NULL)`) // n is the number of fillers; when no filler is left, each new link still subtracts 1
 	c.exec(`INSERT INTO fillers VALUES (0)`)
 	const made = ` INSERT ON ranked_links WHEN NEW.url <> '` + filler + `' BEGIN `
-	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code) VALUES (NEW.code); END`)
+	c.exec(`CREATE TRIGGER offers BEFORE` + made + `INSERT INTO offered (code, url) VALUES (NEW.code, NEW.url); END`)
 	c.exec(`CREATE TRIGGER leaves AFTER` + made + `
 		UPDATE fillers SET n = n - 1;
 		DELETE FROM ranked_links WHERE rank = (SELECT n + ` + rankSQL(length) + ` FROM fillers WHERE n >= 0);
@@ -66,10 +67,11 @@ func (c *crowd) fill(n int64) {
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 
-// offered returns the codes in the table of the same name: every code that the store tried to insert since the table was
-// emptied.
-func (c *crowd) offered() []string {
-	var codes string
-	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code, ' '), '') FROM offered`).Scan(&codes))
-	return strings.Fields(codes)
+// offered calls visit with the code and the URL of every offer since the table of the same name was emptied.
+func (c *crowd) offered(visit func(code, url string)) {
+	var offers string
+	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code || ' ' || url, ' '), '') FROM offered`).Scan(&offers))
+	for offer := range slices.Chunk(strings.Fields(offers), 2) {
+		visit(offer[0], offer[1])
+	}
 }

@@ -66,8 +66,10 @@ type level struct {
 type measured struct {
 	filled   int64    // codes in use before the creations
 	offered  []string // codes that the store tried to insert
-	made     int64    // links that were made
-	reported float64  // attempts per creation, as counted by the server
+	wasted   int      // how many of these codes were for creations that failed
+	made     int64    // creations that succeeded
+	failed   int64    // creations that failed; after a timeout, the store may still insert the link of such a creation
+	reported float64  // attempts per creation that succeeded, as counted by the server
 	p99      time.Duration
 }
 
@@ -124,15 +126,34 @@ func (r *record) measure(c *crowd, share float64, creations int, setting string)
 	}))
 	slices.Sort(took)
 	m.p99 = took[99*(creations-1)/100]
-	m.made = loadtest.Count(load.Entries()).Acknowledged
-	m.offered = c.offered()
+	m.count(c, load.Entries())
 	attemptsAfter, creationsAfter := server.Histogram("kgs_fallback_attempts")
 	m.reported = (attemptsAfter - attempts) / (creationsAfter - creationsBefore)
 	return m
 }
 
-// attempts returns the number of attempts per creation, as counted in the database.
-func (m *measured) attempts() float64 { return float64(len(m.offered)) / float64(m.made) }
+// count counts the creations and their attempts.
+func (m *measured) count(c *crowd, entries []loadtest.Entry) {
+	failed := make(map[string]bool)
+	for _, e := range entries {
+		if e.State != loadtest.Acknowledged {
+			failed[e.URL] = true
+		}
+	}
+	m.made, m.failed = int64(len(entries)-len(failed)), int64(len(failed))
+	c.offered(func(code, url string) {
+		if m.offered = append(m.offered, code); failed[url] {
+			m.wasted++
+		}
+	})
+}
+
+// attempts returns the number of attempts per link, as counted in the database. It is unknown how many of the failed
+// creations made a link. Therefore attempts uses the number of links that gives the result nearest to want.
+func (m *measured) attempts(want float64) float64 {
+	offered, made := float64(len(m.offered)), float64(m.made)
+	return offered / min(max(offered/want, made), made+float64(m.failed))
+}
 
 // predicted returns the mean number of attempts that is expected if each attempt draws every code with the same
 // probability. This is the mean of 1/(1-f), where f is the share of codes in use at each creation. The codes in

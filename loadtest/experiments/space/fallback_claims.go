@@ -48,17 +48,19 @@ func fallbackClaims() (claims []experiment.Claim[record]) {
 				if l.share != share {
 					return experiment.Verdict{}
 				}
-				return experiment.Within(l.random.predicted(sizeOf(r.plan.length)), l.random.attempts(), r.plan.tolerance)
+				want := l.random.predicted(sizeOf(r.plan.length))
+				return experiment.Within(want, l.random.attempts(want), r.plan.tolerance)
 			})
 		})
 	}
 	on("one attempt with FALLBACK=ledger", "With FALLBACK=ledger, a creation tries only one code, however full the space is.", "attempts", func(r *record) experiment.Verdict {
-		return r.every(func(l *level) experiment.Verdict { return experiment.Within(1, l.ledger.attempts(), 0) })
+		return r.every(func(l *level) experiment.Verdict { return experiment.Within(1, l.ledger.attempts(1), 0) })
 	})
 	on(evenDraw, "The fallback draws every character equally often.", "chi-squared", judgeDraw)
-	on(reported, "The server reports as many attempts as the database counts. An attempt is one code that a creation tries.", "attempts", func(r *record) experiment.Verdict {
+	on(reported, "For the creations that succeed, the server reports as many attempts as the database counts. An attempt is one code that a creation tries.", "attempts", func(r *record) experiment.Verdict {
 		return r.every(func(l *level) experiment.Verdict {
-			return experiment.Within(l.random.attempts(), l.random.reported, 0.001)
+			m := &l.random
+			return experiment.Within(float64(len(m.offered)-m.wasted)/float64(m.made), m.reported, 0.001)
 		})
 	})
 	return append(claims, measure.Accounts("No creation fails.", func(r *record) *loadtest.Verdict { return r.links })...)
@@ -132,7 +134,8 @@ func showFallback(r *record, e *report.Experiment) {
 	}}
 	random, ledger := report.Series{Name: "FALLBACK=random", Points: true}, report.Series{Name: "FALLBACK=ledger", Points: true}
 	for _, l := range r.levels {
-		want, attempts, one := l.random.predicted(sizeOf(r.plan.length)), l.random.attempts(), l.ledger.attempts()
+		want, one := l.random.predicted(sizeOf(r.plan.length)), l.ledger.attempts(1)
+		attempts := l.random.attempts(want)
 		random.XY = append(random.XY, [2]float64{l.share, attempts})
 		ledger.XY = append(ledger.XY, [2]float64{l.share, one})
 		table.Rows = append(table.Rows, []string{
@@ -141,5 +144,18 @@ func showFallback(r *record, e *report.Experiment) {
 		})
 	}
 	e.Tables = []report.Table{table}
-	e.Charts = []report.Chart{attemptsChart("Attempts per creation: they grow as 1/(1-f) for random codes, and are constant for the ledger", random, ledger)}
+	e.Charts = []report.Chart{attemptsChart(random, ledger)}
+}
+
+// attemptsChart returns a chart of the attempts over the share of codes in use, with the prediction.
+func attemptsChart(random, ledger report.Series) report.Chart {
+	law := report.Series{Name: "1/(1-f)", Predicted: true}
+	for f := 0.0; f < 0.95; f += 0.01 {
+		law.XY = append(law.XY, [2]float64{f, 1 / (1 - f)})
+	}
+	return report.Chart{
+		Title: "Attempts per creation: they grow as 1/(1-f) for random codes, and are constant for the ledger",
+		X:     report.Axis{Label: "share f of all codes in use"}, Y: report.Axis{Label: "attempts per creation", Log: true},
+		Series: []report.Series{random, ledger, law},
+	}
 }

@@ -228,15 +228,5 @@ func showKeySources(r *attemptsRecord, e *report.Experiment) {
 		}
 		table.Rows = append(table.Rows, cells)
 	}
-	var lines []report.Series
-	for _, name := range []string{"random", "redis-pool", "redis-incr"} {
-		line := report.Series{Name: name}
-		for _, share := range shares() {
-			if attempts, measured := r.attempts[measurement{name, at(share)}]; measured {
-				line.XY = append(line.XY, [2]float64{share, attempts})
-			}
-		}
-		lines = append(lines, line)
-	}
-	e.Tables, e.Charts = []report.Table{table}, []report.Chart{attemptsChart("Attempts as the space fills", lines...)}
+	e.Tables = []report.Table{table}
 }

@@ -14,7 +14,6 @@ import (
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/experiments/keysource/sources"
-	"keypool/loadtest/report"
 )
 
 // Experiments returns the experiments about the space.
@@ -49,16 +48,4 @@ func rankSQL(length int) string {
 		rank += sizeOf(shorter)
 	}
 	return fmt.Sprint(rank)
-}
-
-// attemptsChart returns a chart of the attempts over the share of codes in use, with the prediction.
-func attemptsChart(title string, observed ...report.Series) report.Chart {
-	law := report.Series{Name: "1/(1-f)", Predicted: true}
-	for f := 0.0; f < 0.95; f += 0.01 {
-		law.XY = append(law.XY, [2]float64{f, 1 / (1 - f)})
-	}
-	return report.Chart{
-		Title: title, X: report.Axis{Label: "share f of all codes in use"}, Y: report.Axis{Label: "attempts per creation", Log: true},
-		Series: append(observed, law),
-	}
 }

@@ -40,7 +40,7 @@ func drawn(share float64, digits string) *record {
 			}
 		}
 	}
-	m.reported = m.attempts()
+	m.reported = float64(len(m.offered)) / float64(made)
 	ledger := measured{made: 10, offered: make([]string, 10)}
 	links := loadtest.Verdict{Figures: acknowledged(made + 10), Findings: loadtest.Findings{Checked: int64(made) + 10}}
 	return &record{plan: p, levels: []level{{share: share, random: m, ledger: ledger}}, links: &links}
@@ -58,11 +58,19 @@ func TestWrongObservationRefutesOnlyMatchingClaims(t *testing.T) {
 		{"service prefers some digits", strings.Repeat(fair, 4) + fair[:8], func(_ *record, _, _ *measured) {}, []string{evenDraw}},
 		{"service draws some codes twice", fair, func(_ *record, m, _ *measured) {
 			m.offered = append(m.offered, m.offered[:len(m.offered)/20]...)
-			m.reported = m.attempts()
+			m.reported = float64(len(m.offered)) / float64(m.made)
 		}, []string{attemptsAt(0.5)}},
 		{"service never draws a code in use", fair, func(_ *record, m, _ *measured) { m.offered, m.reported = m.offered[:m.made], 1 }, []string{attemptsAt(0.5)}},
 		{"service reports too few attempts", fair, func(_ *record, m, _ *measured) { m.reported = 1 }, []string{reported}},
 		{"service reports no attempts", fair, func(_ *record, m, _ *measured) { m.reported = 0 }, []string{reported}},
+		{"links of failed creations are stored", fair, func(_ *record, m, l *measured) {
+			m.offered, m.wasted, m.failed = append(m.offered, m.offered[:200]...), 200, 200
+			l.offered, l.failed = append(l.offered, "", ""), 2
+		}, nil},
+		{"a failed creation takes two codes of the ledger", fair, func(_ *record, _, l *measured) {
+			l.offered, l.failed = append(l.offered, "", ""), 1
+		}, []string{"one attempt with FALLBACK=ledger"}},
+		{"service reports the attempts of failed creations", fair, func(_ *record, m, _ *measured) { m.wasted, m.failed = 200, 200 }, []string{reported}},
 		{"a code of the ledger is in use", fair, func(_ *record, _, l *measured) { l.offered = append(l.offered, "") }, []string{"one attempt with FALLBACK=ledger"}},
 		{"service loses a link", fair, func(r *record, _, _ *measured) { r.links.Lost++ }, []string{measure.NoLostLink}},
 		{"service loses a link and the run is interrupted", fair, func(r *record, _, _ *measured) { r.levels, r.links.Lost = nil, 1 }, []string{measure.NoLostLink}},

@@ -168,9 +168,9 @@ func listed(signals []string) string { return cmp.Or(strings.Join(signals, ", ")
 // allows. Each answer shows the result of one check.
 func (r *record) alarmsDue() (restart bool, silent int) {
 	restart = r.between() > checkWithin
-	for _, s := range r.seconds {
-		status := s.Value.Status
-		if status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {
+	for _, s := range r.statuses {
+		status := s.Value
+		if s.Err != nil || status.PoolKeys == nil || s.At.Before(r.started) || !r.back.IsZero() && s.At.After(r.back) {
 			continue
 		}
 		share := (float64(*status.PoolKeys) + 1) / float64(r.capacity) // the service rounds its thresholds down

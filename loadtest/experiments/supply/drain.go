@@ -1,6 +1,7 @@
 package supply
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
 	"keypool/loadtest/measure"
+	"keypool/loadtest/report"
 )
 
 const (
@@ -25,7 +27,7 @@ type run struct {
 	hook           *lab.Hook
 	levels         *levels
 	load           *lab.Load
-	pulse          *measure.Pulse
+	statuses       *lab.Sampler[lab.Status] // the answers of /status of the server
 }
 
 func runDrain(t *experiment.T, r *record) {
@@ -40,11 +42,10 @@ func runDrain(t *experiment.T, r *record) {
 		links, notes := measure.ReadBack(t, d.server, lab.Census(d.postgres.URL), d.load)
 		r.links, r.notes = links, append(r.notes, notes...)
 	}()
-	d.pulse.Enter("the worker keeps the pool full")
+	t.Phase(0.2, "the worker keeps the pool full")
 	d.load.Start(d.rate)
-	d.pulse.Follow(d.load.Recorder())
 	err := d.drainAndRefill()
-	r.seen, r.seconds = since(d.levels.seen, d.started), d.pulse.Stop()
+	r.seen, r.statuses = since(d.levels.seen, d.started), d.statuses.Stop()
 	r.alerts = slices.DeleteFunc(d.hook.Alerts(), func(a lab.Alert) bool { return a.Received.Before(d.started) })
 	if len(r.seen) > 0 && !r.started.IsZero() {
 		t.Must(r.simulate(t.Context()))
@@ -68,12 +69,25 @@ func start(t *experiment.T, r *record) *run {
 	d.worker.Start()
 	d.server.Start()
 	d.levels, d.load = watchLevels(t, redis.URL), lab.Traffic(t, d.server)
-	d.pulse = measure.NewPulse(t, "supply/drain", d.server, 12*time.Second+d.lasts(d.capacity)+d.dry)
+	d.statuses = lab.Watch(t, checkEvery, d.status)
 	lab.Wait(t, lab.Patience, "the server reports a full pool", func() bool {
 		status, err := d.server.TryStatus()
 		return err == nil && status.Full()
 	})
 	return d
+}
+
+// status returns the status of the server, and shows the level of the pool and the runway.
+func (d *run) status(context.Context) (lab.Status, error) {
+	s, err := d.server.TryStatus()
+	if s.PoolKeys != nil {
+		runway := "unknown"
+		if s.RunwaySeconds != nil {
+			runway = report.Duration(time.Duration(*s.RunwaySeconds * float64(time.Second)))
+		}
+		d.Detail("pool %d, runway %s", *s.PoolKeys, runway)
+	}
+	return s, err
 }
 
 // lasts returns the time in which the given number of keys is used up at the rate of the plan.
@@ -124,7 +138,7 @@ func (d *run) stopWorker() error {
 
 // observeTenth waits until a tenth of the keys is taken, and then predicts when the pool is empty.
 func (d *run) observeTenth() error {
-	d.pulse.Enter("taking the first tenth of the keys")
+	d.Phase(0.3, "taking the first tenth of the keys")
 	full := keysAt(d.levels.seen, d.started)
 	err := d.await(patience+d.lasts(full), "the first tenth is taken", nil, func(l level) bool { return l.keys <= full-full/10 })
 	if err == nil {
@@ -137,11 +151,11 @@ func (d *run) observeTenth() error {
 // runDry waits until the pool is empty, even if there is no prediction. The load then continues without a
 // pool for the time that the plan states, and until the service has signalled `page`.
 func (d *run) runDry() error {
-	d.pulse.Enter("draining the pool until it is empty")
+	d.Phase(0.4, "draining the pool until it is empty")
 	if err := d.await(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
 		return err
 	}
-	d.pulse.Enter("creating links without a pool")
+	d.Phase(0.8, "creating links without a pool")
 	return d.await(patience+d.dry, "the service has signalled page", nil, func(l level) bool {
 		return l.at.Sub(d.empty) >= d.dry && d.signalled(d.started, "page")
 	})
@@ -149,7 +163,7 @@ func (d *run) runDry() error {
 
 // refill starts the worker again, unless this run is the control that does not start the worker.
 func (d *run) refill() error {
-	d.pulse.Enter("the worker refills the pool")
+	d.Phase(0.9, "the worker refills the pool")
 	d.back = time.Now()
 	if !slices.Contains(d.Settings(), staysDead) {
 		d.worker.Launch()

@@ -6,7 +6,6 @@ import (
 
 	"keypool/loadtest/experiment"
 	"keypool/loadtest/lab"
-	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
 
@@ -96,11 +95,8 @@ func fillFull(t *experiment.T, r *record) {
 // drain creates links from the full pool for two minutes.
 func (f *filled) drain(t *experiment.T, rate float64, pool *levels, server *lab.Program) {
 	load := lab.Traffic(t, server)
-	pulse := measure.NewPulse(t, "supply/drain", server, largeDrain)
-	defer pulse.Stop()
-	pulse.Enter("draining some of 100,000,000 keys")
+	t.Phase(0.1, "draining some of 100,000,000 keys")
 	load.Start(rate)
-	pulse.Follow(load.Recorder())
 	f.first = pool.must(t, patience, "Redis answers", func(level) bool { return true })
 	pool.must(t, largeDrain, "the first tenth has passed", func(l level) bool { return l.at.Sub(f.first.at) >= largeDrain/10 })
 	f.slope = predict(since(pool.seen, f.first.at)).slope

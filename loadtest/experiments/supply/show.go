@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"keypool/loadtest/measure"
 	"keypool/loadtest/report"
 )
 
-// show adds the settings, charts, table and notes of a run to its report.
+// show adds the settings, chart, table and notes of a run to its report.
 func show(r *record, e *report.Experiment) {
 	lasts := func(rate, keys float64) string { return report.Duration(plan{rate: rate}.lasts(int64(keys))) }
 	if r.filled == nil {
@@ -24,37 +23,31 @@ func show(r *record, e *report.Experiment) {
 			"creations": report.Quantity(r.rate, "per second"), "store": "PostgreSQL, synchronous_commit=on",
 		}
 		marks, table := r.moments()
-		e.Charts, e.Tables = r.charts(marks), []report.Table{table}
+		e.Charts, e.Tables = []report.Chart{r.chart(marks)}, []report.Table{table}
 		e.Notes = append(e.Notes, fmt.Sprintf("The time that a pool lasts is the number of its keys divided by the rate. At %.0f creations per second, a pool of 1,000,000 keys lasts %s, "+
 			"a pool of 5,000,000 keys lasts %s, and a pool of 100,000,000 keys lasts %s.", usualRate, lasts(usualRate, 1e6), lasts(usualRate, 5e6), lasts(usualRate, 100e6)))
 	}
 	e.Notes = append(e.Notes, r.notes...)
 }
 
-// at returns the position of t on the time axis of the charts, in seconds.
+// at returns the position of t on the time axis of the chart, in seconds.
 func (r *record) at(t time.Time) float64 { return t.Sub(r.started).Seconds() }
 
-// charts returns the chart of the predicted and observed levels, and the chart of the latencies.
-func (r *record) charts(marks []report.Mark) []report.Chart {
-	x := report.Axis{Label: "time since the worker was stopped", Unit: "s"}
+// chart returns the chart of the predicted and observed levels.
+func (r *record) chart(marks []report.Mark) report.Chart {
 	predicted := report.Series{Name: "predicted from the first tenth of the drain", Predicted: true}
 	if r.predicted.slope > 0 {
 		predicted.XY = [][2]float64{{r.at(r.predicted.zero), r.predicted.keys}, {r.at(r.predicted.empty()), 0}}
 	}
-	return []report.Chart{
-		{
-			Title: "Keys in the pool, predicted and observed", X: x, Y: report.Axis{Label: "keys in Redis", Unit: "keys"}, Marks: marks,
-			Series: []report.Series{{Name: "observed", XY: line(r.seen, r.started)}, predicted},
-			Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: signal restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: signal page"}},
-		},
-		{
-			Title: "Latency of creations during the drain and the refill", X: x, Y: report.Axis{Label: "p99 of each second", Unit: "ms"}, Marks: marks,
-			Series: []report.Series{measure.P99Line(r.seconds, r.started)},
-		},
+	return report.Chart{
+		Title: "Keys in the pool, predicted and observed", Marks: marks,
+		X: report.Axis{Label: "time since the worker was stopped", Unit: "s"}, Y: report.Axis{Label: "keys in Redis", Unit: "keys"},
+		Series: []report.Series{{Name: "observed", XY: line(r.seen, r.started)}, predicted},
+		Levels: []report.Mark{{At: restartBelow * float64(r.capacity), Name: "20 %: signal restart"}, {At: pageBelow * float64(r.capacity), Name: "10 %: signal page"}},
 	}
 }
 
-// moments returns the events of the run as marks for the charts, and as a table with the level of the pool at
+// moments returns the events of the run as marks for the chart, and as a table with the level of the pool at
 // each event.
 func (r *record) moments() (marks []report.Mark, t report.Table) {
 	t = report.Table{Title: "Events of the run", Columns: []string{"event", "time", "keys in the pool"}}

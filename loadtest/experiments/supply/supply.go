@@ -84,7 +84,7 @@ type record struct {
 	back      time.Time     // when the worker was started again
 	full      time.Time     // when the pool was full again
 	links     *loadtest.Verdict
-	seconds   []lab.Sample[lab.Second]
+	statuses  []lab.Sample[lab.Status] // answers of /status
 	notes     []string
 	filled    *filled // results of the large pool; nil without --full
 }

@@ -53,9 +53,9 @@ func slow(factor int) *record {
 
 // answers adds an answer of /status to the record, at the given number of seconds after the worker was stopped.
 func (r *record) answers(after float64, state string, keys int64) {
-	s := lab.Sample[lab.Second]{At: r.started.Add(time.Duration(after * float64(time.Second)))}
-	s.Value.Status = lab.Status{State: state, PoolKeys: &keys}
-	r.seconds = append(r.seconds, s)
+	r.statuses = append(r.statuses, lab.Sample[lab.Status]{
+		At: r.started.Add(time.Duration(after * float64(time.Second))), Value: lab.Status{State: state, PoolKeys: &keys},
+	})
 }
 
 // verdict judges the claim with the given name.
@@ -184,7 +184,7 @@ func TestSupplyChartsHaveLimitedNumberOfPoints(t *testing.T) {
 		e.Claims = append(e.Claims, report.Claim{Name: c.Name})
 	}
 	show(r, &e)
-	if len(e.Charts) != 2 || len(e.Tables) != 1 || len(e.Tables[0].Rows) != 7 || len(e.Claims) != len(claims())-5 {
+	if len(e.Charts) != 1 || len(e.Tables) != 1 || len(e.Tables[0].Rows) != 7 || len(e.Claims) != len(claims())-5 {
 		t.Errorf("the report has %d charts, %d claims and the tables %v", len(e.Charts), len(e.Claims), e.Tables)
 	}
 	for _, c := range e.Charts {
