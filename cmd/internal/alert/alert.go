@@ -84,7 +84,8 @@ func New(cfg Config) *Alerter {
 	a := &Alerter{
 		cfg: cfg,
 		client: &http.Client{
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute},
+			// A kept connection could break silently, for example in a firewall. Every attempt on it would then end with a timeout.
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		outcomes: promauto.With(cfg.Registerer).NewCounterVec(prometheus.CounterOpts{
