@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"keypool/kgs"
+	"keypool/kgs/codespace"
 )
 
 // Renew records a heartbeat of holder. A holder calls Renew once every HeartbeatInterval. Reserve
@@ -60,7 +61,7 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 		for _, numbers := range dead {
 			abandoned += numbers.Len()
 		}
-		return t.abandonAll(ctx, dead, kgs.ReasonCrash)
+		return t.abandonAll(ctx, codespace.Joined(dead), kgs.ReasonCrash) // one range needs fewer statements than its parts
 	})
 	if err != nil {
 		return 0, err

@@ -14,6 +14,10 @@ import (
 	"keypool/kgs/ledger"
 )
 
+// abandonChunk is how many ranges one call of Ledger.Abandon gets. A call needs several statements for each range, so a
+// call with all ranges of a large write-off could exceed its deadline in every Sweep.
+const abandonChunk = 200
+
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns how many keys of dead
 // holders it abandoned, even if it fails. At the end, Sweep makes new records of the batches that this holder took in an
 // earlier epoch, so that the audit finds the keys of these batches. This is the last step, because it needs memory in
@@ -131,5 +135,10 @@ func (p *Pool) abandon(ctx context.Context, codes []string, reason string) error
 	if err != nil {
 		return err
 	}
-	return p.cfg.Ledger.Abandon(ctx, ranges, reason)
+	for part := range slices.Chunk(ranges, abandonChunk) {
+		if err := p.cfg.Ledger.Abandon(ctx, part, reason); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -55,6 +55,32 @@ func TestSweepContinuesAfterWriteOffThatFails(t *testing.T) {
 	}
 }
 
+// countingLedger is a Ledger that records the number of ranges in each call of Abandon.
+type countingLedger struct {
+	*stubLedger
+	calls []int
+}
+
+func (l *countingLedger) Abandon(ctx context.Context, ranges []codespace.Range, reason string) error {
+	l.calls = append(l.calls, len(ranges))
+	return l.stubLedger.Abandon(ctx, ranges, reason)
+}
+
+// A write-off with many scattered numbers reaches the ledger in parts, so that each part is within the deadline.
+func TestSweepAbandonsScatteredNumbersInParts(t *testing.T) {
+	t.Parallel()
+	p, book := newOpenPool(t)
+	counting := &countingLedger{stubLedger: book}
+	p.cfg.Ledger = counting
+	var codes []string
+	for lo := range int64(2*abandonChunk + 1) {
+		codes = append(codes, p.cfg.Space.Codes(codespace.Range{Length: 6, Lo: 2 * lo, Hi: 2*lo + 1})...)
+	}
+	if err := p.abandon(t.Context(), codes, kgs.ReasonCrash); err != nil || !slices.Equal(counting.calls, []int{abandonChunk, abandonChunk, 1}) {
+		t.Errorf("abandon: %v, with %v ranges in each call, want parts of %d", err, counting.calls, abandonChunk)
+	}
+}
+
 // A worker dies after it has pushed half of a range. Two servers that took keys of this half die too. The keys of one
 // of them begin where the range begins. Until another worker delivers the range, these keys stay on record, and the
 // accounts of an audit close.
