@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/kgs/ledger"
 )
 
@@ -25,6 +27,15 @@ const (
 	firstWait   = 10 * time.Minute
 	maxWait     = time.Hour
 )
+
+// The first and the longest time between two attempts to open a pool that Redis refuses to open.
+const (
+	firstGap = time.Second
+	lastGap  = time.Minute
+)
+
+// refusedAfter is how long Redis may refuse to write before noteRefusal raises the alarm. A failover takes less time.
+const refusedAfter = 10 * time.Second
 
 // errSeveralPools means that workers replace each other's epochs too often, for one of the two reasons above.
 var errSeveralPools = errors.New("the ledger has too many new epochs: its workers use several pools, or several copies of its database use one pool")
@@ -52,8 +63,33 @@ func (s *Filler) claim(ctx context.Context) error {
 		return nil
 	}
 	if err := s.cfg.Pool.Claim(ctx); err != nil {
+		s.noteRefusal(err)
 		return err
 	}
-	s.claimed = time.Now()
+	s.claimed, s.refused = time.Now(), time.Time{}
 	return nil
+}
+
+// postponeEpoch delays the next epoch if Redis answered but refused to open the pool. The epoch in the ledger has begun, and its
+// rows stay. Without a delay, every attempt would add such rows, also during a refusal that lasts for hours.
+func (s *Filler) postponeEpoch(err error) {
+	s.noteRefusal(err)
+	if !s.refused.IsZero() {
+		s.openGap = min(max(2*s.openGap, firstGap), lastGap)
+		s.opens = time.Now().Add(s.openGap)
+	}
+}
+
+// noteRefusal raises the alarm if Redis has refused to write for refusedAfter, for example because its disk is full. Reads
+// still work, so the dead man's switch sees a full pool, although no program can take a key.
+func (s *Filler) noteRefusal(err error) {
+	var reply redis.Error
+	switch {
+	case !errors.As(err, &reply):
+		s.refused = time.Time{} // the dead man's switch notices that Redis does not answer
+	case s.refused.IsZero():
+		s.refused = time.Now()
+	case time.Since(s.refused) >= refusedAfter:
+		s.cfg.Pool.cfg.Alarm.raise("Redis refuses to write, so no program can take or push keys: " + reply.Error())
+	}
 }
