@@ -4,7 +4,7 @@
 // same meaning as example.com. A comment begins with # and ends at the end of the line.
 //
 // Invariant: a list is used only if the whole file was read and each of its lines is valid. Otherwise the last
-// list stays in use.
+// list stays in use. An empty file does not replace a list with hosts.
 package blockfile
 
 import (
@@ -35,6 +35,7 @@ const (
 var (
 	errTooLarge   = fmt.Errorf("the file has more than %d bytes", maxSize)
 	errNotRegular = errors.New("it is not a regular file")
+	errEmpty      = errors.New(`the file is empty; an empty list needs a comment line, for example "# no hosts"`)
 )
 
 // File is a block list and the file that it comes from. Only one goroutine may use it.
@@ -46,7 +47,7 @@ type File struct {
 
 	used    os.FileInfo // the version of the file whose list is in use
 	next    os.FileInfo // the last new version that a poll found; nil if there was none
-	invalid os.FileInfo // the last version that had an invalid line; nil if there was none
+	invalid os.FileInfo // the last version whose content was refused; nil if there was none
 	reason  error       // what is wrong with the invalid version
 	failed  string      // error text of the last poll, or "" if the last poll succeeded
 }
@@ -88,7 +89,7 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 
 // poll reads a new version of the file when it finds the version for the second time. At the first time, another
 // program may still be writing the file. If the read fails, the next poll reads the version again. If the version has
-// an invalid line, poll does not read the version again, because the repeated reading of a large list would keep a
+// an invalid line or is empty, poll does not read the version again, because the repeated reading of a large list would keep a
 // processor busy. poll reports whether there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
@@ -150,6 +151,9 @@ func (f *File) read(version os.FileInfo) error {
 		return err
 	}
 	hosts, err := parse(content)
+	if content == "" && f.list != nil && f.list.Len() > 0 {
+		err = errEmpty // a shell empties a file before the command that writes it starts, as in "generator > hosts"
+	}
 	if err != nil {
 		f.invalid, f.reason = version, err
 		return err

@@ -182,7 +182,7 @@ func TestChangedBlockFileIsReloaded(t *testing.T) {
 		w.replace("a.example\nb.example\nc.example\n")
 		w.polls(2)
 		w.want(3, 3)
-		w.write(w.path, "")
+		w.write(w.path, "# no hosts\n")
 		w.polls(2)
 		w.want(0, 4)
 		w.wantLogged("block list in use", 4)
@@ -225,6 +225,7 @@ func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 	for name, damage := range map[string]func(w *world) error{
 		"file is removed":                 func(w *world) error { return os.Remove(w.path) },
 		"file is replaced by a directory": func(w *world) error { return replaceByDirectory(w.path) },
+		"file is empty":                   func(w *world) error { w.write(w.path, ""); return nil },
 		"file has an invalid line":        func(w *world) error { w.replace("a.example\nhttps://b.example/\n"); return nil },
 		"file is too large":               func(w *world) error { return os.Truncate(w.path, maxSize+1) },
 	} {
@@ -247,6 +248,28 @@ func TestLastBlockListRemainsInUseIfFileIsUnusable(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A shell empties the file before a slow program writes it. Until the program has written the new list, the last list
+// stays in use.
+func TestEmptyBlockFileDoesNotReplaceListWithHosts(t *testing.T) {
+	t.Parallel()
+	run(t, "", func(w *world) {
+		w.want(0, 1) // at the start, the server accepts an empty file
+		w.write(w.path, "")
+		w.polls(2)
+		w.wantLogged("the last list stays in use", 0) // an empty file may replace an empty list
+		w.write(w.path, "a.example\n")
+		w.polls(2)
+		w.write(w.path, "")
+		w.polls(20)
+		w.wantLogged("# no hosts", 1)
+		w.write(w.path, "a.example\nb.example\n")
+		w.polls(2)
+		w.want(2, len(w.lists))
+		w.wantLogged("hosts=0", 2)
+		w.wantLogged("readable again", 1)
+	})
 }
 
 // An invalid version is read once, because it may be large.
