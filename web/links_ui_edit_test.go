@@ -1,11 +1,14 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"path"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"keypool/internal/testenv/browser"
+	"keypool/shortener"
 	"keypool/shortener/token"
 	"keypool/web/internal/media"
 )
@@ -67,6 +71,79 @@ func TestUISavesFormThatIsSentTwice(t *testing.T) {
 			t.Errorf("the answer redirects to %s, want said=saved", location)
 		}
 	}
+}
+
+// The service normalizes the typed values. A form that is sent twice is still not the change of another person.
+func TestUISavesFormWithNormalizedValuesThatIsSentTwice(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := url.Values(formOf("https://go.dev/"))
+	fields.Set("alias", "normal")
+	fields.Set("editable", "true")
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	change := url.Values{
+		"version": {"1"}, "url": {"https://GO.dev/ä"}, "seen_url": {"https://go.dev/"}, "tags": {"a\r\na"},
+		"redirect": {"302"}, "seen_redirect": {"302"}, "forward": {"none"}, "seen_forward": {"none"},
+	}
+	for range 2 {
+		saved := s.form(t, bearer, "/admin/code/normal", change)
+		wantPage(t, saved, http.StatusSeeOther)
+		wantHeader(t, saved, "Location", "/admin/code/normal?said=saved")
+	}
+	change.Set("url", "https://go.dev/ö")
+	wantPage(t, s.form(t, bearer, "/admin/code/normal", change), http.StatusConflict, "Another request changed this link", `value="https://go.dev/ö"`)
+}
+
+// lostStore is a store that answers a number of Lookups, and then fails.
+type lostStore struct {
+	shortener.Store
+	lookups atomic.Int64 // number of Lookups that still succeed
+}
+
+func (s *lostStore) Lookup(ctx context.Context, code string) (shortener.Link, error) {
+	if s.lookups.Add(-1) < 0 {
+		return shortener.Link{}, errors.New("connection refused")
+	}
+	return s.Store.Lookup(ctx, code)
+}
+
+// A form keeps its input if the database fails before the change, or between a refused change and the next read of the link.
+func TestUIKeepsInputDuringDatabaseOutage(t *testing.T) {
+	t.Parallel()
+	var store *lostStore
+	s := newUISite(t, "", func(c *PublicConfig) {
+		c.Service, _ = newService(t, func(next shortener.Store) shortener.Store {
+			store = &lostStore{Store: next}
+			return store
+		})
+	})
+	store.lookups.Store(1000)
+	bearer := s.bearer(t, "alice", ownScopes)
+	fields := url.Values(formOf("https://go.dev/"))
+	fields.Set("alias", "away")
+	wantPage(t, s.form(t, bearer, "/admin/new", fields), http.StatusSeeOther)
+	for answered, version := range []string{"1", "7"} { // after one answer, the change is refused because of its version
+		store.lookups.Store(int64(answered))
+		change := url.Values{
+			"version": {version}, "title": {"Kept <title>"}, "seen_title": {"seen"}, "tags": {"a\r\nb"}, "expires_at": {"2099-01-01T00:00"},
+			"redirect": {"301"}, "seen_redirect": {"302"}, "forward": {"none"}, "seen_forward": {"none"},
+		}
+		r := s.form(t, bearer, "/admin/code/away?list=q%3Da", change)
+		wantPage(t, r, http.StatusServiceUnavailable, "The service cannot handle the request at present", `action="/admin/code/away?list=q%3Da"`,
+			`value="Kept &lt;title&gt;"`, `name="seen_title" value="seen"`, ">\na\nb</textarea>", `value="2099-01-01T00:00"`, `<option value="301" selected>`,
+			`name="version" value="`+version+`"`, "This link is fixed")
+		if r.header.Get("Retry-After") == "" || strings.Contains(r.body, "If-Match") || strings.Contains(r.body, `name="url"`) {
+			t.Errorf("with %d answers of the database, Retry-After is %q, and the page is %s", answered, r.header.Get("Retry-After"), r.body)
+		}
+	}
+	if !strings.Contains(s.log.String(), "connection refused") {
+		t.Errorf("the log does not contain the outage: %s", s.log.String())
+	}
+	fields.Set("url", "https://go.dev/typed")
+	fields.Set("version", "1")
+	store.lookups.Store(0)
+	wantPage(t, s.form(t, bearer, "/admin/code/away", fields), http.StatusServiceUnavailable, `name="url" value="https://go.dev/typed"`)
 }
 
 // A person who does not touch the expiry does not change it, although the browser formats the value of the field. The

@@ -2,11 +2,15 @@ package ui
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"keypool/shortener"
+	"keypool/shortener/destination"
 	"keypool/shortener/token"
 	"keypool/web/internal/reply"
 )
@@ -47,55 +51,83 @@ func (u *UI) change(x *exchange) error {
 	if !x.person.MayEdit() {
 		return lacks(x.person, token.ScopeEdit)
 	}
-	names := editable()
-	if _, sent := x.r.PostForm["url"]; !sent { // the form of a fixed link has no field for its URL
-		names = names[1:]
-	}
-	typed, seen := readValues(x.r.PostForm, "", names...), readValues(x.r.PostForm, "seen_", names...)
-	patch := typed.patch(seen)
-	patch.Self = u.Origin(x.r)
-	version, err := strconv.ParseInt(x.r.PostForm.Get("version"), 10, 64)
+	sent, err := readChange(x.r.PostForm)
 	if err != nil {
-		return errForm
+		return err
 	}
-	patch.Versions = []int64{version}
+	patch := sent.Values.patch(sent.Seen)
+	patch.Self, patch.Versions = u.Origin(x.r), []int64{sent.Version}
 	code := x.r.PathValue("code")
-	if maps.Equal(typed, seen) {
+	if maps.Equal(sent.Values, sent.Seen) {
 		return u.redirect(x, saying(u.pathOf(code)+u.from(x).Suffix(), "same"))
 	}
 	if _, err = u.Service.Change(x.r.Context(), x.person.actor(), code, patch); err == nil {
 		return u.redirect(x, saying(u.pathOf(code)+u.from(x).Suffix(), "saved"))
 	}
-	return u.showRefused(x, typed, seen, version, err)
+	return u.showRefused(x, sent, patch, err)
 }
 
-// showRefused shows the form of a change that was refused. If the link already has the values of the form, it redirects to the page
-// of the link instead. cause is the error.
-func (u *UI) showRefused(x *exchange, typed, seen values, version int64, cause error) error {
+// readChange reads the form of a change.
+func readChange(sent url.Values) (*form, error) {
+	version, err := strconv.ParseInt(sent.Get("version"), 10, 64)
+	if err != nil {
+		return nil, errForm
+	}
+	names := editable()
+	fixed := !sent.Has("url") // the form of a fixed link has no field for its URL
+	if fixed {
+		names = names[1:]
+	}
+	return &form{Values: readValues(sent, "", names...), Seen: readValues(sent, "seen_", names...), Version: version, Fixed: fixed}, nil
+}
+
+// showRefused shows the form of a change that was refused. If the change is stored already, it redirects to the page of the link
+// instead. sent is the form of the request, patch is its change, and cause is the error.
+func (u *UI) showRefused(x *exchange, sent *form, patch shortener.Patch, cause error) error {
 	if errors.Is(cause, shortener.ErrNotFound) || errors.Is(cause, shortener.ErrGone) {
 		return cause
 	}
 	link, err := u.find(x)
+	if errors.Is(err, shortener.ErrNotFound) {
+		return err
+	}
 	if err != nil {
-		return errors.Join(err, cause)
+		u.showUnread(x, sent, fmt.Errorf("the change failed (%s), and then the read of the link: %w", cause.Error(), err))
+		return nil
 	}
 	f := formOf(&link)
 	p := u.problem(x, cause)
 	if errors.Is(cause, shortener.ErrVersion) {
-		f.Values, f.Others = merge(typed, seen, f.Seen)
-		if maps.Equal(f.Values, f.Seen) { // the change is stored already, usually by an earlier request of the same form
+		if isStored(patch, &link) { // usually by an earlier request of the same form
 			return u.redirect(x, saying(u.pathOf(link.Code)+u.from(x).Suffix(), "saved"))
 		}
+		f.Values, f.Others = merge(sent.Values, sent.Seen, f.Seen)
 		p = reply.Problem{Status: http.StatusConflict, Detail: "Another request changed this link after you opened the page. Your input is still here, " +
 			"and the fields that you did not change have the new values. Save again to store it."}
 	} else {
-		maps.Copy(f.Values, typed)
-		f.Seen, f.Version = seen, version
+		maps.Copy(f.Values, sent.Values)
+		f.Seen, f.Version = sent.Seen, sent.Version
 		f.complete(u.Origin(x.r))
 	}
 	f.Problem = &p
 	u.sendLink(x, p.Status, &link, f)
 	return nil
+}
+
+// isStored reports whether the link has the values of a change. The service normalizes values, so only the application of
+// the change shows it. The block list does not matter here, because nothing is written.
+func isStored(patch shortener.Patch, l *shortener.Link) bool {
+	changed, err := patch.Apply(*l, time.Now(), new(destination.Rules))
+	return err == nil && changed.Version() == l.Version()
+}
+
+// showUnread shows the form of a change that failed, as the person sent it, because the link cannot be read. err must not wrap
+// the error of the change, because it determines the status.
+func (u *UI) showUnread(x *exchange, sent *form, err error) {
+	p := u.problem(x, err)
+	sent.Problem = &p
+	r := u.row(&shortener.Link{Code: x.r.PathValue("code")}, u.Origin(x.r))
+	u.send(x, p.Status, u.pages.unread, &view{Title: r.ShortText(), Person: x.person, Link: &r, Form: sent, From: u.from(x)})
 }
 
 func (u *UI) askDelete(x *exchange) error {

@@ -12,7 +12,7 @@ import (
 // page is a template that is ready to be rendered.
 type page struct{ *template.Template }
 
-type pages struct{ list, link, create, remove, signIn, message page }
+type pages struct{ list, link, unread, create, remove, signIn, message page }
 
 // shellData is the data for the HTML before and after the main part of each page.
 type shellData struct {
@@ -22,8 +22,8 @@ type shellData struct {
 
 func parsePages() pages {
 	return pages{
-		list: parsePage("list.html"), link: parsePage("link.html", "visits.html"), create: parsePage("new.html"),
-		remove: parsePage("delete.html"), signIn: parsePage("signin.html"), message: parsePage("message.html"),
+		list: parsePage("list.html"), link: parsePage("link.html", "visits.html"), unread: parsePage("unread.html"),
+		create: parsePage("new.html"), remove: parsePage("delete.html"), signIn: parsePage("signin.html"), message: parsePage("message.html"),
 	}
 }
 
