@@ -24,17 +24,18 @@ var (
 type Store struct {
 	read, write *sql.DB
 	moment      func(time.Time) any // converts a time to the value of a column
+	begin       string              // statement that limits how long a suspended process can hold a transaction; "" if the engine has no such limit
 }
 
 // SQLite returns a store in a database that has separate connections for reading and for writing.
 func SQLite(read, write *sql.DB) Store {
-	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }}
+	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }, ""}
 }
 
 // Postgres returns a store in a PostgreSQL database. The parameters read and write may be equal. If they differ, a
 // write that waits for a lock cannot delay a poll.
 func Postgres(read, write *sql.DB) Store {
-	return Store{read, write, func(t time.Time) any { return t }}
+	return Store{read, write, func(t time.Time) any { return t }, `SET LOCAL idle_in_transaction_session_timeout = '3s'`}
 }
 
 // nullable converts a time to the value of a column. The zero time becomes NULL.
@@ -130,7 +131,8 @@ func update(ctx context.Context, tx *sql.Tx, statement string, args ...any) erro
 }
 
 // change calls the function do in a transaction, and replaces the version in the same transaction. This
-// replacement is the last statement, because it locks a row that all changes share.
+// replacement is the last statement, because it locks a row that all changes share. If the process is suspended during
+// the transaction, PostgreSQL ends the transaction after three seconds. Without this limit, all other changes would wait.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite
 	// ignores the level.
@@ -139,6 +141,11 @@ func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
+	if s.begin != "" {
+		if _, err := tx.ExecContext(ctx, s.begin); err != nil {
+			return err
+		}
+	}
 	if err := do(tx); err != nil {
 		return err
 	}

@@ -266,6 +266,32 @@ func TestChangeOfTokensReadsCommittedRows(t *testing.T) {
 	}
 }
 
+// PostgreSQL ends a change whose process is suspended. Another change waits until then for the row of the token.
+func TestServerEndsTokenTransactionOfSuspendedProcess(t *testing.T) {
+	t.Parallel()
+	db := stdlib.OpenDBFromPool(storetest.Postgres(t))
+	t.Cleanup(func() { db.Close() })
+	s := Postgres(db, db)
+	created, _ := create(t, s, ordinary("ci"))
+	err := s.change(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(t.Context(), `UPDATE tokens SET rate = 1`); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := s.Revoke(ctx, created.ID, storetest.Moment()); err != nil {
+			t.Errorf("the transaction still holds the row of the token: %v", err)
+		}
+		return nil
+	})
+	if err == nil {
+		t.Error("the commit succeeded after the end of the transaction")
+	}
+	if got := list(t, s)[0]; got.Rate != created.Rate || got.RevokedAt.IsZero() {
+		t.Errorf("the token is %+v, want the rate of its creation and a revocation", got)
+	}
+}
+
 func TestCreateRefusesInvalidName(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		if _, _, err := s.Create(t.Context(), ordinary("a\nb")); !errors.Is(err, errName) {
