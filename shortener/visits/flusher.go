@@ -124,10 +124,19 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d visits and the details of visits may be lost: %w", left, err)
+			return fmt.Errorf("%d visits%s may be lost: %w", left, c.details(), err)
 		case <-time.After(finalPause):
 		}
 	}
+}
+
+// details returns the words that an error adds to a number of visits if details are counted. They have no number,
+// because the counts of details may be stored in other parts than the visits.
+func (c *Counter) details() string {
+	if c.Detail {
+		return " and the details of visits"
+	}
+	return ""
 }
 
 // FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks

@@ -16,9 +16,12 @@ import (
 	"keypool/web"
 )
 
-// openVisits counts visits until p stops, or returns nil if visits are not counted. The caller must call ServePublic after
-// openVisits, so that the requests end before the last flush when p stops.
+// openVisits removes old counts of visits and counts visits until p stops. If visits are not counted, it returns nil, but still
+// removes the counts that were stored before this was set. The caller must call ServePublic after openVisits, so that the requests
+// end before the last flush when p stops.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
+	store := visitStore(c, connections)
+	expireVisits(p, c, store, time.Duration(s.VisitsKeep))
 	if s.Visits == "off" {
 		return nil
 	}
@@ -27,17 +30,19 @@ func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s co
 			slog.String("header", string(s.CountryHeader)))
 	}
 	c.ShowSetting("shortener_visits_flush_seconds", "Seconds between two flushes of the counts of visits: VISITS_FLUSH.", time.Duration(s.VisitsFlush).Seconds())
-	store := visitStore(c, connections)
-	flushes, removals := kgs.NewFailureLog(c.Log, "store the counts of visits"), kgs.NewFailureLog(c.Log, "remove old counts of visits")
-	p.Background("old visits", p.Fail, func(ctx context.Context) error {
-		return store.Expire(ctx, time.Duration(s.VisitsKeep), removals.Note)
-	})
+	flushes := kgs.NewFailureLog(c.Log, "store the counts of visits")
 	counter := visits.New(visits.Config{
 		Store: store, Detail: s.Visits == "detail", Flush: time.Duration(s.VisitsFlush), MaxRows: countedRows(), PartFacets: store.PartFacets(),
 		Metrics: visits.NewMetrics(c.Registry), Note: flushes.Note,
 	})
 	p.Background("visits", p.Fail, counter.Run)
 	return &web.Visits{Counter: counter, Store: store, CountryHeader: string(s.CountryHeader), Keep: time.Duration(s.VisitsKeep)}
+}
+
+// expireVisits removes old counts until p stops.
+func expireVisits(p *program.Program, c *app.Core, store visits.Store, keep time.Duration) {
+	removals := kgs.NewFailureLog(c.Log, "remove old counts of visits")
+	p.Background("old visits", p.Fail, func(ctx context.Context) error { return store.Expire(ctx, keep, removals.Note) })
 }
 
 // visitStore returns the store of the counts in the database of c.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"keypool/internal/testenv/logbuffer"
+	"keypool/web/admin"
 )
 
 // visitsOf returns the visits of a link that a server reports.
@@ -98,6 +99,32 @@ func TestVisitsAreNotCountedIfSettingVisitsIsOff(t *testing.T) {
 	if a := server.doAs(bearer, http.MethodGet, base+"/api/links/visited/visits", ""); a.status != http.StatusNotFound || !strings.Contains(a.body, "visits-off") {
 		t.Errorf("visits: status %d (want 404), %s", a.status, a.body)
 	}
+}
+
+// A server that counts no visits still removes the old counts that the database has from an earlier setting. It keeps the totals.
+func TestServerRemovesOldCountsIfSettingVisitsIsOff(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		migrated(t, url)
+		db := openSQL(t, url)
+		for _, statement := range []string{
+			`INSERT INTO visits (code, hour, owner, human, bot) VALUES ('visited', 1, 0, 5, 0)`,
+			`INSERT INTO visit_facets (code, facet, day, value, human, bot) VALUES ('visited', 1, 1, 'example.com', 5, 0)`,
+		} {
+			if _, err := db.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server := start(t, settings(t, url, "", "--visits=off"))
+		server.await("the removal of the old counts", func(admin.Status) bool {
+			var old, total int
+			err := db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM visits WHERE hour > 0) + (SELECT count(*) FROM visit_facets),
+				(SELECT sum(human) FROM visits)`).Scan(&old, &total)
+			if err != nil || total != 5 {
+				t.Fatalf("the database has %d visits (want 5), error %v", total, err)
+			}
+			return old == 0
+		})
+	})
 }
 
 func TestCountryHeaderWithoutTrustedProxiesCausesWarning(t *testing.T) {
