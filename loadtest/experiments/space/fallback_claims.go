@@ -133,7 +133,8 @@ func showFallback(r *record, e *report.Experiment) {
 		"share f of codes in use", "predicted attempts, 1/(1-f)", "attempts", "difference", "attempts reported by the server", "attempts with FALLBACK=ledger", "creations", "p99 in ms",
 	}}
 	random, ledger := report.Series{Name: "FALLBACK=random", Points: true}, report.Series{Name: "FALLBACK=ledger", Points: true}
-	for _, l := range r.levels {
+	for i := range r.levels {
+		l := &r.levels[i]
 		want, one := l.random.predicted(sizeOf(r.plan.length)), l.ledger.attempts(1)
 		attempts := l.random.attempts(want)
 		random.XY = append(random.XY, [2]float64{l.share, attempts})
