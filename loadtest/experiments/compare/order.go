@@ -19,11 +19,12 @@ import (
 const (
 	mostLog = 0.7 // greatest ratio of the log bytes of links by rank to the log bytes of links by code
 
-	orderLinks     = 1_000_000
-	fullOrderLinks = 10_000_000
-	orderRounds    = 3      // rounds of measured inserts
-	orderInserts   = 64_000 // links of a round
-	orderBatch     = 64     // links in a transaction, as in a group commit of 64 clients
+	orderLinks      = 1_000_000
+	leastOrderLinks = 400_000 // at any scale, because two inserts into a smaller index often change the same page
+	fullOrderLinks  = 10_000_000
+	orderRounds     = 3      // rounds of measured inserts
+	orderInserts    = 64_000 // links of a round
+	orderBatch      = 64     // links in a transaction, as in a group commit of 64 clients
 )
 
 // Statements that insert links. The parameters are the codes and the number of the first link. The ranks of links are
@@ -65,7 +66,7 @@ func order() *experiment.Experiment {
 }
 
 func runOrder(t *experiment.T, r *orderRecord) {
-	r.links = int64(t.Times(orderLinks))
+	r.links = int64(max(t.Times(orderLinks), leastOrderLinks))
 	if t.Full {
 		r.links = fullOrderLinks
 	}
