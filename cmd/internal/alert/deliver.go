@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -105,8 +104,7 @@ func (a *Alerter) post(ctx context.Context, next *alert) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	defer func() { _ = resp.Body.Close() }()       // only the status matters
-	_, _ = io.CopyN(io.Discard, resp.Body, 16<<10) // so that the connection can be reused
+	defer func() { _ = resp.Body.Close() }() // only the status matters
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("the webhook answered %d, want 2xx", resp.StatusCode)
 	}
