@@ -220,7 +220,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 		s.postponeEpoch(err)
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
-	s.openGap = 0
+	s.openGap, s.refused = 0, time.Time{}
 	// If Redis returned to an older snapshot, its list also has keys that servers took after the snapshot. Therefore
 	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
 	// holders use them.

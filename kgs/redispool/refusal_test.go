@@ -10,21 +10,32 @@ import (
 	"keypool/internal/testenv"
 )
 
+// refusing returns a filler with keys in a Redis of its own. If the function need sets the number of replicas that Redis needs
+// to 1, Redis refuses writes.
+func refusing(t *testing.T) (d fixture, s *Filler, need func(replicas string)) {
+	t.Helper()
+	d = newFixture(t)
+	d.client = redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr})
+	t.Cleanup(func() { _ = d.client.Close() }) // the server ends with the test
+	s = d.open("a")
+	d.fill(s, 100, 100)
+	return d, s, func(replicas string) {
+		t.Helper()
+		if err := d.client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A Redis that lost the pool and refuses writes makes the filler begin an epoch again and again. The ledger keeps the rows of
 // each epoch.
 func TestFillerBeginsFewEpochsWhileRedisRefusesToOpenPool(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
-	d.client = redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr})
-	t.Cleanup(func() { _ = d.client.Close() }) // the server ends with the test
-	s := d.open("a")
-	d.fill(s, 100, 100)
+	d, s, need := refusing(t)
 	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.client.ConfigSet(t.Context(), "min-replicas-to-write", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	need("1")
 	for range 20 {
 		if err := s.Prepare(t.Context()); err == nil {
 			t.Fatal("Prepare succeeds although Redis refuses to open the pool")
@@ -33,9 +44,7 @@ func TestFillerBeginsFewEpochsWhileRedisRefusesToOpenPool(t *testing.T) {
 	if epoch, err := d.Epoch(t.Context()); err != nil || epoch.Number > 4 {
 		t.Errorf("the ledger is in epoch %d (error %v) after 20 attempts, want at most 4", epoch.Number, err)
 	}
-	if err := d.client.ConfigSet(t.Context(), "min-replicas-to-write", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
+	need("0")
 	s.opens = time.Time{} // the gap has passed
 	d.wantSize(s, 0)
 	d.fill(s, 10, 10)
@@ -47,16 +56,7 @@ func TestFillerBeginsFewEpochsWhileRedisRefusesToOpenPool(t *testing.T) {
 // A Redis without enough replicas refuses writes and answers reads, so the level of the pool looks good.
 func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
-	d.client = redis.NewClient(&redis.Options{Addr: testenv.StartRedis(t).Addr})
-	t.Cleanup(func() { _ = d.client.Close() }) // the server ends with the test
-	s := d.open("a")
-	d.fill(s, 100, 100)
-	need := func(replicas string) {
-		if err := d.client.ConfigSet(t.Context(), "min-replicas-to-write", replicas).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	_, s, need := refusing(t)
 	prepare := func() (cause string, err error) {
 		s.claimed = time.Time{} // the last confirmation of the owner is older than its interval
 		err = s.Prepare(t.Context())
