@@ -117,19 +117,22 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
-// When a worker empties the pool, a holder may have created links with keys that are marked as reserved.
+// When a worker empties the pool, a holder may have created links with keys that are marked as reserved, or that were
+// reserved by a process that has crashed.
 func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
 	p := k.process("a", true)
 	k.fill(kgstest.Codes(0, 10)...)
-	b := kgstest.Take(t, p, 4)
+	b, crashed := kgstest.Take(t, p, 4), kgstest.Take(t, k.process("crashed", true), 3)
+	k.Die("crashed", reserveTerm)
+	k.fill() // makes the keys of the crashed process available
 	if err := p.Restored(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	k.fill()
-	if n := k.Count(`SELECT count(*) FROM used_keys`); n != len(b.Codes) {
-		t.Errorf("used_keys has %d keys, want the %d reserved keys", n, len(b.Codes))
+	if n, want := k.Count(`SELECT count(*) FROM used_keys`), len(b.Codes)+len(crashed.Codes); n != want {
+		t.Errorf("used_keys has %d keys, want the %d keys that were reserved", n, want)
 	}
 	if n := k.Count(`SELECT count(*) FROM available_keys`); n != 0 {
 		t.Errorf("the pool has %d keys, want 0", n)

@@ -107,14 +107,15 @@ const (
 	// closePool makes every Take fail until a worker opens the pool.
 	closePool = `UPDATE key_pool SET history = '' WHERE history = ` + ledger.PostgresHistory
 
-	// openPool empties a pool that was filled in another history of the database. It records reserved keys as used,
-	// because their holders may have created links with them. It locks the table first. A statement that waits for this
-	// lock holds no lock that openPool needs, so the statement and openPool cannot deadlock.
+	// openPool empties a pool that was filled in another history of the database. It records each key that was ever
+	// reserved as used, because a holder may have created a link with the key. This includes the keys of dead holders,
+	// which are available again. openPool locks the table first. A statement that waits for this lock holds no lock that
+	// openPool needs, so the statement and openPool cannot deadlock.
 	openPool = `DO $$ BEGIN
 			LOCK TABLE available_keys;
 			UPDATE key_pool SET history = ` + ledger.PostgresHistory + ` WHERE history <> ` + ledger.PostgresHistory + `;
 			IF FOUND THEN
-				INSERT INTO used_keys (id, key, reserved_at) SELECT id, key, reserved_at FROM available_keys WHERE is_reserved
+				INSERT INTO used_keys (id, key, reserved_at) SELECT id, key, reserved_at FROM available_keys WHERE reserved_at IS NOT NULL
 				ON CONFLICT DO NOTHING;
 				TRUNCATE available_keys;
 			END IF;
