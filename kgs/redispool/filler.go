@@ -48,10 +48,7 @@ type Filler struct {
 	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
-	refused time.Time // time of the first failure in a series in which Redis refused to record it; zero if it did not
-
-	opens   time.Time     // the filler begins no epoch before this time, because Redis refused to open the pool
-	openGap time.Duration // the time between the last two attempts to open the pool; 0 after a success
+	refused time.Time // time of the first of a series of writes that Redis refused; zero if it accepted the last write
 
 	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
 }
@@ -85,6 +82,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case errors.Is(err, kgs.ErrNoEpoch):
 		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
+		s.refused = time.Time{} // if Redis does not answer, the dead man's switch notices it
 		return err
 	case status.Epoch < epoch.Number:
 		// The worker that began this epoch has not opened the pool yet, or it has crashed. Or a restored ledger skipped
@@ -204,8 +202,10 @@ func (s *Filler) renew(ctx context.Context) error {
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
-	if wait := time.Until(s.opens); wait > 0 {
-		return fmt.Errorf("wait %s for the next attempt to open the pool, because Redis refused the last one: %w", wait.Round(time.Second), kgs.ErrNoEpoch)
+	// The ledger keeps the rows of each epoch. So it begins no epoch while Redis refuses to write.
+	if err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
+		s.noteRefusal(err)
+		return err
 	}
 	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
@@ -217,10 +217,9 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	s.current = nil // the range is abandoned with the old epoch
 	failpoint.At("epoch:opened")
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
-		s.postponeEpoch(err)
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
-	s.openGap, s.refused = 0, time.Time{}
+	s.refused = time.Time{}
 	// If Redis returned to an older snapshot, its list also has keys that servers took after the snapshot. Therefore
 	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
 	// holders use them.

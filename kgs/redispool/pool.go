@@ -248,6 +248,15 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 	return cmd
 }
 
+// CheckWrites checks that Open would succeed with runID at present. It changes nothing. It fails as Open does, for example
+// with the error of Redis if Redis refuses to write.
+func (p *Pool) CheckWrites(ctx context.Context, runID string) error {
+	if err := p.run(ctx, p.scripts.checkWrites, runID).Err(); err != nil {
+		return fmt.Errorf("check that the pool can be opened: %w", err)
+	}
+	return nil
+}
+
 // Open makes an empty pool for epoch. runID is the name of the history for which the pool is
 // opened; [Pool.Status] returns it. If the pool is open for this epoch or a later epoch, Open
 // changes nothing. It fails with [kgs.ErrNoEpoch] if Redis now has a history with another name.
@@ -256,7 +265,7 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 // Open for the same epoch after a flush would be unsafe: the marks of that epoch are lost, so a
 // worker would push a range twice.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
-	if err := p.run(ctx, p.scripts.open, epoch, runID).Err(); err != nil {
+	if err := p.run(ctx, p.scripts.open, runID, epoch).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
 	}
 	return nil

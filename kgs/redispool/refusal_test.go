@@ -1,6 +1,7 @@
 package redispool
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"keypool/internal/testenv"
+	"keypool/kgs"
 )
 
 // refusing returns a filler with keys in a Redis of its own. If the function need sets the number of replicas that Redis needs
@@ -27,30 +29,55 @@ func refusing(t *testing.T) (d fixture, s *Filler, need func(replicas string)) {
 	}
 }
 
-// A Redis that lost the pool and refuses writes makes the filler begin an epoch again and again. The ledger keeps the rows of
-// each epoch.
-func TestFillerBeginsFewEpochsWhileRedisRefusesToOpenPool(t *testing.T) {
+// The ledger keeps the rows of each epoch. So a filler that must begin an epoch waits until Redis accepts writes. It then
+// begins the epoch at once.
+func TestFillerBeginsNoEpochWhileRedisRefusesToOpenPool(t *testing.T) {
 	t.Parallel()
-	d, s, need := refusing(t)
-	if err := d.client.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
+	for name, needEpoch := range map[string]func(d fixture) error{
+		"pool is lost": func(d fixture) error { return d.client.FlushDB(d.t.Context()).Err() },
+		"pool is in another epoch": func(d fixture) error {
+			_, _, err := d.OpenEpoch(d.t.Context(), 1, "another pool")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, s, need := refusing(t)
+			if err := needEpoch(d); err != nil {
+				t.Fatal(err)
+			}
+			before, err := d.Epoch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			need("1")
+			for range 20 {
+				if err := s.Prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "NOREPLICAS") {
+					t.Fatalf("Prepare = %v, want NOREPLICAS", err)
+				}
+			}
+			if after, err := d.Epoch(t.Context()); err != nil || after != before || s.refused.IsZero() {
+				t.Errorf("after 20 attempts, the epoch is %+v (error %v) and the first refusal is at %v, want the epoch %+v and a refusal", after, err, s.refused, before)
+			}
+			need("0")
+			d.wantSize(s, 0)
+			d.fill(s, 10, 10)
+			if !s.refused.IsZero() {
+				t.Error("the series of refusals does not end with the new epoch")
+			}
+		})
 	}
-	need("1")
-	for range 20 {
-		if err := s.Prepare(t.Context()); err == nil {
-			t.Fatal("Prepare succeeds although Redis refuses to open the pool")
-		}
+}
+
+// A status that is outdated must not begin an epoch in the ledger, because Redis would refuse to open the pool.
+func TestFillerBeginsNoEpochForOutdatedStatus(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	s := d.open("a")
+	if err := s.openEpoch(t.Context(), 1, Status{RunID: "another run"}); !errors.Is(err, kgs.ErrNoEpoch) {
+		t.Errorf("openEpoch with an outdated status: %v, want ErrNoEpoch", err)
 	}
-	if epoch, err := d.Epoch(t.Context()); err != nil || epoch.Number > 4 {
-		t.Errorf("the ledger is in epoch %d (error %v) after 20 attempts, want at most 4", epoch.Number, err)
-	}
-	need("0")
-	s.opens = time.Time{} // the gap has passed
-	d.wantSize(s, 0)
-	d.fill(s, 10, 10)
-	if s.openGap != 0 {
-		t.Errorf("after the repair, the gap is %v, want 0", s.openGap)
-	}
+	d.wantEpoch(s, 1)
 }
 
 // A Redis without enough replicas refuses writes and answers reads, so the level of the pool looks good.

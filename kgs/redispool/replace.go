@@ -28,12 +28,6 @@ const (
 	maxWait     = time.Hour
 )
 
-// The first and the longest time between two attempts to open a pool that Redis refuses to open.
-const (
-	firstGap = time.Second
-	lastGap  = time.Minute
-)
-
 // refusedAfter is how long Redis may refuse to write before noteRefusal raises the alarm. A failover takes less time.
 const refusedAfter = 10 * time.Second
 
@@ -68,16 +62,6 @@ func (s *Filler) claim(ctx context.Context) error {
 	}
 	s.claimed, s.refused = time.Now(), time.Time{}
 	return nil
-}
-
-// postponeEpoch delays the next epoch if Redis answered but refused to open the pool. The epoch in the ledger has begun, and its
-// rows stay. Without a delay, every attempt would add such rows, also during a refusal that lasts for hours.
-func (s *Filler) postponeEpoch(err error) {
-	s.noteRefusal(err)
-	if !s.refused.IsZero() {
-		s.openGap = min(max(2*s.openGap, firstGap), lastGap)
-		s.opens = time.Now().Add(s.openGap)
-	}
 }
 
 // noteRefusal raises the alarm if Redis has refused to write for refusedAfter, for example because its disk is full. Reads

@@ -246,19 +246,29 @@ end
 return 1
 `
 
-// scriptOpen makes an empty pool for an epoch. Arguments: epoch, run. The ledger has recorded the history `run` for
-// this epoch. If Redis now has another history, the script refuses, and the caller must read the status again. The
-// script also refuses if another database owns the pool and a worker of that database has confirmed this within the
-// last minute. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark is
-// invalid, the script drops this value.
-const scriptOpen = scriptHead + `
-if run ~= ARGV[2] then return redis.error_reply('NOEPOCH Redis has changed again') end
+// scriptMayOpen begins the scripts that concern the opening of the pool. Argument: run, the history that the caller found.
+// If Redis now has another history, the script refuses, and the caller must read the status again. The script also
+// refuses if another database owns the pool and a worker of that database has confirmed this within the last minute.
+const scriptMayOpen = scriptHead + `
+if run ~= ARGV[1] then return redis.error_reply('NOEPOCH Redis has changed again') end
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
+`
+
+// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present.
+const scriptCheckWrites = scriptMayOpen + `
+redis.call('HDEL', state, 'none')
+return 1
+`
+
+// scriptOpen makes an empty pool for an epoch. Arguments: run, epoch. The ledger has recorded the history `run` for
+// this epoch. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark is
+// invalid, the script drops this value.
+const scriptOpen = scriptMayOpen + `
 local function within(value, most)
 	local n = tonumber(value)
 	return n and n >= 0 and n <= most
 end
-if opened == run and not isForeign and not damaged and within(epoch, 2^51) and tonumber(epoch) >= tonumber(ARGV[1]) then return 0 end
+if opened == run and not isForeign and not damaged and within(epoch, 2^51) and tonumber(epoch) >= tonumber(ARGV[2]) then return 0 end
 local range = redis.call('HGET', state, 'range')
 local reached = {'range', within(range, 2^50) and range or 0}
 for _, field in ipairs(redis.call('HKEYS', state)) do
@@ -269,7 +279,7 @@ for _, field in ipairs(redis.call('HKEYS', state)) do
 	end
 end
 redis.call('UNLINK', unpack(KEYS))
-redis.call('HSET', state, 'run', run, 'epoch', ARGV[1], 'floor', 0, 'popped', 0, 'pushed', 0,
+redis.call('HSET', state, 'run', run, 'epoch', ARGV[2], 'floor', 0, 'popped', 0, 'pushed', 0,
 	'owner', me, 'claimed', redis.call('TIME')[1], unpack(reached))
 return 1
 `
@@ -326,7 +336,7 @@ return reply
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. Redis
 // persists and replicates all changes of a script together.
 type scripts struct {
-	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, open, claim, damage, status, read *redis.Script
+	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, checkWrites, open, claim, damage, status, read *redis.Script
 }
 
 // newScripts returns the scripts of a process that uses the given database. The name of the database is part of the
@@ -347,6 +357,7 @@ func newScripts(database string) scripts {
 		dropWriteOff:  script(scriptDropWriteOff),
 		push:          script(scriptPush),
 		forget:        script(scriptForget),
+		checkWrites:   script(scriptCheckWrites),
 		open:          script(scriptOpen),
 		claim:         script(scriptClaim),
 		damage:        script(scriptDamage),
