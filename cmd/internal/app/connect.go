@@ -27,6 +27,11 @@ const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchrono
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
+// connectionCheck checks or prepares a new connection. After an error, the connection is closed.
+type connectionCheck func(context.Context, *pgx.Conn) error
+
+func acceptConnection(context.Context, *pgx.Conn) error { return nil }
+
 // requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of
 // the database sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not look for a
 // pooler. In this case, requireDurable treats the connection as a connection to a pooler.
@@ -39,6 +44,7 @@ func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 		if value == "off" || value == "local" {
 			return errNotDurable
 		}
+		return nil // the pooler may give a session with settings of this program to another program
 	}
 	_, err := conn.PgConn().Exec(ctx, setDurable).ReadAll()
 	return err
@@ -51,10 +57,10 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
-// beginConnections adds requireDurable and the keepalives to the first statements of each new connection, and limits the time of
+// beginConnections adds the check and the keepalives to the first statements of each new connection, and limits the time of
 // these statements. It sets the keepalives with a statement and not with connection parameters, because a connection pooler
 // refuses parameters that it does not know. If a server refuses the keepalives, the connection works without them.
-func beginConnections(cfg *pgxpool.Config) {
+func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := limitFirst(ctx, cfg.ConnConfig)
@@ -64,7 +70,7 @@ func beginConnections(cfg *pgxpool.Config) {
 				return err
 			}
 		}
-		if err := requireDurable(ctx, conn); err != nil {
+		if err := check(ctx, conn); err != nil {
 			return err
 		}
 		_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()

@@ -121,7 +121,7 @@ func TestFirstStatementsOfConnectionHaveTimeLimit(t *testing.T) {
 		ended <- err
 		return err
 	}
-	beginConnections(cfg)
+	beginConnections(cfg, requireDurable)
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -166,10 +166,16 @@ func (c *Core) openPostgres(ctx context.Context) error {
 }
 
 // NewPool returns a pool of connections, which the caller closes. NewPool itself does not connect. It may be called concurrently.
+// The commits of the connections are durable; see requireDurable.
 func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	return c.newPool(ctx, cfg, requireDurable)
+}
+
+// newPool is NewPool with another check of each new connection.
+func (c *Core) newPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	c.poolers.adapt(cfg)
-	beginConnections(cfg)
+	beginConnections(cfg, check)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)
@@ -179,7 +185,17 @@ func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool,
 
 // OpenPool is like NewPool, but the stop of the program closes the pool.
 func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
-	pool, err := c.NewPool(ctx, cfg)
+	return c.openPool(ctx, cfg, requireDurable)
+}
+
+// OpenReplicaPool is like OpenPool, for a database to which the program does not write. So it accepts each value of
+// synchronous_commit.
+func (c *Core) OpenReplicaPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	return c.openPool(ctx, cfg, acceptConnection)
+}
+
+func (c *Core) openPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
+	pool, err := c.newPool(ctx, cfg, check)
 	if err != nil {
 		return nil, err
 	}

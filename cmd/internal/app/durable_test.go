@@ -11,10 +11,10 @@ import (
 )
 
 // openSession opens a connection that the test closes.
-func openSession(t *testing.T, databaseURL string) (*pgxpool.Conn, error) {
+func openSession(t *testing.T, databaseURL string, check connectionCheck) (*pgxpool.Conn, error) {
 	t.Helper()
 	var c Core
-	pool, err := c.NewPool(t.Context(), settings(t, databaseURL).Database.Postgres)
+	pool, err := c.newPool(t.Context(), settings(t, databaseURL).Database.Postgres, check)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestSessionCommitsSynchronouslyIfDefaultDoesNot(t *testing.T) {
 			query.Set("options", "-csynchronous_commit="+value)
 			u.RawQuery = query.Encode()
 		}
-		conn, err := openSession(t, u.String())
+		conn, err := openSession(t, u.String(), requireDurable)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestSessionCommitsSynchronouslyIfDefaultDoesNot(t *testing.T) {
 func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.StartPostgres(t)
-	conn, err := openSession(t, postgres.URL)
+	conn, err := openSession(t, postgres.URL, requireDurable)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,8 @@ func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 	}
 }
 
-// A pooler can run a transaction on a connection without the setting of the session.
+// A pooler can run a transaction on a connection without the setting of the session. The connections to a replica commit
+// nothing.
 func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"on": nil, "off": errNotDurable, "local": errNotDurable} {
@@ -103,8 +104,11 @@ func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 		query.Set("default_query_exec_mode", "simple_protocol")
 		u.RawQuery = query.Encode()
 		for _, databaseURL := range []string{pooler, u.String()} {
-			if _, err := openSession(t, databaseURL); !errors.Is(err, want) {
+			if _, err := openSession(t, databaseURL, requireDurable); !errors.Is(err, want) {
 				t.Errorf("synchronous_commit=%s, query %q: %v, want %v", value, u.RawQuery, err, want)
+			}
+			if _, err := openSession(t, databaseURL, acceptConnection); err != nil {
+				t.Errorf("synchronous_commit=%s, query %q, replica: %v", value, u.RawQuery, err)
 			}
 		}
 	}

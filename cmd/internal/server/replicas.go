@@ -34,7 +34,7 @@ func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store sh
 	var pools []*pgxpool.Pool
 	var failures []kgs.FailureLog
 	for i, replica := range s.Replicas {
-		pool, err := c.OpenPool(ctx, replica.Postgres)
+		pool, err := c.OpenReplicaPool(ctx, replica.Postgres)
 		if err != nil {
 			return nil, 0, err
 		}
