@@ -16,9 +16,9 @@ type Random struct {
 
 // attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, the codes of
 // the creation are one character longer. So a creation can succeed even if all codes of the first length are in use.
-// For this purpose, its time limit must allow more than 500 attempts. If a fraction of 0.98 of the codes is in use, one
-// creation in 24,000 needs more than 500 attempts.
-const attemptsOfLength = 500
+// For this purpose, its time limit must allow more attempts, so an attempt must take less than 25 ms on average. If 53
+// billion of the codes with six characters are in use, one creation in a million needs more attempts than this.
+const attemptsOfLength = 200
 
 var _ kgs.Generator = Random{}
 
