@@ -70,16 +70,15 @@ func (d Database) begin(ctx context.Context, fingerprint string, lock func(conte
 }
 
 // readLocked reads the order on record and whether links_earlier has links. The transaction must have locked the links.
-func (d Database) readLocked(ctx context.Context, tx *sql.Tx) (recorded string, pending bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&recorded)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+func (d Database) readLocked(ctx context.Context, tx *sql.Tx) (fingerprint string, pending bool, err error) {
+	if fingerprint, err = recorded(ctx, tx); err != nil {
 		return "", false, err
 	}
-	var exists bool
-	if err = tx.QueryRowContext(ctx, d.dialect.exists).Scan(&exists); err == nil && exists {
+	exists, err := d.dialect.hasEarlier(ctx, tx)
+	if err == nil && exists {
 		err = tx.QueryRowContext(ctx, anyEarlier).Scan(&pending)
 	}
-	return recorded, pending, err
+	return fingerprint, pending, err
 }
 
 // These statements remove the links that Move has copied from links_earlier.
@@ -105,8 +104,8 @@ func (d Database) Disown(ctx context.Context, tx *sql.Tx, sources ...string) err
 		`UPDATE ranked_links SET source = $1 WHERE source = $2`,
 		`UPDATE unranked_links SET source = $1 WHERE source = $2`,
 	}
-	var earlier bool
-	if err := tx.QueryRowContext(ctx, d.dialect.exists).Scan(&earlier); err != nil {
+	earlier, err := d.dialect.hasEarlier(ctx, tx)
+	if err != nil {
 		return err
 	}
 	if earlier {

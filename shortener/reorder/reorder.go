@@ -80,19 +80,12 @@ var ErrUnrecorded = errors.New("the order of the links is not on record, althoug
 // Recorded returns the fingerprint on record, or "" if no order is on record and no link has a rank. If there
 // are links with ranks but no order on record, it fails with ErrUnrecorded.
 func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
-	read := func() error {
-		err := d.db.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
-	}
-	if err = read(); err == nil && fingerprint == "" {
+	if fingerprint, err = recorded(ctx, d.db); err == nil && fingerprint == "" {
 		// The query needs an answer from every database server with links, and one of these servers may be down. So Recorded
 		// runs the query only if no order is on record.
 		var links bool
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
-			err = read() // read again, because another process may have recorded the order and then inserted the link
+			fingerprint, err = recorded(ctx, d.db) // read again, because another process may have recorded the order and then inserted the link
 		}
 		if err == nil && links && fingerprint == "" {
 			return "", ErrUnrecorded
@@ -126,8 +119,25 @@ func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 }
 
 // Exists reports whether the database has the table links_earlier, which may be empty.
-func (d Database) Exists(ctx context.Context) (exists bool, err error) {
-	err = d.db.QueryRowContext(ctx, d.dialect.exists).Scan(&exists)
+func (d Database) Exists(ctx context.Context) (bool, error) { return d.dialect.hasEarlier(ctx, d.db) }
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// recorded reads the fingerprint of the order on record. It returns "" if no order is on record.
+func recorded(ctx context.Context, q querier) (fingerprint string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT fingerprint FROM link_order WHERE id = 1`).Scan(&fingerprint)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return fingerprint, err
+}
+
+// hasEarlier reports whether the table links_earlier exists.
+func (d dialect) hasEarlier(ctx context.Context, q querier) (exists bool, err error) {
+	err = q.QueryRowContext(ctx, d.exists).Scan(&exists)
 	return exists, err
 }
 
@@ -141,7 +151,8 @@ var errChanged = errors.New("the table links_earlier changed while its links wer
 // the table links_earlier does not exist, Move does nothing. If links_earlier has rows and the order on record is
 // not the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty, the parameter order
 // may be nil. After each transaction, Move calls progress with the number of moved links and the number of all
-// links. Only one process at a time may call Move or [Database.Begin].
+// links. Only one process at a time may call Move or [Database.Begin]. If two processes move links at the same time because
+// one of them has lost its lock, the primary key of the links makes one of them fail.
 //
 // After a crash, the next call continues after the last transaction. Move needs as much free disk space as the
 // links occupy.
