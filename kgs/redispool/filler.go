@@ -160,7 +160,7 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	if err := s.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}
-	s.cfg.Logger.Warn("the database of the ledger came back from an older state: the epoch of the pool is newer",
+	s.cfg.Logger.Warn("the database of the ledger was rolled back: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }

@@ -65,7 +65,7 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 		n, err := p.writeOffOne(ctx, field)
 		abandoned += n
 		// After ErrShipping, a later Sweep succeeds: a worker pushes or adopts the range that is on its way to the pool,
-		// and delivers it. Until then, the audit counts the codes of the write-off as keys of a batch.
+		// and delivers it. Until then, the audit counts those codes of the write-off that are not abandoned yet as keys of a batch.
 		if err != nil && !errors.Is(err, ledger.ErrShipping) {
 			errs = append(errs, fmt.Errorf("write off batch %s: %w", field, err))
 		}

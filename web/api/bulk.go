@@ -43,7 +43,8 @@ const (
 	// lines are 79 rounds of up to 128 lines. Package commit waits up to 0.9 s for one commit. So if each creation needs
 	// one commit, the creations take at most 79 x 0.9 s = 71 s. In a repeated request, each line also needs a look-up of its
 	// ref, and four of these look-ups run at the same time. So 10,000 lines fit into bulkTimeout if a look-up takes about 0.1 s:
-	// 10,000 / 4 x 0.1 s = 250 s.
+	// 10,000 / 4 x 0.1 s = 250 s. If four tokens send such requests at the same time, six look-ups run at the same time, and
+	// the lines fit if a look-up takes 0.04 s.
 	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20

@@ -69,8 +69,8 @@ func Open(path string, log *slog.Logger) (*File, error) {
 // List returns the list that was read last.
 func (f *File) List() *destination.Hosts { return f.list }
 
-// Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read,
-// or if a line is invalid, the last list stays in use.
+// Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read
+// or is empty, or if a line is invalid, the last list stays in use.
 func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -150,16 +150,22 @@ func (f *File) read(version os.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	hosts, err := parse(content)
-	if content == "" && f.list != nil && f.list.Len() > 0 {
-		err = errEmpty // a shell empties a file before the command that writes it starts, as in "generator > hosts"
-	}
+	hosts, err := f.parse(content)
 	if err != nil {
 		f.invalid, f.reason = version, err
 		return err
 	}
 	f.list, f.used = hosts, version
 	return nil
+}
+
+// parse reads the hosts in content. It fails if content is empty and the list in use has hosts: a shell empties a file before
+// the command that writes it starts, as in "generator > hosts".
+func (f *File) parse(content string) (*destination.Hosts, error) {
+	if content == "" && f.list != nil && f.list.Len() > 0 {
+		return nil, errEmpty
+	}
+	return parse(content)
 }
 
 func readFile(path string) (string, error) {

@@ -81,8 +81,10 @@ func manageTokens(ctx context.Context, s config.Server, command string, f tokenC
 		return renewToken(ctx, s, f.Renew, out)
 	case "token revoke <id>":
 		return revokeToken(ctx, s, f.Revoke, out)
+	case "token list":
+		return listTokens(ctx, s, f.List, out)
 	}
-	return listTokens(ctx, s, f.List, out)
+	return fmt.Errorf("unknown command %q", command)
 }
 
 // tokenCreation holds the flags of `token create`.
