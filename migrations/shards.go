@@ -8,7 +8,7 @@ import (
 )
 
 // ErrNoCitus means that the database cannot distribute tables.
-var ErrNoCitus = errors.New("the database has no Citus, which distributed tables need: " +
+var ErrNoCitus = errors.New("the extension citus is not installed in the database; distributed tables need it: " +
 	"run CREATE EXTENSION citus on the coordinator and on each worker")
 
 // ErrNoNodes means that the Citus cluster has no node that may hold rows of distributed tables.
@@ -26,7 +26,8 @@ type table struct {
 }
 
 // distributed lists the tables that [Distribute] spreads. A row of a table and a row of its companion are on the same
-// node if their columns have the same value. Tables with columns of different types cannot be companions.
+// node if their columns have the same value. Tables whose distribution columns have different types cannot be
+// companions.
 //
 // All other tables stay on the coordinator: the ledger, tokens and pools.
 func distributed() []table {
@@ -38,7 +39,7 @@ func distributed() []table {
 		{"visit_facets", "code", "unranked_links"},
 		{"idempotency_keys", "key", "unranked_links"},
 		// One transaction of a flush of visits changes visit_writers and visits. If visit_writers were on the
-		// coordinator alone, a crash of the coordinator could commit the change of only one of the two tables.
+		// coordinator alone, then after a crash of the coordinator only one of the two changes could be committed.
 		{"visit_writers", "id", ""},
 	}
 }
@@ -105,10 +106,11 @@ func Workers(ctx context.Context, db *sql.DB) (n int, err error) {
 }
 
 // Distribute spreads the tables of links, and the tables of everything that belongs to a link, over the nodes of a
-// Citus cluster. Each table gets the given number of shards. Distribute moves the rows that exist. It skips tables that
-// are already distributed, and returns how many tables it distributed. db must lead to the coordinator, and the
-// database must have the schema of this program. Distribute is one transaction. Servers can read links during this
-// transaction, but cannot create links. The caller must use [Exclusive].
+// Citus cluster. Distribute creates the given number of shards for ranked_links, unranked_links and visit_writers. The
+// companions have the shards of unranked_links. Each node has a copy of link_order. Distribute moves the rows that
+// exist. It skips tables that are already distributed, and returns how many tables it distributed. db must lead to the
+// coordinator, and the database must have the schema of this program. Distribute is one transaction. Servers can read
+// links during this transaction, but cannot create links. The caller must use [Exclusive].
 func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) {
 	if err := CheckCitus(ctx, db); err != nil {
 		return 0, err
@@ -147,7 +149,7 @@ func distribute(ctx context.Context, tx *sql.Tx, shards int) (n int, err error) 
 			return n, fmt.Errorf("the table %s: %w", t.name, err)
 		}
 		if _, err := tx.ExecContext(ctx, `SELECT truncate_local_data_after_distributing_table($1::text::regclass)`, t.name); err != nil {
-			return n, fmt.Errorf("remove the former rows of the table %s: %w", t.name, err)
+			return n, fmt.Errorf("remove the local copy of the rows of the table %s: %w", t.name, err)
 		}
 		n++
 	}

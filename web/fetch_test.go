@@ -57,8 +57,8 @@ func usesOf(t *testing.T, pattern string, names map[string][]string) (uses []str
 	return uses
 }
 
-// usesIn returns the positions at which a file uses names. A key of names is an import path, and its value is a list of
-// names of this package. If the list is empty, the import itself is a use.
+// usesIn returns the positions at which a file uses names. The map names has an import path as its key. The value lists
+// identifiers of the imported package. If the list is empty, the import itself is a use.
 func usesIn(t *testing.T, path string, names map[string][]string) (uses []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -66,7 +66,7 @@ func usesIn(t *testing.T, path string, names map[string][]string) (uses []string
 	if err != nil {
 		t.Fatal(err)
 	}
-	imported := make(map[string][]string) // by the name of the package in the file
+	imported := make(map[string][]string) // by the last element of the import path
 	for _, spec := range file.Imports {
 		from := strings.Trim(spec.Path.Value, `"`)
 		listed, known := names[from]

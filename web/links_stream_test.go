@@ -100,7 +100,7 @@ func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {
 }
 
 // The headers of a stream need no search.
-func TestHEADRequestForLinkStreamDoesNotSearch(t *testing.T) {
+func TestHEADRequestForLinkStreamReadsNoLinks(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.page = time.Hour
 		began := time.Now()

@@ -182,7 +182,7 @@ func TestPageFitsEveryScreen(t *testing.T) {
 }
 
 // Without scripts, the field with the error has the focus.
-func TestPageFocusesErrorWithoutScripts(t *testing.T) {
+func TestFieldWithErrorHasFocusWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	// A page of a headless browser does not have the focus of the keyboard, which :focus requires.

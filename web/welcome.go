@@ -6,13 +6,13 @@ import (
 	"keypool/shortener/destination"
 )
 
-// welcome is what the page says about the service to a person who has not used it yet.
+// welcome holds the values of the section about other ways to create links, which the page shows at /.
 type welcome struct {
 	Origin      string
 	Bookmarklet template.URL
 }
 
-// newWelcome returns nil if the origin is unknown, because then no example would work.
+// newWelcome returns nil if the origin is unknown, because the curl command and the bookmarklet contain the origin.
 func newWelcome(self destination.Origin) *welcome {
 	if self.IsZero() {
 		return nil

@@ -59,7 +59,7 @@ func TestOneTokenGetsAtMostHalfOfSlots(t *testing.T) {
 }
 
 // However many requests of two tokens wait, the request of a third token waits for at most one query of these tokens.
-func TestTokenWaitsForAtMostOneQueryOfOtherTokens(t *testing.T) {
+func TestRequestWaitsForAtMostOneQueryOfOtherTokens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := slots.New[int64](2)

@@ -40,7 +40,7 @@ func TestInPartsPausesBetweenParts(t *testing.T) {
 	}
 }
 
-func TestInPartsEndsDuringPause(t *testing.T) {
+func TestFunctionInPartsEndsWithContextDuringPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)

@@ -259,8 +259,8 @@ func TestRedisIncrRepeatsNoNumberAfterRollback(t *testing.T) {
 	testRollback(t, low, high, func() { setCounter(t, newTestIncr(admin, "test", 3), 7) })
 }
 
-// TestRedisIncrSkipsAheadFromNumbersAbove2To53 uses numbers above 2^53, which Lua cannot represent exactly.
-func TestRedisIncrSkipsAheadFromNumbersAbove2To53(t *testing.T) {
+// TestRedisIncrSkipsAheadFromNumbersAbovePrecisionOfLua uses numbers above 2^53, which Lua cannot represent exactly.
+func TestRedisIncrSkipsAheadFromNumbersAbovePrecisionOfLua(t *testing.T) {
 	t.Parallel()
 	const mark = 1<<59 + 12_345
 	r := newTestIncr(testenv.Redis(t), "test", 3)

@@ -59,7 +59,7 @@ type Snowflake struct {
 
 	mu      sync.Mutex
 	promise promise // promise for the machine id; the zero value if there is no machine id
-	next    int64   // time and sequence number of the next number
+	next    int64   // lowest time and sequence number that the next number may have
 	failing error   // error of the last attempt to acquire a machine id or to extend the promise; nil after a success
 }
 
@@ -126,19 +126,19 @@ func (s *Snowflake) refusal() error {
 	if s.promise.holder == "" {
 		err = errors.New("no machine id is acquired")
 	}
-	return s.because(err)
+	return s.withCause(err)
 }
 
 // late returns the error of Next for a clock that is behind the last key. The duration d is the difference.
 func (s *Snowflake) late(d time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.because(clockBehind(d))
+	return s.withCause(clockBehind(d))
 }
 
-// because adds the error of the last attempt to acquire a machine id or to extend the promise. The
-// caller holds mu.
-func (s *Snowflake) because(err error) error {
+// withCause returns err, followed by the error of the last attempt to acquire a machine id or to extend the promise.
+// The caller holds mu.
+func (s *Snowflake) withCause(err error) error {
 	if s.failing != nil {
 		err = fmt.Errorf("%w: %w", err, s.failing)
 	}

@@ -74,9 +74,9 @@ func TestConcurrentProcessesGetDifferentMachineIDs(t *testing.T) {
 	})
 }
 
-// TestMachineIDFreeForLongestTimeIsReusedFirst checks that a process acquires the id that has been free for the
+// TestProcessAcquiresMachineIDThatWasFreeLongest checks that a process acquires the id that has been free for the
 // longest time.
-func TestMachineIDFreeForLongestTimeIsReusedFirst(t *testing.T) {
+func TestProcessAcquiresMachineIDThatWasFreeLongest(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 500 WHERE id = 700`)
@@ -139,8 +139,8 @@ func TestMachineIDStaysUsableUntilPromiseEnds(t *testing.T) {
 	})
 }
 
-// TestSnowflakeErrorReportsThatClockWasSetBack checks that the errors of Next and keep name the clock as the
-// reason. The machine id is configured, so the process keeps it.
+// TestSnowflakeErrorReportsThatClockWasSetBack checks that the clock is named as the reason in the errors of the
+// methods Next and keep. The machine id is configured, so the process keeps it.
 func TestSnowflakeErrorReportsThatClockWasSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -247,9 +247,9 @@ func TestSnowflakeOpenRefusesMachineIDOfRunningProcess(t *testing.T) {
 	})
 }
 
-// TestMachineIDOfKilledProcessBecomesFree kills a process. Then another process, the heir, opens the same
-// id, which must not fail. The heir must make its first number after the end of the promise of the killed
-// process.
+// The first generator of TestMachineIDOfKilledProcessBecomesFree stands for a killed process: it neither extends its
+// promise nor gives its machine id back. Then another process, the heir, opens the same id, which must not fail. The
+// time of the first number of the heir must not be before the end of the promise of the killed process.
 func TestMachineIDOfKilledProcessBecomesFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		dead := newTestSnowflake(l, "dead", 7, nil)

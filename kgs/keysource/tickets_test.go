@@ -20,8 +20,8 @@ import (
 	"keypool/migrations"
 )
 
-// counter is a ticket database under test. set changes its counter directly. open opens it as
-// another process does.
+// counter is a ticket database under test. set changes its counter directly. open returns a new TicketDatabase for the
+// same counter, as another process would have.
 type counter struct {
 	TicketDatabase
 	set  func(t *testing.T, p Parity, last int64)
@@ -89,7 +89,7 @@ func newTestTickets(odd, even TicketDatabase, length int) *Tickets {
 	return tickets
 }
 
-// ticket draws a key at an attempt and returns its number.
+// ticket calls Next with the given attempt and returns the number of the key.
 func ticket(t *testing.T, tickets *Tickets, attempt int) int64 {
 	t.Helper()
 	k, err := tickets.Next(t.Context(), "", attempt)
@@ -149,8 +149,8 @@ func TestTicketsUseLongerCodesWhenShortCodesAreUsedUp(t *testing.T) {
 	})
 }
 
-// TestTicketsFindFreeNumberAfterCountersAreLost simulates that both databases lost their counters, although all numbers
-// up to 50,000 have links. Each search must find a number without a link within 15 attempts.
+// TestTicketsFindFreeNumberAfterCountersAreLost simulates that both databases lost their counters after all numbers up
+// to 50,000 got links. Each search must find a number without a link within 15 attempts.
 func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		const links = 50_000
@@ -167,7 +167,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 			}
 		}
 		if n := ticket(t, tickets, 0); n > 2*links {
-			t.Errorf("the search skipped all numbers below %d, want at most the numbers below 100000", n)
+			t.Errorf("the search continued at the number %d, want at most 100000", n)
 		}
 	})
 }
@@ -208,7 +208,7 @@ func testCrash(t *testing.T, db TicketDatabase, crash func()) {
 		crash()
 		next := takeTicket(t, db)
 		if next <= last || next > last+2*33 {
-			t.Errorf("the number after a crash is %d, want at most 33 steps of 2 above %d", next, last)
+			t.Errorf("the number after a crash is %d, want a number above %d, by at most 66", next, last)
 		}
 		last = next
 	}

@@ -141,10 +141,10 @@ func TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor(t *testing.T) {
 	}
 }
 
-// TestFillerPassesMarkToRestoredLedgerThatBeganEpoch restores a ledger that lacks most of the numbers in the pool, and records the
+// TestFillerPassesHighWaterMarkToRestoredLedger restores a ledger that lacks most of the numbers in the pool, and records the
 // restore. The first change of the ledger skips ahead and begins an epoch before a filler has read the pool. The numbers in the
 // pool are above the skipped numbers, and the filler must not push them again.
-func TestFillerPassesMarkToRestoredLedgerThatBeganEpoch(t *testing.T) {
+func TestFillerPassesHighWaterMarkToRestoredLedger(t *testing.T) {
 	t.Parallel()
 	const issued = 100_000_000 // more than a skip-ahead leaves out
 	d := newFixture(t)

@@ -13,7 +13,7 @@ import (
 const (
 	// readChunk is how many codes Snapshot reads in one call, which takes Redis about 2 ms.
 	readChunk = 10_000
-	// readTries is how many times a read is attempted when Redis does not answer in time.
+	// readTries is the maximum number of attempts of a read.
 	readTries = 5
 )
 
@@ -28,9 +28,10 @@ type poolChunk struct {
 	parts []string
 }
 
-// again repeats a read until Redis answers, up to readTries times. A repetition is safe, because a
-// read changes nothing. The attempts may take several seconds, so only audits use again.
-func again(ctx context.Context, read func() error) (err error) {
+// retry calls read until it succeeds, at most readTries times. It does not repeat a read that fails with ErrNoEpoch or
+// ErrFenced. A repetition is safe, because a read changes nothing. The attempts may take several seconds, so only
+// audits call this function.
+func retry(ctx context.Context, read func() error) (err error) {
 	for range readTries {
 		err = read()
 		if err == nil || errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced) || ctx.Err() != nil {
@@ -75,7 +76,7 @@ func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
 // Epoch returns the epoch for which the pool is open. It repeats the call if Redis does not
 // answer in time.
 func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
-	err = again(ctx, func() error {
+	err = retry(ctx, func() error {
 		status, err := p.Status(ctx)
 		epoch = status.Epoch
 		return err
@@ -85,7 +86,7 @@ func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
 
 func (p *Pool) read(ctx context.Context, epoch, from string) (poolChunk, error) {
 	var reply []string
-	err := again(ctx, func() (err error) {
+	err := retry(ctx, func() (err error) {
 		reply, err = p.run(ctx, p.scripts.read, epoch, from, readChunk).StringSlice()
 		return err
 	})

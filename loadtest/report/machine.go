@@ -12,8 +12,8 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// ThisMachine describes the machine that the program runs on, except for Servers. It reads a few files of the
-// system and blocks no longer than ctx. A text that the system does not report is "unknown".
+// ThisMachine describes the machine that the program runs on. It leaves the member Servers empty. It reads a few files
+// of the system and blocks no longer than ctx. A text that the system does not report is "unknown".
 func ThisMachine(ctx context.Context) Machine {
 	m := Machine{OS: "unknown", CPU: "unknown", Cores: runtime.NumCPU(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	if h, err := host.InfoWithContext(ctx); err == nil {

@@ -121,7 +121,7 @@ func (t Table) markdown() string {
 	return b.String()
 }
 
-// numeric reports whether a column holds figures, which the page aligns to the right.
+// numeric reports whether a column holds figures. The HTML report aligns such a column to the right.
 func (t Table) numeric(column int) bool {
 	some := false
 	for _, row := range t.Rows {

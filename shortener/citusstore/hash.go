@@ -12,7 +12,7 @@ import (
 // src/backend/access/hash/hashfunc.c and hash_bytes in src/common/hashfn.c, which are based on Bob Jenkins' lookup3
 // (http://burtleburtle.net/bob/c/lookup3.c).
 
-// hashSeed is the initial state for a key of n bytes.
+// hashSeed returns the initial state of the hash function for an input of n bytes.
 func hashSeed(n int) uint32 { return 0x9e3779b9 + uint32(n) + 3923095 }
 
 // hashInt8 returns the hash value of a bigint.

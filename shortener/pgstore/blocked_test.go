@@ -173,7 +173,7 @@ func (c *batchCounter) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchRes
 
 // Another transaction holds the codes of all links, as if the caller repeated an Insert that the server still executes. The
 // number of statements does not grow with the number of links.
-func TestInsertStopsDividingLinksWhenManyCodesAreHeld(t *testing.T) {
+func TestInsertStopsSplittingBatchIfManyCodesAreLocked(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	var links []shortener.Link

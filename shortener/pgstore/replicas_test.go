@@ -342,7 +342,7 @@ func TestLookupsSkipReplicaOfFormerTimeline(t *testing.T) {
 	c.await(t, nil)
 }
 
-func TestPrimaryLogReturnsTimeOfLatestSampleUpToPosition(t *testing.T) {
+func TestPrimaryLogFindsNewestSampleAtOrBeforePosition(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
 	l := primaryLog{identity: "a"}

@@ -17,11 +17,11 @@ import (
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
-	kept      int32  // time in milliseconds that the method latest added to asked; usually 0
+	kept      int32  // milliseconds from the look-up that returned this state to asked; see cache.latest; usually 0
 	source    unique.Handle[string]
 	created   int64         // Unix time in microseconds, like expires and deleted
-	expires   int64         // the value for the zero time means never
-	deleted   int64         // the value for the zero time means never
+	expires   int64         // the Unix time of the zero time.Time means never
+	deleted   int64         // the Unix time of the zero time.Time means never
 	asked     time.Duration // time from the start of the cache to the start (not the end) of the look-up
 	details   *shortener.Details
 }
@@ -32,8 +32,9 @@ type detailedEntry struct {
 	of shortener.Details
 }
 
-// newEntry returns the entry of a link. The zero Link means that the store had no link. newEntry copies the code
-// and the URL. The code of a link may share memory with a whole batch of keys, and the cache would keep this memory in use.
+// newEntry returns the entry of a link. The zero Link means that the store had no link. newEntry copies the code and
+// the URL. The code of a link may share memory with a whole batch of keys. Without the copy, the cache would keep this
+// memory in use.
 func newEntry(link shortener.Link, asked time.Duration) *entry {
 	if link.Details == nil {
 		e := new(entry)
@@ -67,7 +68,7 @@ func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
 
-// weight returns the number of links for which the entry counts in the size of the cache; see entryUnit.
+// weight returns how many links the entry counts as in the size of the cache; see entryUnit.
 func (e *entry) weight() uint32 {
 	n := len(e.text)
 	if e.details != nil {
@@ -84,8 +85,8 @@ func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
 }
 
-// follows reports whether e is a later state of the same link than other. A deletion by an older release did not change the
-// version.
+// follows reports whether e and other are states of the same link, and e is the later one. An older release did not
+// change the version when it deleted a link. So follows also compares the deletion times.
 func (e *entry) follows(other *entry) bool {
 	return e.created == other.created &&
 		(e.version() > other.version() || e.version() == other.version() && e.deleted > other.deleted)

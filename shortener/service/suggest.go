@@ -20,9 +20,9 @@ const (
 	suggestTimeout = 900 * time.Millisecond
 )
 
-// Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free if the
-// store has no row for it. Another client may take the alias before the caller takes it, so Suggest
-// only gives advice. The insert of Create decides whether the alias is still free.
+// Suggest returns up to three free aliases that resemble alias, which is taken. An alias is free if the store has no
+// row for it. Another client may take a suggested alias first. So a suggestion is only advice. The insert of Create
+// decides whether the alias is still free.
 //
 // Suggest makes at most eight look-ups and blocks for at most 0.9 s. If it finds fewer free aliases
 // within these limits, or if the store does not answer, Suggest returns the aliases that it has found.
@@ -45,9 +45,9 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	return free
 }
 
-// variants returns different aliases that resemble alias; their number is suggestLookups. The first
-// variants end with small numbers. The other variants end with random numbers of growing length, because
-// small numbers are often taken for a popular alias.
+// variants returns different aliases that resemble alias; their number is suggestLookups. The first variants end with
+// small numbers. The other variants end with random numbers of growing length, because the aliases with small numbers
+// are often taken already if the alias is popular.
 func variants(alias string) []string {
 	numbers := []int{2, 3, 4}
 	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {

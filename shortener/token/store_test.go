@@ -389,7 +389,7 @@ func TestTwoChangesOfSameTokensSetDifferentVersions(t *testing.T) {
 }
 
 // A change sets another version even if the random number equals the present version.
-func TestVersionOfTokensNeverStaysSame(t *testing.T) {
+func TestEachChangeOfTokensChangesTheirVersion(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		for _, drawn := range []int64{0, 0, math.MaxInt64 - 1, math.MaxInt64 - 1} {
 			before := versionOf(t, s)

@@ -49,7 +49,7 @@ func newTestAdmin(ready error, status Status) *Handler {
 	})
 }
 
-func TestAdminServesEveryRoute(t *testing.T) {
+func TestAdminServesMainRoutes(t *testing.T) {
 	t.Parallel()
 	h := newTestAdmin(nil, full())
 	for path, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOnlyHostsRefusesRequestsForOtherHosts(t *testing.T) {
+func TestHostCheckRefusesRequestsForOtherHosts(t *testing.T) {
 	t.Parallel()
 	h := OnlyHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), []string{"server1", "keypool.internal"})
 	for host, want := range map[string]int{

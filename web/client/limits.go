@@ -17,8 +17,8 @@ import (
 	"keypool/web/internal/problem"
 )
 
-// Default limits of one client. They allow for typing errors and for many people who share one
-// address. A scan for codes needs thousands of requests per second.
+// Default limits of one client. They allow for typing errors and for many people who share one address. They stop a
+// scan for codes, which needs thousands of requests per second.
 const (
 	defaultMissRate  = 50
 	defaultMissBurst = 200
@@ -52,8 +52,8 @@ func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Bur
 
 // limiter limits the rate of each client. It is safe for concurrent use.
 type limiter[Client comparable] struct {
-	// An unused rate.Limiter regains its burst after some time, and then equals a new rate.Limiter.
-	// Therefore the table needs a size limit but no expiry.
+	// An unused rate.Limiter regains its burst after some time, and then equals a new rate.Limiter. Therefore an entry
+	// of an idle client can be dropped without effect. The table has a size limit instead of an expiry.
 	clients *otter.Cache[Client, *rate.Limiter]
 	refused prometheus.Counter
 }
@@ -115,8 +115,8 @@ func (m *Misses) Admit(client netip.Prefix) error {
 
 // Count records one miss of the client.
 func (m *Misses) Count(client netip.Prefix) {
-	// Reserve counts the miss even if the client has no misses left. Several concurrent requests
-	// may be admitted for one remaining miss, and each of their misses must count.
+	// Reserve counts the miss even if the client has no misses left. While a client has one miss left, Admit may let
+	// several concurrent requests through. Each of their misses must count.
 	m.of(client, m.allowance).Reserve()
 }
 
@@ -177,8 +177,8 @@ func (l *Limiters) AnnounceToken(c echo.Context, tok token.Token) {
 	}
 }
 
-// SpendLine counts one creation with a token and sets no headers. It is for a line of a bulk request, whose headers
-// describe the limit before the first line (see AnnounceToken), and for a form of the pages for links.
+// SpendLine counts one creation with a token and sets no headers. Bulk requests and the forms of the pages for links
+// use it. The headers of the answer to a bulk request describe the quota before the first line (see AnnounceToken).
 func (l *Limiters) SpendLine(tok token.Token) error {
 	if tok.Rate == quota.Off {
 		return nil
@@ -211,12 +211,12 @@ func (l *Limiters) anonymousRate(ip string) quota.Rate {
 
 // announce sets the headers that describe a limit, in the structured form of
 // draft-ietf-httpapi-ratelimit-headers. In the headers, q is the quota, and w the number of seconds
-// in which an empty quota becomes full. The value r is the rest of the quota, and t the number of
+// in which an empty quota becomes full. The member r is the rest of the quota (left), and t the number of
 // seconds until the quota is full again.
-func announce(c echo.Context, limit string, r quota.Rate, left int) {
-	q := r.Burst()
-	complete := max(1, (q-left+int(r)-1)/int(r))
+func announce(c echo.Context, limit string, rate quota.Rate, left int) {
+	q := rate.Burst()
+	complete := max(1, (q-left+int(rate)-1)/int(rate))
 	h := c.Response().Header()
-	h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, limit, q, q/int(r)))
+	h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, limit, q, q/int(rate)))
 	h.Set("RateLimit", fmt.Sprintf(`%q;r=%d;t=%d`, limit, left, complete))
 }

@@ -38,7 +38,7 @@ func (NoTokens) Name(int64) string { return "" }
 const (
 	// SendBearer is the last sentence of each problem that reports a missing or invalid token.
 	SendBearer = "Send the header Authorization: Bearer TOKEN with a valid token."
-	// tokensRetry is the Retry-After of a request whose token cannot be checked.
+	// tokensRetry is the Retry-After of the answer if the token of a request cannot be checked.
 	tokensRetry = time.Second
 )
 

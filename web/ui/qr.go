@@ -21,9 +21,9 @@ type drawing = template.HTML
 func drawSVG(c *qr.Code) ([]byte, error) { return c.SVG(shownSize, quietWidth), nil }
 func drawPNG(c *qr.Code) ([]byte, error) { return c.PNG(savedSize, quietWidth) }
 
-// drawInline returns the QR code as an SVG element for a page. The page does not load the image from
-// /{code}.svg, because short URLs may have another origin than the page, and a page loads images only from its
-// own origin. The result is "" if the drawing fails.
+// drawInline returns the QR code as an SVG element for a page. Short URLs may have another origin than the page. The
+// Content-Security-Policy of the page permits only images of its own origin. So the page contains the image instead of
+// loading /{code}.svg. The result is "" if the drawing fails.
 func (u *UI) drawInline(x *exchange, short string) drawing {
 	svg, err := u.Drawer.Draw(x.r.Context(), u.Client(x.r), short, qr.M, drawSVG)
 	if err != nil {

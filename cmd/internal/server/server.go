@@ -1,5 +1,5 @@
-// Package server connects the parts of the program shortener. It adds links, their store and the
-// public listener to package app. The vocabulary is in docs/glossary.md.
+// Package server connects the parts of the program shortener. Package app sets up the key sources and the admin
+// listener. Package server adds the links, their store and the public listener. The vocabulary is in docs/glossary.md.
 package server
 
 import (
@@ -57,8 +57,9 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		// OpenChain registers this process as a holder in the ledger. While the process sends heartbeats, reindex
-		// refuses to change the order of the links.
+		// Call openStore after OpenChain. OpenChain registers this process as a holder in the ledger. While a holder
+		// sends heartbeats, reindex does not change the order of the links, so the order that openStore reads stays
+		// valid.
 		connections, err := openConnections(ctx, c)
 		if err != nil {
 			return err

@@ -106,13 +106,13 @@ func connectNodes(ctx context.Context, p *program.Program, c *app.Core, store li
 	c.OnStop("nodes with links", func(ctx context.Context) error {
 		return program.WaitFor(ctx, func() error { nodes.Close(); return nil })
 	})
-	readings := kgs.NewFailureLog(c.Log, "read where the links live")
+	readings := kgs.NewFailureLog(c.Log, "read which node has which links")
 	p.Background("places of links", p.Fail, func(ctx context.Context) error { return nodes.Watch(ctx, readings.Note) })
 	return nodes, nodes, nil
 }
 
-// checkHost returns an error if the first host of DATABASE_URL is a Unix socket. sslmode has no effect on a socket, so the settings
-// would not say whether the connections to the nodes use TLS.
+// checkHost returns an error if the first host of DATABASE_URL is a Unix socket. pgx ignores sslmode for a Unix socket.
+// So the connections to the nodes, which use TCP, would have no TLS settings.
 func checkHost(database *pgxpool.Config) error {
 	if network, _ := pgconn.NetworkAddress(database.ConnConfig.Host, database.ConnConfig.Port); network != "unix" {
 		return nil
@@ -151,8 +151,9 @@ func nodeConfig(database *pgxpool.Config, host string, port uint16) *pgxpool.Con
 	return cfg
 }
 
-// setServerName replaces the server name that TLS sends and verifies. If DATABASE_URL disables the server name with
-// sslsni=0, TLS still sends no server name. If settings is nil, the connection does not use TLS.
+// setServerName replaces the server name that TLS sends and verifies. If the server name is empty, for example because
+// of sslsni=0 with sslmode=require, setServerName does not change it. If settings is nil, the connection does not use
+// TLS.
 func setServerName(settings *tls.Config, host string) {
 	if settings != nil && settings.ServerName != "" {
 		settings.ServerName = host

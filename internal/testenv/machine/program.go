@@ -20,7 +20,7 @@ type Program struct {
 	Ping func(ctx context.Context, url string) error // returns nil when the program is up
 }
 
-// Start starts the program and returns when it is up. Close does not remove Dir.
+// Start starts the program and returns when it is up. The method Close of the returned Server does not remove Dir.
 func (p Program) Start(ctx context.Context) (*Server, error) {
 	logs, err := os.MkdirTemp("", "keypool-program-")
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 // auditLimit is the longest time that an audit may take.
 const auditLimit = 15 * time.Minute
 
-// large measures look-ups, creations, redirects of random links, and the start of a server, with
-// large databases of one engine.
+// large measures look-ups, creations, lists, audits and redirects of random links, and the start of the embedded
+// server, with large databases of one engine.
 func large(e engine) *experiment.Experiment {
 	bars := []bar{
 		{name: "cost of a look-up, " + e.name, unit: "µs", versus: "the same with 1 million links", most: 1.5,
@@ -42,20 +42,20 @@ func large(e engine) *experiment.Experiment {
 		{name: "audit, " + e.name, unit: "µs", most: 1.2, note: "the figure is the time of `shortener audit`, divided by the number of links",
 			text: "An audit of 10 million links (100 million with --full) takes at most 1.2 µs per link, which is two minutes for 100 million links."},
 		{name: "memory of the audit, " + e.name, unit: "MiB", most: 94,
-			text: "The resident memory of an audit of 10 million links (100 million with --full) is at most 94 MiB, which is 64 MiB more than a server at rest may need."},
+			text: "The resident memory of an audit of 10 million links (100 million with --full) is at most 94 MiB, which is 64 MiB above the bar for the embedded server at rest."},
 		{name: "random redirects, " + e.name, unit: measure.PerSecond, versus: "bare Echo", least: 0.55,
 			note: "the cache holds 65,536 links (0.66 %) and reads a link from the store again after 0.9 s, so nearly every redirect needs a look-up",
 			text: "With 10 million links, the rate of redirects of random links is at least 0.55 times the rate of a bare Echo handler that redirects."},
 		{name: "random redirects, GOMEMLIMIT=60MiB, " + e.name, unit: measure.PerSecond, versus: "the same without a limit", least: 0.85,
 			text: "With GOMEMLIMIT=60MiB, the rate of redirects of random links is at least 0.85 times the rate without a memory limit."},
 		{name: "look-ups of the store, " + e.name, unit: measure.PerSecond, versus: "bare Echo"},
-		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the figure is the share of the files of the largest database that the operating system keeps in memory; each file is read once before the look-ups"},
-		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the figure is the share of the files of the database with 10 million links that the operating system keeps in memory"},
+		{name: "page cache before the look-ups, " + e.name, unit: "%", note: "the figure is the part of the files of the largest database that is in the page cache; each file is read once before the look-ups"},
+		{name: "page cache after the redirects, " + e.name, unit: "%", note: "the figure is the part of the files of the database with 10 million links that is in the page cache"},
 		{name: "memory under random redirects, " + e.name, unit: "MiB", most: 90, text: "The resident memory of the server is at most 90 MiB during redirects of random links."},
 		{name: "list, " + e.name, unit: "ms", most: 5, note: "the figure is the time of a request for 100 of 10 million links, up to the end of the answer; the token of the request sees all links",
 			text: "A list of the 100 newest of 10 million links takes at most 5 ms."},
 		{name: "next page of the list, " + e.name, unit: "ms", most: 5, note: "the page contains the 100 links that follow the 1,000 newest links",
-			text: "A list of the 100 links that follow the 1,000 newest of 10 million links takes at most 5 ms."},
+			text: "With 10 million links, page 11 of the list takes at most 5 ms. A page has 100 links, and page 1 has the newest ones."},
 	}
 	if e.embedded {
 		bars = append(bars, bar{name: "start, 10 million links", unit: "ms", most: 100, note: "a client tries every 10 ms, so the real time may be up to 10 ms shorter",
@@ -64,7 +64,7 @@ func large(e engine) *experiment.Experiment {
 	return define("large-"+e.short, "Large databases, "+e.name,
 		"The databases have 1 and 10 million links, and with --full also 100 million. The experiment measures how long a look-up and a creation take in the store. "+
 			"Before these measurements, the files of each database are read once, so that no measurement waits for the disk if the files fit into memory. "+
-			"It also measures how many random links are redirected per second when the cache holds almost none of them, and how long a start takes. The baseline of the redirects is "+
+			"The experiment also measures lists, an audit, and redirects of random links while the cache holds almost none of them. The baseline of the redirects is "+
 			"a bare handler of the web framework Echo that only redirects.",
 		bars, func(t *experiment.T, r *record) {
 			few, many := fill(t, e, fewLinks), fill(t, e, manyLinks)
@@ -165,8 +165,8 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 }
 
 const (
-	listRequests = 50 // requests of which list takes the median in each round
-	nextPage     = 11 // number of the page that list measures besides the first page
+	listRequests = 50 // requests of a round; list records their median
+	nextPage     = 11 // list measures the first page and the page with this number
 )
 
 // list measures pages of the list of all links.

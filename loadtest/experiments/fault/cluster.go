@@ -25,7 +25,7 @@ func clusterRows() []row {
 		{
 			Name: "fault/cluster", Title: "Redis Cluster loses one of three masters with lists of the pool",
 			Summary: "The pool has three lists, one on each master of a Redis Cluster. Under load, a master and its replica are killed with SIGKILL. " +
-				"They are restarted without data later (a minute later at scale 1).",
+				"Later, both are restarted without data. At scale 1, this is a minute after the kill.",
 			Run: inject(listKilled), Controls: []experiment.Control{{Settings: []string{"KGS_POOL_SHARDS=1"}, Refutes: otherLists}},
 			Claims: theLinks(
 				noneFails("while a master is down"),

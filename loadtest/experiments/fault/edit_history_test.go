@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestLatenessIsTimeSinceNextStateWasAcknowledged(t *testing.T) {
+func TestOldAnswerIsLateSinceNextChangeWasAcknowledged(t *testing.T) {
 	start := time.Now()
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	h := &history{states: []state{

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second // limit of each wait for an event, in addition to its expected time; the claims have their own bounds
+	patience    = 30 * time.Second // time that a wait adds to the expected time of its event; the claims have other bounds
 	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 
@@ -95,8 +95,8 @@ func (p plan) lasts(keys int64) time.Duration {
 	return time.Duration(float64(keys) / p.rate * float64(time.Second))
 }
 
-// leastFull returns the least number of keys in a full pool. A worker refills the pool when it holds less
-// than nine tenths of its capacity.
+// leastFull returns the number of keys at which the experiment counts the pool as full. A worker refills the pool when
+// it holds less than nine tenths of its capacity.
 func leastFull(capacity int64) int64 { return capacity - capacity/10 }
 
 // await observes the level of the pool until enough returns true for a level. If at is not nil, await sets *at to the
@@ -148,8 +148,8 @@ func (d *run) observeTenth() error {
 	return err
 }
 
-// runDry waits until the pool is empty, even if there is no prediction. The load then continues without a
-// pool for the time that the plan states, and until the service has signalled `page`.
+// runDry waits until the pool is empty, even if there is no prediction. The load then continues with an empty pool
+// until the time d.dry has passed and the service has signalled `page`.
 func (d *run) runDry() error {
 	d.Phase(0.4, "draining the pool until it is empty")
 	if err := d.await(patience+2*d.lasts(d.capacity), "the pool is empty", &d.empty, func(l level) bool { return l.keys == 0 }); err != nil {
