@@ -262,6 +262,25 @@ func TestRepeatedUIFormCreatesOneLink(t *testing.T) {
 	}
 }
 
+// The tabs of a browser share one session. After a sign-in with another token, a form that was opened before must not create a
+// link of this token unless the person sends the form again.
+func TestUIFormCreatesNoLinkForPersonWhoSignedInLater(t *testing.T) {
+	t.Parallel()
+	s := newUISite(t, "", nil)
+	first, later := s.bearer(t, "alice", ownScopes), s.bearer(t, "bob", ownScopes)
+	fields := url.Values(formOf("https://go.dev/"))
+	fields.Set("for", attribute(s.get(t, first, "/admin/new"), `name="for" value`))
+	refused := s.form(t, later, "/admin/new", fields)
+	wantPage(t, refused, http.StatusConflict, "has signed in with the token bob", `value="https://go.dev/"`)
+	fields.Set("for", attribute(refused, `name="for" value`))
+	for _, bearer := range []string{later, first} {
+		created, want := s.form(t, bearer, "/admin/new", fields), map[string]int{later: http.StatusSeeOther, first: http.StatusConflict}[bearer]
+		if created.status != want {
+			t.Errorf("the form that the server sent to bob has status %d, want %d", created.status, want)
+		}
+	}
+}
+
 // A refused form keeps the typed values and shows each error beside its field. The URL of a fixed link cannot change.
 func TestRefusedUIFormKeepsInput(t *testing.T) {
 	t.Parallel()

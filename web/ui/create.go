@@ -17,6 +17,7 @@ func (u *UI) newForm(x *exchange) *form {
 	host, _ := shell.SplitURL(u.Origin(x.r).String())
 	f := &form{
 		Values: values{"redirect": "302", "forward": string(shortener.ForwardNone)}, Host: host, Operator: x.person.operator, Key: rand.Text(),
+		For: strconv.FormatInt(x.person.token.ID, 10),
 	}
 	if f.Operator {
 		f.Owners = u.Tokens.Valid()
@@ -92,6 +93,9 @@ func (u *UI) sendOnly(x *exchange, link *shortener.Link, existing bool) error {
 // createFrom creates the link that a form describes. An alias that belongs to another link counts as a miss, as in the
 // API.
 func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing bool, err error) {
+	if sentTo := x.r.PostForm.Get("for"); sentTo != "" && sentTo != f.For {
+		return link, false, otherPerson(x.person)
+	}
 	request := f.request(u.Origin(x.r))
 	if request.Owner, err = u.ownerOf(x.person, f, &request); err != nil {
 		return link, false, err

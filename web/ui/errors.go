@@ -30,6 +30,12 @@ func formUsed(link string) error {
 		"This form has already created " + link + " with other values. Send the form again to create another link."}
 }
 
+// otherPerson returns the error for a form that the server sent to another person. The tabs of a browser share one session.
+func otherPerson(p person) error {
+	return &pageError{http.StatusConflict, "You are signed in with another token",
+		"This browser has signed in with the token " + p.Name() + " since it opened the form. Send the form again to create a link of this token."}
+}
+
 // lacks returns the error for a person whose token does not have a scope.
 func lacks(p person, scope token.Scopes) error {
 	return &pageError{http.StatusForbidden, "Your token does not permit this",

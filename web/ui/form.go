@@ -155,6 +155,7 @@ type form struct {
 	Owners    []token.Token // of a creation on the admin listener: who may own the link
 	Operator  bool
 	Key       string // of a creation: the idempotency key
+	For       string // of a creation: the id of the token of the person to whom the server sent the form
 }
 
 // Redirects returns the choices of the field redirect.
