@@ -210,11 +210,10 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	asked := c.now()
 	link, err := c.lookup(ctx, code)
 	missing := errors.Is(err, shortener.ErrNotFound)
-	switch answered := err == nil || missing || errors.Is(err, shortener.ErrDetails); { // a damaged row is an answer
-	case !answered:
+	if answered := err == nil || missing || errors.Is(err, shortener.ErrDetails); !answered { // a damaged row is an answer
 		failed := c.now()
 		last.Store(&failed)
-	case last.Load() != nil: // a read after every look-up is cheaper than a write
+	} else if last.Load() != nil { // a read after every look-up is cheaper than a write
 		last.Store(nil)
 	}
 	if err != nil && !missing {

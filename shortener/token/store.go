@@ -29,13 +29,16 @@ type Store struct {
 
 // SQLite returns a store in a database that has separate connections for reading and for writing.
 func SQLite(read, write *sql.DB) Store {
-	return Store{read, write, func(t time.Time) any { return t.UnixMicro() }, ""}
+	return Store{read: read, write: write, moment: func(t time.Time) any { return t.UnixMicro() }}
 }
 
 // Postgres returns a store in a PostgreSQL database. The parameters read and write may be equal. If they differ, a
 // write that waits for a lock cannot delay a poll.
 func Postgres(read, write *sql.DB) Store {
-	return Store{read, write, func(t time.Time) any { return t }, `SET LOCAL idle_in_transaction_session_timeout = '3s'`}
+	return Store{
+		read: read, write: write, moment: func(t time.Time) any { return t },
+		begin: `SET LOCAL idle_in_transaction_session_timeout = '3s'`,
+	}
 }
 
 // nullable converts a time to the value of a column. The zero time becomes NULL.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"keypool/internal/promvalue"
+	"keypool/internal/upkeep"
 )
 
 const (
@@ -176,7 +177,7 @@ func TestFlushLeavesDatabaseToOthersHalfOfTheTime(t *testing.T) {
 		part, want time.Duration // want is the time of the flush of three parts
 	}{
 		"fast": {100 * time.Millisecond, 500 * time.Millisecond},
-		"slow": {2 * time.Second, 6*time.Second + 2*maxPause},
+		"slow": {2 * time.Second, 6*time.Second + 2*upkeep.MaxPause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,8 +23,6 @@ const (
 	FinalTimeout = 4 * time.Second
 	// finalPause is the time between two attempts of the flush at the end of Run.
 	finalPause = 100 * time.Millisecond
-	// maxPause limits the wait between two parts of a flush. The flush at the end of Run does not wait.
-	maxPause = upkeep.MaxPause
 )
 
 // Applier stores the parts of flushes. [Store] implements it.
@@ -144,9 +142,9 @@ func (c *Counter) details() string {
 // long as the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite
 // file almost all the time. A command such as `shortener token revoke` tries to get the lock at intervals, and would
 // fail.
-func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, maxPause) }
+func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, upkeep.MaxPause) }
 
-// flush implements FlushNow. The argument longest limits the wait between two parts.
+// flush implements FlushNow. The argument longest limits the wait between two parts. The flush at the end of Run does not wait.
 func (c *Counter) flush(ctx context.Context, longest time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
