@@ -138,6 +138,10 @@ func Table() []Edit {
 		{"foreign-numbers", "kgs/redispool/filler.go",
 			"return errors.Join(err, s.skipForeign(ctx, status.HighWater))",
 			"return err"},
+		// A worker begins no epoch while Redis refuses to write, because the ledger keeps the rows of each epoch.
+		{"refused-epoch", "kgs/redispool/filler.go",
+			"err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
+			"err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
 		// After some time, a live worker gives up a range that it cannot push.
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(s.failing) < giveUpAfter:",
@@ -283,6 +287,10 @@ func Table() []Edit {
 			"taken, busy, err := takeKeys(ctx, tx, links)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n",
 			"other, err := s.pool.Begin(ctx)\n\tif err != nil {\n\t\treturn nil, err\n\t}\n\tdefer func() { _ = other.Rollback(ctx) }()\n" +
 				"\ttaken, busy, err := takeKeys(ctx, other, links)\n\tif err == nil {\n\t\terr = other.Commit(ctx)\n\t}\n\tif err != nil {\n\t\treturn nil, err\n\t}\n"},
+		// A server does not query a replica that is ahead of a restored primary.
+		{"replica-ahead", "shortener/pgstore/lag.go",
+			"if seen.lsn > last.lsn {",
+			"if false {"},
 		// A server does not query a replica whose timeline differs from the timeline of the primary.
 		{"replica-timeline", "shortener/pgstore/lag.go",
 			"if p.timeline != l.timeline {",

@@ -29,6 +29,7 @@ var (
 	errNotReplica   = errors.New("the server is not a replica: it accepts writes")
 	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier or another database")
 	errTimeline     = errors.New("the server replays another timeline than the primary")
+	errAhead        = errors.New("the replica is ahead of the primary: the primary was restored from an older state, so the replica must be built again")
 	errLag          = errors.New("the replica lags more than the maximum")
 )
 
@@ -124,6 +125,9 @@ func (r *Replicas) measure(ctx context.Context, replica *replica) (*time.Duratio
 	if err == nil {
 		applied, err = r.log.applied(p)
 	}
+	if err == nil {
+		err = replica.follows(p, &r.log)
+	}
 	if err != nil {
 		replica.applied.Store(nil)
 		return nil, err
@@ -136,6 +140,48 @@ func (r *Replicas) measure(ctx context.Context, replica *replica) (*time.Duratio
 	return &lag, nil
 }
 
+// reading is a position of a replica, and a time after the position was read.
+type reading struct {
+	position
+	at time.Time
+}
+
+// follows checks that the replica is not ahead of the primary. p is the present position of the replica. It has the identity
+// and the timeline of the primary.
+//
+// If an older copy of the files of the primary replaces them, the primary continues on the same timeline, and a replica has
+// changes that the primary lacks. Such a replica does not continue, and later the primary passes its position. Therefore
+// follows remembers the position at which the replica was ahead. While the replica stays at this position, it is not used.
+//
+// A replica that is up to date is usually ahead of the last sample of the primary. So follows compares each position with
+// the first sample that began after the position was read. The replica is not used before such a sample has confirmed one of
+// its positions, and after the history of the primary has changed, it must be confirmed again.
+func (r *replica) follows(p position, log *primaryLog) error {
+	last, at, history := log.newest()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seen := r.unconfirmed; seen != nil && at.After(seen.at) {
+		if seen.identity == last.identity && seen.timeline == last.timeline {
+			if seen.lsn > last.lsn {
+				r.ahead = seen.lsn
+			} else {
+				r.confirmed = history
+			}
+		}
+		r.unconfirmed = nil
+	}
+	if r.unconfirmed == nil {
+		r.unconfirmed = &reading{p, time.Now()}
+	}
+	switch {
+	case r.ahead > 0 && p.lsn == r.ahead:
+		return errAhead
+	case r.confirmed != history:
+		return errUnknownLag
+	}
+	return nil
+}
+
 // primaryLog records the positions of the primary. It may be used concurrently.
 type primaryLog struct {
 	memory time.Duration // how long a sample is kept
@@ -143,6 +189,7 @@ type primaryLog struct {
 	mu       sync.Mutex
 	identity string
 	timeline int64
+	history  int64    // grows when the samples begin anew, because the primary is another one or was rolled back
 	samples  []sample // the oldest sample first
 
 	// stopped is the time of the last sample while the primary does not answer this server. While the primary answers,
@@ -172,7 +219,8 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 		return
 	}
 	if n := len(l.samples); p.identity != l.identity || p.timeline != l.timeline || n > 0 && p.lsn < l.samples[n-1].lsn {
-		l.identity, l.timeline, l.samples = p.identity, p.timeline, nil // the primary is another server or a promoted standby
+		// The primary is another server or a promoted standby, or it was rolled back.
+		l.identity, l.timeline, l.history, l.samples = p.identity, p.timeline, l.history+1, nil
 	}
 	l.samples = append(l.samples, sample{at, p.lsn})
 	if recent := slices.IndexFunc(l.samples, func(s sample) bool { return at.Sub(s.at) <= l.memory }); recent > 0 {
@@ -181,8 +229,8 @@ func (l *primaryLog) measure(ctx context.Context, primary *Store) {
 	l.stopped.Store(nil)
 }
 
-// errUnknownLag reports that the primary has not answered yet, or that the replica has not yet applied the log up to
-// the oldest sample.
+// errUnknownLag reports that the primary has not answered yet, that the replica has not yet applied the log up to the
+// oldest sample, or that no sample has confirmed a position of the replica yet.
 var errUnknownLag = errors.New("the lag of the replica is unknown")
 
 // applied returns a time. A replica at the position p has applied every change that was acknowledged before this time.
@@ -220,4 +268,16 @@ func (l *primaryLog) last() (at time.Time, ok bool) {
 		return at, false
 	}
 	return l.samples[len(l.samples)-1].at, true
+}
+
+// newest returns the position of the primary in the last sample, the time at which this sample began, and the history of the
+// primary. The time is zero if there is no sample.
+func (l *primaryLog) newest() (p position, at time.Time, history int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.samples); n > 0 {
+		last := l.samples[n-1]
+		p, at = position{identity: l.identity, timeline: l.timeline, lsn: last.lsn}, last.at
+	}
+	return p, at, l.history
 }

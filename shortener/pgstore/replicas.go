@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,11 @@ type replica struct {
 	// applied is a time. The replica has applied all changes that were acknowledged before this time. The pointer is
 	// nil if look-ups must not ask the replica.
 	applied atomic.Pointer[time.Time]
+
+	mu          sync.Mutex
+	unconfirmed *reading // a position that must be compared with a later sample of the primary; nil if there is none
+	confirmed   int64    // the history of the primary for which a later sample confirmed a position
+	ahead       int64    // the last position that was ahead of the primary; 0 if none was
 }
 
 // NewReplicas returns a Replicas for the servers of pools. These servers should be replicas of the server of

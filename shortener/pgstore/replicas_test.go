@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -210,15 +213,13 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	storetest.Insert(t, store, old)
 	standby := testenv.StartStandby(t, primary)
 	r := NewReplicas(store, []*pgxpool.Pool{open(t, standby.URL)}, 0, NewReplicaMetrics(prometheus.NewRegistry())) // any lag is too much
-	// On a busy machine, a measurement may reach its time limit.
-	last, sampled := r.log.last()
-	for n := 0; n < attempts && !sampled; n++ {
+	replica := r.replicas[0]
+	var last time.Time
+	var sampled bool
+	current := func() bool { return replica.applied.Load() != nil && replica.applied.Load().Equal(last) }
+	for n := 0; n < attempts && !current(); n++ { // on a busy machine, a measurement may reach its time limit
 		r.log.measure(t.Context(), store)
 		last, sampled = r.log.last()
-	}
-	replica := r.replicas[0]
-	current := func() bool { return replica.applied.Load() != nil && replica.applied.Load().Equal(last) }
-	for n := 0; n < attempts && !current(); n++ {
 		_, err := r.measure(t.Context(), replica)
 		if err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) && !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
@@ -340,6 +341,92 @@ func TestLookupsSkipReplicaOfFormerTimeline(t *testing.T) {
 	}
 	c.watch(t, time.Hour, testenv.StartStandby(t, promoted).URL)
 	c.await(t, nil)
+}
+
+// In this test, an older copy of its files replaces the files of the primary. The timeline stays the same, and the replica has
+// links that the primary has lost.
+func TestLookupsSkipReplicaAheadOfRestoredPrimary(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, time.Hour)
+	c.await(t, nil)
+	c.primary.Stop()
+	backup := filepath.Join(t.TempDir(), "backup")
+	copyFiles(t, c.primary.Dir(), backup)
+	c.primary.Restart()
+	for n := range 100 {
+		storetest.Insert(t, c.store, storetest.Link(fmt.Sprintf("lost%d", n)))
+	}
+	ahead := wantPosition(t, c.store)
+	replica := New(open(t, c.standby.URL), storetest.Plain())
+	for timeout := time.After(time.Minute); ; {
+		p, err := replica.positionOf(t.Context(), replicaPosition)
+		if err == nil && p.lsn >= ahead.lsn {
+			break
+		}
+		select {
+		case <-timeout:
+			t.Fatalf("the replica is at %+v (error %v), want %+v", p, err, ahead)
+		default:
+		}
+	}
+	c.primary.Stop()
+	if err := os.RemoveAll(c.primary.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	copyFiles(t, backup, c.primary.Dir())
+	c.primary.Restart()
+	c.await(t, errAhead) // a server that runs
+	if asked := c.replicas.next(time.Now()); asked != nil {
+		t.Error("a replica that is ahead of the primary is asked")
+	}
+	c.watch(t, time.Hour, c.standby.URL)
+	c.await(t, errAhead) // a server that starts now
+	if used := testutil.ToFloat64(c.replicas.metrics.found); used > 0 {
+		t.Errorf("the replica answered %v look-ups", used)
+	}
+}
+
+// copyFiles copies a directory with the owners of its files.
+func copyFiles(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy the files: %v: %s", err, out)
+	}
+}
+
+// A replica that was ahead of the primary stays at its position, and is not used when the primary has passed this position. A
+// replica that is built again has another position.
+func TestReplicaThatWasAheadIsUsedOnlyAtAnotherPosition(t *testing.T) {
+	t.Parallel()
+	var r replica
+	var log primaryLog
+	follows := func(lsn int64) error { return r.follows(position{lsn: lsn}, &log) }
+	sampled := func(lsn int64) { log.samples = append(log.samples, sample{time.Now(), lsn}) }
+	log.history = 1
+	sampled(100)
+	steps := []struct {
+		lsn  int64 // position of the replica
+		want error
+		next int64 // position of the primary after the measurement of the replica
+	}{
+		{90, errUnknownLag, 110}, {120, nil, 120}, {125, nil, 121}, {125, errAhead, 124}, {125, errAhead, 125}, {125, errAhead, 130},
+		{125, errAhead, 130}, {128, nil, 131},
+	}
+	for i, step := range steps {
+		if err := follows(step.lsn); !errors.Is(err, step.want) {
+			t.Errorf("step %d, position %d: %v, want %v", i+1, step.lsn, err, step.want)
+		}
+		sampled(step.next)
+	}
+	log.history++
+	if err := follows(130); !errors.Is(err, nil) {
+		t.Errorf("after a change of the history, with a later sample: %v", err)
+	}
+	log.history++
+	log.samples = nil
+	if err := follows(130); !errors.Is(err, errUnknownLag) {
+		t.Errorf("after a change of the history, without a later sample: %v, want errUnknownLag", err)
+	}
 }
 
 func TestPrimaryLogFindsNewestSampleAtOrBeforePosition(t *testing.T) {
