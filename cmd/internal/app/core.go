@@ -174,6 +174,7 @@ func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool,
 // newPool is NewPool with another check of each new connection.
 func (c *Core) newPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
+	cfg.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // a role or a database may have another default
 	c.poolers.adapt(cfg)
 	beginConnections(cfg, check)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
@@ -324,6 +325,11 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	if !c.Migrate.On {
 		return RefuseWorker(migrations.Check(ctx, db, engine))
 	}
+	if engine == migrations.PostgreSQL {
+		if err := requireEncoding(ctx, db); err != nil {
+			return err
+		}
+	}
 	version, err := migrations.Version(ctx, db, engine)
 	if err == nil && version > 0 && !c.anySecret {
 		err = ledger.CheckSecret(ctx, db, c.ledgerConfig())
@@ -332,6 +338,22 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 		return err
 	}
 	return RefuseWorker(migrations.Up(ctx, db, engine))
+}
+
+// requireEncoding fails if the database cannot store each text of Unicode. PostgreSQL does not convert a text for a database
+// with the encoding SQL_ASCII.
+func requireEncoding(ctx context.Context, db *sql.DB) error {
+	var encoding string
+	if err := db.QueryRowContext(ctx, `SELECT current_setting('server_encoding')`).Scan(&encoding); err != nil {
+		return fmt.Errorf("read the encoding of the database: %w", err)
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return &config.Error{
+			Name: "DATABASE_URL", Got: "a database with the encoding " + encoding,
+			Takes: "a database with the encoding UTF8, such as one from createdb --encoding=UTF8 --template=template0",
+		}
+	}
+	return nil
 }
 
 // RefuseWorker returns an error that names DATABASE_URL if err is [migrations.ErrCitusWorker].
