@@ -326,7 +326,7 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 		return RefuseWorker(migrations.Check(ctx, db, engine))
 	}
 	if engine == migrations.PostgreSQL {
-		if err := requireEncoding(ctx, db); err != nil {
+		if err := requireSuitable(ctx, db); err != nil {
 			return err
 		}
 	}
@@ -340,12 +340,19 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	return RefuseWorker(migrations.Up(ctx, db, engine))
 }
 
-// requireEncoding fails if the database cannot store each text of Unicode. PostgreSQL does not convert a text for a database
-// with the encoding SQL_ASCII.
-func requireEncoding(ctx context.Context, db *sql.DB) error {
+// requireSuitable fails if the database cannot store each text of Unicode, or if the search path has no schema for the
+// tables. PostgreSQL does not convert a text for a database with the encoding SQL_ASCII.
+func requireSuitable(ctx context.Context, db *sql.DB) error {
 	var encoding string
-	if err := db.QueryRowContext(ctx, `SELECT current_setting('server_encoding')`).Scan(&encoding); err != nil {
-		return fmt.Errorf("read the encoding of the database: %w", err)
+	var schema sql.NullString
+	if err := db.QueryRowContext(ctx, `SELECT current_setting('server_encoding'), current_schema()`).Scan(&encoding, &schema); err != nil {
+		return fmt.Errorf("read the encoding and the schema of the database: %w", err)
+	}
+	if !schema.Valid {
+		return &config.Error{
+			Name: "DATABASE_URL", Got: "a search path without an existing schema",
+			Takes: "a search_path whose first schema exists, and a user with the right USAGE on it",
+		}
 	}
 	if encoding != "UTF8" && encoding != "SQL_ASCII" {
 		return &config.Error{

@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -29,10 +28,19 @@ func TestMigrationRefusesDatabaseThatCannotStoreUnicode(t *testing.T) {
 			t.Fatal(err)
 		}
 		url := strings.Replace(server.URL, "/postgres?", "/"+name+"?", 1)
-		err := MigrateDatabase(t.Context(), settings(t, url).Common, false, slog.New(slog.NewTextHandler(io.Discard, nil)), func(*Core) error { return nil })
+		err := MigrateDatabase(t.Context(), settings(t, url).Common, false, slog.New(slog.DiscardHandler), func(*Core) error { return nil })
 		if _, invalid := errors.AsType[*config.Error](err); invalid != refused || err != nil && !refused {
 			t.Errorf("migration of a database with the encoding %s: %v, want an error: %t", encoding, err, refused)
 		}
+	}
+}
+
+func TestMigrationRefusesSearchPathWithoutSchema(t *testing.T) {
+	t.Parallel()
+	url := testenv.StartPostgres(t).URL + "&search_path=nosuch"
+	err := MigrateDatabase(t.Context(), settings(t, url).Common, false, slog.New(slog.DiscardHandler), func(*Core) error { return nil })
+	if invalid, ok := errors.AsType[*config.Error](err); !ok || !strings.Contains(invalid.Error(), "search path") {
+		t.Errorf("migration with a search path that has no schema: %v, want an error about the search path", err)
 	}
 }
 
