@@ -68,14 +68,22 @@ var ErrNotDatabase = errors.New("not a SQLite database")
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read a
 // file that Open creates, because the key ledger keeps a secret in it. If another process creates or recovers the same
 // database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
-// if path leads to something other than a regular file, or is a symbolic link to a missing file.
+// if path leads to something other than a regular file, or is a symbolic link to a missing file. It fails with
+// ErrSeveralNames if the file has several hard links or is itself mounted.
 func Open(ctx context.Context, path string) (*DB, error) {
 	path, err := create(path)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open the database %s: %w", path, err)
+	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open the database %s: %w: it is no regular file", path, ErrNotDatabase)
+	}
+	if err := requireOneName(path, info); err != nil {
+		return nil, err
 	}
 	files := &guard{path: path}
 	write, err := connect(files, url.Values{

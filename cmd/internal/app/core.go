@@ -145,7 +145,13 @@ func (c *Core) openSQLite(ctx context.Context) error {
 // openFile opens the SQLite database that a setting names.
 func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
 	db, err := sqlite.Open(ctx, path)
-	if errors.Is(err, sqlite.ErrNotDatabase) {
+	switch {
+	case errors.Is(err, sqlite.ErrSeveralNames):
+		err = &config.Error{
+			Name: setting, Got: "sqlite:" + path + ", a file with several hard links or a file that is itself mounted",
+			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name; mount the folder of the file",
+		}
+	case errors.Is(err, sqlite.ErrNotDatabase):
 		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
 	}
 	return db, err
