@@ -4,6 +4,7 @@ package diskfile
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -20,8 +21,8 @@ func CreateBeside(database, path string) (*os.File, error) {
 		return nil, err
 	}
 	err = file.Chmod(of.Mode().Perm() | 0o600)
-	if owner, ok := of.Sys().(*syscall.Stat_t); ok && err == nil && os.Geteuid() == 0 {
-		err = file.Chown(int(owner.Uid), int(owner.Gid))
+	if err == nil {
+		err = giveTo(file, of)
 	}
 	if errors.Is(err, os.ErrPermission) { // some file systems and containers do not permit these changes; the file is still useful
 		err = nil
@@ -30,6 +31,28 @@ func CreateBeside(database, path string) (*os.File, error) {
 		return nil, errors.Join(err, os.Remove(path), file.Close())
 	}
 	return file, nil
+}
+
+// GiveToOwnerOfFolder gives a new file to the owner of its folder if this process runs as root. Some file systems and
+// containers do not permit this. The file then keeps its owner.
+func GiveToOwnerOfFolder(file *os.File) error {
+	folder, err := os.Stat(filepath.Dir(file.Name()))
+	if err == nil {
+		err = giveTo(file, folder)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		err = nil
+	}
+	return err
+}
+
+// giveTo gives file to the owner of another file (of) if this process runs as root.
+func giveTo(file *os.File, of os.FileInfo) error {
+	owner, ok := of.Sys().(*syscall.Stat_t)
+	if !ok || os.Geteuid() != 0 {
+		return nil
+	}
+	return file.Chown(int(owner.Uid), int(owner.Gid))
 }
 
 // SyncFolder makes the names of the files in a folder durable. Some file systems do not support this.

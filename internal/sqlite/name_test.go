@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"keypool/internal/sqlite"
@@ -39,5 +40,28 @@ func TestOpenRecognizesMountPoints(t *testing.T) {
 	}
 	if path := filepath.Join(t.TempDir(), "a.db"); sqlite.IsMounted(path) {
 		t.Errorf("%s is recognized as a mount point", path)
+	}
+}
+
+// Root may run the first command for the user of a service.
+func TestDatabaseThatRootCreatesBelongsToOwnerOfFolder(t *testing.T) {
+	t.Parallel()
+	user, group := os.Geteuid(), os.Getegid()
+	if user == 0 { // only root can create a folder for another user
+		user, group = 65534, 65533
+	}
+	path := filepath.Join(t.TempDir(), "a.db")
+	if err := os.Chown(filepath.Dir(path), user, group); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, open(t, path).Write, `CREATE TABLE t (a)`)
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		info, err := os.Stat(path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); int(owner.Uid) != user || int(owner.Gid) != group {
+			t.Errorf("the file a.db%s belongs to %d:%d, want %d:%d", suffix, owner.Uid, owner.Gid, user, group)
+		}
 	}
 }

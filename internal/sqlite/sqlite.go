@@ -23,6 +23,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"keypool/internal/diskfile"
 )
 
 const (
@@ -66,7 +68,8 @@ type DB struct {
 var ErrNotDatabase = errors.New("not a SQLite database")
 
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read a
-// file that Open creates, because the key ledger keeps a secret in it. If another process creates or recovers the same
+// file that Open creates, because the key ledger keeps a secret in it. If root creates the file, it belongs to the owner of
+// the folder, so that a service of this user can use it. If another process creates or recovers the same
 // database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
 // if path leads to something other than a regular file, or is a symbolic link to a missing file. It fails with
 // ErrSeveralNames if the file has several hard links or is itself mounted.
@@ -214,7 +217,7 @@ func create(path string) (string, error) {
 		return file, nil
 	}
 	if err == nil {
-		err = f.Close()
+		err = errors.Join(diskfile.GiveToOwnerOfFolder(f), f.Close())
 	}
 	if err != nil {
 		return "", fmt.Errorf("create the database: %w", err)
