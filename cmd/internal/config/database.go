@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,8 +61,11 @@ const takesDatabase = "sqlite:PATH or postgres://user:password@host:port/databas
 func (d *Database) UnmarshalText(text []byte) error {
 	raw := string(text)
 	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
-		if path == "" || strings.Contains(path, ":memory:") {
+		switch {
+		case path == "" || strings.Contains(path, ":memory:"):
 			return &Error{Got: raw, Takes: takesDatabase + "; a database in memory would lose every link"}
+		case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"), strings.Contains(path, "?"):
+			return &Error{Got: raw, Takes: takesDatabase + "; after sqlite: comes the path itself, without a host and without parameters"}
 		}
 		*d = Database{SQLitePath: path}
 		return nil
@@ -71,6 +75,9 @@ func (d *Database) UnmarshalText(text []byte) error {
 	}
 	cfg, err := pgxpool.ParseConfig(raw)
 	if err != nil { // the error may quote a part of the password
+		if name := badParameter(raw); name != "" {
+			return &Error{Got: "an invalid value of the parameter " + name, Takes: takesDatabase}
+		}
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
 	}
 	if conn := cfg.ConnConfig; strings.Contains(conn.Host+conn.Database, "@") { // a part of the password, which later errors would quote
@@ -92,6 +99,23 @@ func (d *Database) UnmarshalText(text []byte) error {
 	}
 	*d = Database{Postgres: cfg}
 	return nil
+}
+
+// badParameter returns the name of a parameter without which the URL of a PostgreSQL database is valid, or "" if there is none.
+func badParameter(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	for name := range u.Query() {
+		rest, without := u.Query(), *u
+		rest.Del(name)
+		without.RawQuery = rest.Encode()
+		if _, err := pgxpool.ParseConfig(without.String()); err == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // LedgerPool returns the settings of the PostgreSQL connections for the ledger and for tickets.
