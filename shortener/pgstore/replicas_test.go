@@ -353,10 +353,11 @@ func TestLookupsSkipReplicaAheadOfRestoredPrimary(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	copyFiles(t, c.primary.Dir(), backup)
 	c.primary.Restart()
+	again := New(open(t, c.primary.URL), storetest.Plain()) // the stop has closed the connections of c.store
 	for n := range 100 {
-		storetest.Insert(t, c.store, storetest.Link(fmt.Sprintf("lost%d", n)))
+		storetest.Insert(t, again, storetest.Link(fmt.Sprintf("lost%d", n)))
 	}
-	ahead := wantPosition(t, c.store)
+	ahead := wantPosition(t, again)
 	replica := New(open(t, c.standby.URL), storetest.Plain())
 	for timeout := time.After(time.Minute); ; {
 		p, err := replica.positionOf(t.Context(), replicaPosition)
