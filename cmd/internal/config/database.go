@@ -61,14 +61,8 @@ const takesDatabase = "sqlite:PATH or postgres://user:password@host:port/databas
 func (d *Database) UnmarshalText(text []byte) error {
 	raw := string(text)
 	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
-		switch {
-		case path == "" || strings.Contains(path, ":memory:"):
-			return &Error{Got: raw, Takes: takesDatabase + "; a database in memory would lose every link"}
-		case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"), strings.Contains(path, "?"):
-			return &Error{Got: raw, Takes: takesDatabase + "; after sqlite: comes the path itself, without a host and without parameters"}
-		}
 		*d = Database{SQLitePath: path}
-		return nil
+		return checkPath(path, raw)
 	}
 	if !strings.HasPrefix(raw, "postgres://") && !strings.HasPrefix(raw, "postgresql://") {
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
@@ -98,6 +92,17 @@ func (d *Database) UnmarshalText(text []byte) error {
 		cfg.ConnConfig.DialFunc = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	*d = Database{Postgres: cfg}
+	return nil
+}
+
+// checkPath returns an error if path cannot be the path of a SQLite database. raw is the whole value of the setting.
+func checkPath(path, raw string) error {
+	switch {
+	case path == "" || strings.Contains(path, ":memory:"):
+		return &Error{Got: raw, Takes: takesDatabase + "; a database in memory would lose every link"}
+	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"), strings.Contains(path, "?"):
+		return &Error{Got: raw, Takes: takesDatabase + "; after sqlite: comes the path itself, without a host and without parameters"}
+	}
 	return nil
 }
 
