@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/procfs"
@@ -30,6 +31,7 @@ func requireOneName(path string, info os.FileInfo) error {
 
 // isMounted reports whether path is a mount point. It returns false if the mounts of the process cannot be read.
 func isMounted(path string) bool {
+	escaped := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(path) // as in /proc/self/mountinfo
 	mounts, err := procfs.GetMounts()
-	return err == nil && slices.ContainsFunc(mounts, func(m *procfs.MountInfo) bool { return m.MountPoint == path })
+	return err == nil && slices.ContainsFunc(mounts, func(m *procfs.MountInfo) bool { return m.MountPoint == escaped })
 }

@@ -107,10 +107,10 @@ const (
 	// closePool makes every Take fail until a worker opens the pool.
 	closePool = `UPDATE key_pool SET history = '' WHERE history = ` + ledger.PostgresHistory
 
-	// openPool empties a pool that was filled in another history of the database. It records each key that was ever
-	// reserved as used, because a holder may have created a link with the key. This includes the keys of dead holders,
-	// which are available again. openPool locks the table first. A statement that waits for this lock holds no lock that
-	// openPool needs, so the statement and openPool cannot deadlock.
+	// openPool empties a pool that was filled in another history of the database. It records as used each key that was
+	// ever reserved, because a holder may have created a link with the key. This includes keys that are available
+	// again, because their holder returned them or died. openPool locks the table first. A statement that waits for
+	// this lock holds no lock that openPool needs, so the statement and openPool cannot deadlock.
 	openPool = `DO $$ BEGIN
 			LOCK TABLE available_keys;
 			UPDATE key_pool SET history = ` + ledger.PostgresHistory + ` WHERE history <> ` + ledger.PostgresHistory + `;

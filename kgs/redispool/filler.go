@@ -48,7 +48,7 @@ type Filler struct {
 	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
-	refused time.Time // time of the first of a series of writes that Redis refused; zero if it accepted the last write
+	refused time.Time // time of the first of a series of writes that Redis refused; zero if it accepted the last write or did not answer
 
 	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
 }
@@ -202,11 +202,12 @@ func (s *Filler) renew(ctx context.Context) error {
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
-	// The ledger keeps the rows of each epoch. So it begins no epoch while Redis refuses to write.
+	// The ledger keeps the rows of each epoch. So the worker begins no epoch while Redis refuses to write.
 	if err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
 		s.noteRefusal(err)
 		return err
 	}
+	s.refused = time.Time{}
 	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
 		return err
@@ -219,7 +220,6 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
-	s.refused = time.Time{}
 	// If Redis returned to an older snapshot, its list also has keys that servers took after the snapshot. Therefore
 	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
 	// holders use them.

@@ -149,9 +149,10 @@ type reading struct {
 // follows checks that the replica is not ahead of the primary. p is the present position of the replica. It has the identity
 // and the timeline of the primary.
 //
-// If an older copy of the files of the primary replaces them, the primary continues on the same timeline, and a replica has
-// changes that the primary lacks. Such a replica does not continue, and later the primary passes its position. Therefore
-// follows remembers the position at which the replica was ahead. While the replica stays at this position, it is not used.
+// If an older copy of the files of the primary replaces them, the primary continues on the same timeline, and a replica
+// has changes that the primary lacks. Such a replica usually does not continue, and later the primary passes its
+// position. Therefore follows remembers the position at which the replica was ahead. While the replica stays at this
+// position, it is not used.
 //
 // A replica that is up to date is usually ahead of the last sample of the primary. So follows compares each position with
 // the first sample that began after the position was read. The replica is not used before such a sample has confirmed one of
@@ -163,7 +164,7 @@ func (r *replica) follows(p position, log *primaryLog) error {
 	if seen := r.unconfirmed; seen != nil && at.After(seen.at) {
 		if seen.identity == last.identity && seen.timeline == last.timeline {
 			if seen.lsn > last.lsn {
-				r.ahead = seen.lsn
+				r.ahead, r.confirmed = seen.lsn, 0
 			} else {
 				r.confirmed = history
 			}

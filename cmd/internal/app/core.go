@@ -148,8 +148,8 @@ func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
 	switch {
 	case errors.Is(err, sqlite.ErrSeveralNames):
 		err = &config.Error{
-			Name: setting, Got: "sqlite:" + path + ", a file with several hard links or a file that is itself mounted",
-			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name; mount the folder of the file",
+			Name: setting, Got: err.Error(),
+			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name: copy the file or remove its other hard links, or mount its folder",
 		}
 	case errors.Is(err, sqlite.ErrNotDatabase):
 		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
@@ -328,13 +328,13 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 // another secret and anySecret is false, migrate changes nothing, because the program that created the ledger must still be
 // able to use the database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
-	if !c.Migrate.On {
-		return RefuseWorker(migrations.Check(ctx, db, engine))
-	}
 	if engine == migrations.PostgreSQL {
 		if err := requireSuitable(ctx, db); err != nil {
 			return err
 		}
+	}
+	if !c.Migrate.On {
+		return RefuseWorker(migrations.Check(ctx, db, engine))
 	}
 	version, err := migrations.Version(ctx, db, engine)
 	if err == nil && version > 0 && !c.anySecret {
@@ -363,7 +363,7 @@ func requireSuitable(ctx context.Context, db *sql.DB) error {
 	if encoding != "UTF8" && encoding != "SQL_ASCII" {
 		return &config.Error{
 			Name: "DATABASE_URL", Got: "a database with the encoding " + encoding,
-			Takes: "a database with the encoding UTF8, such as one from createdb --encoding=UTF8 --template=template0",
+			Takes: "a database with the encoding UTF8; docs/operations.md (Upgrade) describes how to move the links of an existing database",
 		}
 	}
 	return nil

@@ -12,8 +12,7 @@ import (
 	"keypool/internal/testenv"
 )
 
-// In a database with another encoding, PostgreSQL would store the bytes of a UTF-8 text as other characters, and a backup would
-// contain these characters.
+// A database with another encoding cannot store each text of Unicode.
 func TestMigrationRefusesDatabaseThatCannotStoreUnicode(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
