@@ -61,8 +61,11 @@ const takesDatabase = "sqlite:PATH or postgres://user:password@host:port/databas
 func (d *Database) UnmarshalText(text []byte) error {
 	raw := string(text)
 	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
+		if err := checkPath(path, raw); err != nil {
+			return err
+		}
 		*d = Database{SQLitePath: path}
-		return checkPath(path, raw)
+		return nil
 	}
 	if !strings.HasPrefix(raw, "postgres://") && !strings.HasPrefix(raw, "postgresql://") {
 		return &Error{Got: Redacted(raw), Takes: takesDatabase}
