@@ -3,9 +3,12 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"keypool/cmd/internal/program"
 )
 
 // setKeepalives makes PostgreSQL end a connection whose client has not answered for 10 s + 3 * 5 s = 25 s. Without these settings,
@@ -78,5 +81,54 @@ func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 			return err
 		}
 		return nil
+	}
+}
+
+// NewPool returns a pool of connections, which the caller closes. NewPool itself does not connect. It may be called concurrently.
+// The commits of the connections are durable; see requireDurable.
+func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	return c.newPool(ctx, cfg, requireDurable)
+}
+
+// newPool is NewPool with another check of each new connection.
+func (c *Core) newPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
+	cfg = cfg.Copy()
+	cfg.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // a role or a database may have another default
+	c.poolers.adapt(cfg)
+	beginConnections(cfg, check)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", err)
+	}
+	return pool, nil
+}
+
+// OpenPool is like NewPool, but the stop of the program closes the pool.
+func (c *Core) OpenPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	return c.openPool(ctx, cfg, requireDurable)
+}
+
+// OpenReplicaPool is like OpenPool, for a database to which the program does not write. So it accepts each value of
+// synchronous_commit.
+func (c *Core) OpenReplicaPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
+	return c.openPool(ctx, cfg, acceptConnection)
+}
+
+func (c *Core) openPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
+	pool, err := c.newPool(ctx, cfg, check)
+	if err != nil {
+		return nil, err
+	}
+	c.life.OnStop("database", func(ctx context.Context) error {
+		return program.WaitFor(ctx, func() error { pool.Close(); return nil })
+	})
+	return pool, nil
+}
+
+// renewConnections makes the ledger open new connections because the present connections may be
+// broken. A connection in use is closed after its use.
+func (c *Core) renewConnections() {
+	if c.ledgerDB != nil {
+		c.ledgerDB.Reset()
 	}
 }

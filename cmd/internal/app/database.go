@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"keypool/cmd/internal/config"
+	"keypool/cmd/internal/program"
+	"keypool/internal/sqlite"
+	"keypool/kgs/ledger"
+	"keypool/migrations"
+)
+
+func (c *Core) openDatabase(ctx context.Context) error {
+	if c.Database.Postgres == nil {
+		return c.openSQLite(ctx)
+	}
+	return c.openPostgres(ctx)
+}
+
+func (c *Core) openSQLite(ctx context.Context) error {
+	db, err := openFile(ctx, "DATABASE_URL", c.Database.SQLitePath)
+	if err != nil {
+		return err
+	}
+	c.life.OnStop("database", func(ctx context.Context) error { return program.WaitFor(ctx, db.Close) })
+	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
+		return err
+	}
+	c.ledger, c.SQLite = ledger.NewSQLite(db), db
+	c.ledger.KeepWitness(db.Path(), c.Log, c.metrics.CountWitnessFailure)
+	return nil
+}
+
+// openFile opens the SQLite database that a setting names.
+func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
+	db, err := sqlite.Open(ctx, path)
+	switch {
+	case errors.Is(err, sqlite.ErrSeveralNames):
+		err = &config.Error{
+			Name: setting, Got: err.Error(),
+			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name: copy the file or remove its other hard links, or mount its folder",
+		}
+	case errors.Is(err, sqlite.ErrNotDatabase):
+		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
+	}
+	return db, err
+}
+
+func (c *Core) openPostgres(ctx context.Context) error {
+	ledgerDB, err := c.OpenPool(ctx, c.Database.LedgerPool())
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(ledgerDB)
+	err = c.migrate(ctx, db, migrations.PostgreSQL)
+	if err := errors.Join(nameUnreachable(err), db.Close()); err != nil {
+		return nameReadOnly(err)
+	}
+	c.ledger, c.ledgerDB = ledger.NewPostgres(ledgerDB), ledgerDB
+	return nil
+}
+
+// migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
+// another secret and anySecret is false, migrate changes nothing, because the program that created the ledger must still be
+// able to use the database.
+func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
+	if engine == migrations.PostgreSQL {
+		if err := requireSuitable(ctx, db); err != nil {
+			return err
+		}
+	}
+	if !c.Migrate.On {
+		return RefuseWorker(migrations.Check(ctx, db, engine))
+	}
+	version, err := migrations.Version(ctx, db, engine)
+	if err == nil && version > 0 && !c.anySecret {
+		err = ledger.CheckSecret(ctx, db, c.ledgerConfig())
+	}
+	if err != nil {
+		return err
+	}
+	return RefuseWorker(migrations.Up(ctx, db, engine))
+}
+
+// requireSuitable fails if the database cannot store each text of Unicode, or if the search path has no schema for the
+// tables. PostgreSQL does not convert a text for a database with the encoding SQL_ASCII.
+func requireSuitable(ctx context.Context, db *sql.DB) error {
+	var encoding string
+	var schema sql.NullString
+	if err := db.QueryRowContext(ctx, `SELECT current_setting('server_encoding'), current_schema()`).Scan(&encoding, &schema); err != nil {
+		return fmt.Errorf("read the encoding and the schema of the database: %w", err)
+	}
+	if !schema.Valid {
+		return &config.Error{
+			Name: "DATABASE_URL", Got: "a search path without an existing schema",
+			Takes: "a search_path whose first schema exists, and a user with the right USAGE on it",
+		}
+	}
+	if encoding != "UTF8" && encoding != "SQL_ASCII" {
+		return &config.Error{
+			Name: "DATABASE_URL", Got: "a database with the encoding " + encoding,
+			Takes: "a database with the encoding UTF8; docs/operations.md (Upgrade) describes how to move the links of an existing database",
+		}
+	}
+	return nil
+}
+
+// RefuseWorker returns an error that names DATABASE_URL if err is [migrations.ErrCitusWorker].
+func RefuseWorker(err error) error {
+	if errors.Is(err, migrations.ErrCitusWorker) {
+		return &config.Error{Name: "DATABASE_URL", Got: "a worker of a Citus cluster", Takes: "the coordinator of this cluster"}
+	}
+	return err
+}
+
+// nameReadOnly names DATABASE_URL in err if err is the error of a PostgreSQL that accepts no writes. The result is not
+// a [config.Error], because a supervisor does not start a program again after a config.Error. A standby accepts writes
+// after its promotion, so the supervisor must try again.
+func nameReadOnly(err error) error {
+	const stateReadOnly = "25006" // read_only_sql_transaction
+	var reply *pgconn.PgError
+	if errors.As(err, &reply) && reply.Code == stateReadOnly {
+		return fmt.Errorf("DATABASE_URL leads to a PostgreSQL that accepts no writes, such as a standby: %w", err)
+	}
+	return err
+}
+
+// unreachable is an error of a connection to the database.
+type unreachable struct {
+	text string
+	error
+}
+
+func (e *unreachable) Error() string { return e.text }
+
+func (e *unreachable) Unwrap() error { return e.error }
+
+// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user, the database and the
+// reason of each address, but no password. It has each reason once, although pgx tries an address with and without TLS.
+func nameUnreachable(err error) error {
+	connect, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
+		return err
+	}
+	var reasons []string
+	for line := range strings.SplitSeq(connect.Unwrap().Error(), "\n") {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(reasons, line) {
+			reasons = append(reasons, line)
+		}
+	}
+	return &unreachable{fmt.Sprintf("cannot connect to the database %q of DATABASE_URL as user %q: %s",
+		connect.Config.Database, connect.Config.User, strings.Join(reasons, "; ")), err}
+}
