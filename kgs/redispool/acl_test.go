@@ -105,3 +105,26 @@ func TestRedisPoolNeedsExactlyDocumentedRights(t *testing.T) {
 		}
 	}
 }
+
+// Without this check, a worker would begin an epoch in the ledger before each attempt to open the pool.
+func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	admin := openClient(t, server.Addr)
+	for _, missing := range []string{"", "+unlink", "+hset"} {
+		rights := slices.DeleteFunc(slices.Clone(leastRights), func(right string) bool { return right == missing })
+		if err := admin.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		allow(t, admin, "less"+missing, rights...)
+		p, _ := newTestPool(t, openClient(t, "less"+missing+":secret@"+server.Addr), "holder")
+		status, err := p.Status(t.Context()) // fails, because the pool is not open
+		if status.RunID == "" {
+			t.Fatal(err)
+		}
+		check, open := p.CheckWrites(t.Context(), status.RunID), p.Open(t.Context(), 1, status.RunID)
+		if (check == nil) != (missing == "") || (open == nil) != (missing == "") {
+			t.Errorf("without %q, CheckWrites returned %v and Open returned %v", missing, check, open)
+		}
+	}
+}

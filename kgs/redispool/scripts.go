@@ -254,9 +254,14 @@ if run ~= ARGV[1] then return redis.error_reply('NOEPOCH Redis has changed again
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
 `
 
-// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present.
+// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present. The
+// script also refuses a user who lacks a right that scriptOpen needs. A Redis before version 7 cannot check rights.
 const scriptCheckWrites = scriptMayOpen + `
 redis.call('HDEL', state, 'none')
+local may = redis.acl_check_cmd
+if may and not (may('UNLINK', unpack(KEYS)) and may('HSET', state, 'none', '')) then
+	return redis.error_reply('NOPERM the Redis user lacks the right +unlink or +hset')
+end
 return 1
 `
 
