@@ -174,7 +174,8 @@ func TestCreationIsAnsweredInAcceptedMediaType(t *testing.T) {
 	}
 }
 
-// A form without a token must not have a title. The page of the refusal keeps the URL that the person entered.
+// Only a request with a token may give its link a title. The server refuses the form, and the page of the
+// refusal keeps the URL that the person entered.
 func TestPageKeepsInputIfFieldRequiresToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -94,7 +94,7 @@ func TestPageCreatesLinkWithExpiryOfAddress(t *testing.T) {
 
 // The server refuses a long body before it reads the fields. The form must keep the expiry, although it is none of the usual
 // choices. Otherwise, the next attempt would create a link that expires later.
-func TestPageKeepsExpiryIfServerReadsNoField(t *testing.T) {
+func TestPageKeepsExpiryIfServerRefusesLongBody(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	b.Do(

@@ -29,8 +29,8 @@ const (
 	// watchFor is the longest time that Open waits for another holder to extend its promise.
 	watchFor      = promiseAhead - promiseDead
 	watchInterval = 50 * time.Millisecond
-	// clockLimit is a limit of the time by which the clock is behind the last key. Above the limit, a process without a
-	// configured machine id acquires another machine id.
+	// clockLimit limits the lag of the clock, which is the time of the last key minus the time of the clock. Above the
+	// limit, a process without a configured machine id acquires another machine id.
 	clockLimit = time.Second
 )
 
@@ -57,10 +57,10 @@ func (s *Snowflake) Open(ctx context.Context) error {
 }
 
 // Run extends the promise until ctx ends. If another process has acquired the machine id, Run waits
-// until the configured id is free. If no id is configured, Run acquires any free id. If no id is
-// configured and the clock is more than clockLimit behind the last key, Run acquires another id. When
-// ctx ends, Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures
-// of the database. It also logs when the clock was set back. It always returns nil.
+// until the id is free if it is configured, and otherwise acquires any free id. If no id is configured
+// and the clock is more than clockLimit behind the last key, Run acquires another id. When ctx ends,
+// Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
+// database. It also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -105,14 +105,15 @@ func (s *Snowflake) watch(ctx context.Context) error {
 // keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
 // has none. If the clock is more than clockLimit behind the last key and no id is configured, keep
 // acquires another id instead. It does not change the promise for the old id in the database. So
-// the next holder of the old id makes only numbers with times at the end of this promise or later.
-// Only one call of keep may run at a time.
+// another process can acquire the old id only after the promise for the old id has ended, and its
+// numbers have later times than the numbers of this process. Only one call of keep may run at a
+// time.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	held, next := s.held()
 	// Read the clock once, before the call of the database. acquire takes only an id whose promise has
-	// ended at the time now. adopt lets the numbers of the id begin at the same time.
+	// ended at the time now. The numbers of the acquired id also begin at the time now.
 	now := sinceEpoch(s.cfg.now())
 	behind := time.Duration(next-now) * time.Millisecond
 	replace := held.holder != "" && behind > clockLimit && s.cfg.Machine < 0
@@ -165,7 +166,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 		s.next = 0 // the numbers of another id may begin before the last number of the old id
 	}
 	s.promise = held
-	s.next = max(s.next, from<<sequenceBits) // the numbers begin at the time from, even if the clock is set back later
+	s.next = max(s.next, from<<sequenceBits) // no later number has a time before the parameter from, even if the clock is set back
 }
 
 // giveBack ends the promise at the first unused millisecond.

@@ -86,8 +86,8 @@ func (t Table) aligned() string {
 	return b.String()
 }
 
-// lineWidth is the greatest length of a line that wrapped returns. A line with a single word
-// may be longer.
+// lineWidth is the greatest length of a line in the result of the function wrapped. A line
+// with a single word may be longer.
 const lineWidth = 100
 
 // wrapped returns a paragraph with line breaks.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUsedNumbersCountsEveryRepeat(t *testing.T) {
+func TestUsedNumbersCountsEachRepeatedNumber(t *testing.T) {
 	t.Parallel()
 	u, n := newUsedNumbers(), 3*usedChunk+1
 	order := rand.Perm(n)

@@ -62,7 +62,7 @@ func TestOldestContinuesAfterPauseLongerThanUserTimeout(t *testing.T) {
 }
 
 // After Oldest has yielded all links, the pool uses the connection again.
-func TestOldestKeepsConnection(t *testing.T) {
+func TestOldestReturnsConnectionToPool(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("link00"))

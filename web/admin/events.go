@@ -43,7 +43,7 @@ func (h *Handler) about() about {
 // the samples after Last-Event-ID, or the whole history if this header is absent or malformed.
 // After that, the stream gets one "sample" event per second. A "facts" event follows the newest
 // sample. The stream ends when the client disconnects, when the client is too slow, or when the
-// history ends.
+// program stops and the history gets no more samples.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")

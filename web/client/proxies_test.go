@@ -30,8 +30,8 @@ func TestOriginUsesForwardingHeadersOnlyFromTrustedProxies(t *testing.T) {
 		{"header of a trusted IPv6 proxy", "", proxy, "[fd00::1%eth0]:1", "https", false, "https://sho.rt:81"},
 		{"proxy with an IPv4-mapped address", "", proxy, "[::ffff:10.1.2.3]:1", "https", false, "https://sho.rt:81"},
 		{"unknown scheme in the header", "", proxy, "10.1.2.3:1", "javascript", false, "http://sho.rt:81"},
-		{"header of a chain of proxies", "", proxy, "10.1.2.3:1", "https , http", false, "https://sho.rt:81"},
-		{"HTTP to the first of a chain of proxies", "", proxy, "10.1.2.3:1", "http, https", false, "http://sho.rt:81"},
+		{"the client uses HTTPS and the proxies use HTTP", "", proxy, "10.1.2.3:1", "https , http", false, "https://sho.rt:81"},
+		{"the client uses HTTP and the proxies use HTTPS", "", proxy, "10.1.2.3:1", "http, https", false, "http://sho.rt:81"},
 		{"configured origin", "https://k.example/", nil, "192.0.2.1:1", "", false, "https://k.example"},
 	}
 	for _, tt := range tests {

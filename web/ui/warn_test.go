@@ -12,7 +12,7 @@ import (
 )
 
 // During an outage every request fails, so the pages log at most one failure a minute.
-func TestPagesLogOneFailureEachMinute(t *testing.T) {
+func TestUILogsAtMostOneFailureAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -24,7 +24,7 @@ var errNoWorkerAnswer = fmt.Errorf("a worker of the Citus cluster did not answer
 
 // WhileAnswering calls the function do and returns its error. If PostgreSQL stops answering, WhileAnswering ends the
 // context of do, at most maxSilence + probeInterval + probeTimeout = 18 s later. A statement that reads many rows has no
-// time limit, so do itself cannot distinguish a slow statement from a database that hangs.
+// time limit. Therefore the function do cannot distinguish a slow statement from a database that hangs.
 func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) error) error {
 	if c.Database.Postgres == nil {
 		return do(ctx)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// checked names an environment variable. If the variable is set, the test binary checks the health of the program at this
-// address.
+// checked names an environment variable. If the variable is set, its value is an address, and the test binary checks the
+// health of the program at this address.
 const checked = "KEYPOOL_TEST_HEALTH"
 
 // The check runs in another process, because net/http reads HTTP_PROXY once. net/http never uses a proxy for the host

@@ -10,11 +10,12 @@ import (
 	"keypool/loadtest/lab"
 )
 
-// patient is the usual time limit of a wait for a state of the programs.
+// patient is the usual time limit of a fault row that waits until its programs have
+// reached a state, such as a full pool.
 const patient = lab.Patience
 
-// run is one run of a row, with the databases and the settings that its programs share. Only the
-// goroutine of the run may call its methods.
+// run is one run of a fault row. It has the databases and the settings that the programs of the
+// fault row share. Only the goroutine of the run may call its methods.
 type run struct {
 	*experiment.T
 	record *Record
@@ -41,8 +42,8 @@ func (r *run) databases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.DurableRedis(r), settings...)
 }
 
-// fastDatabases is like databases, but Redis writes nothing to disk. It suits a fault row that does not kill
-// Redis.
+// fastDatabases does the same as the method databases, but its Redis writes nothing to disk. It suits a
+// fault row that does not kill Redis.
 func (r *run) fastDatabases(settings ...string) {
 	r.use(lab.Postgres(r, manyConnections), lab.Redis(r), settings...)
 }
@@ -85,7 +86,7 @@ func launch(n int, program func() *lab.Program) (all []*lab.Program) {
 	return all
 }
 
-// each calls do for all programs.
+// each calls the function do once for each program.
 func each(programs []*lab.Program, do func(*lab.Program)) {
 	for _, p := range programs {
 		do(p)
@@ -107,8 +108,8 @@ func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	return s
 }
 
-// refills waits until the pool is full, and records the result for the claim recovers. The text since names the event
-// at which the wait begins.
+// refills waits until the pool is full, and records the result for the claim that the constant recovers names. The
+// parameter since names the event at which the wait begins.
 func (r *run) refills(p *lab.Program, since string) {
 	r.becomes(recovers, since, "the pool is full", func() bool { return p.Status().Full() })
 }
@@ -120,7 +121,8 @@ func (r *run) traffic(server *lab.Program) *lab.Load {
 	return load
 }
 
-// start prepares and starts a load of rate creations per second on a server.
+// start prepares and starts a load on a server. The parameter rate is the number of
+// creations per second.
 func (r *run) start(server *lab.Program, rate float64) *lab.Load {
 	load := r.traffic(server)
 	load.Start(rate)

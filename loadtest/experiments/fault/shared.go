@@ -47,7 +47,7 @@ func sharedRows() []row {
 		},
 		{
 			Name: "fault/29", Title: "values in Redis altered by hand",
-			Summary: "Under load, codes with line breaks, codes of 33 characters, and absurd values of the fields next, range, floor and epoch are written to the pool, one after the other.",
+			Summary: "Under load, the experiment alters the pool, one value after the other. It adds codes with line breaks and codes of 33 characters. Then it sets the fields \"next\", \"range\", \"floor\" and \"epoch\" to numbers that are far too high.",
 			Run:     inject(poolAltered), Controls: append(without(onlyCodes, "valid-codes"), without(cleanPool, "pool-values")...),
 			Claims: theLinks(append(paged,
 				counted(onlyCodes, "codes", "Every acknowledged code consists of six characters of base62."),
