@@ -11,9 +11,9 @@ import (
 	"keypool/kgs"
 )
 
-// hashAttempts is the number of codes that Hash makes from one URL. Each attempt needs a commit. Even if a commit takes
+// HashAttempts is the number of codes that Hash makes from one URL. Each attempt needs a commit. Even if a commit takes
 // 20 ms, 200 attempts take 4 s, which is below the time limit of a creation (5 s).
-const hashAttempts = 200
+const HashAttempts = 200
 
 // hashLength is the number of characters of a code. There are 64^6 codes, which is 68.7 billion.
 const hashLength = 6
@@ -33,15 +33,15 @@ var _ kgs.Generator = Hash{}
 
 // Next does not block. It fails with [kgs.ErrNoKeys] when all codes of the URL are in use.
 func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) {
-	if attempt >= hashAttempts {
-		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, hashAttempts)
+	if attempt >= HashAttempts {
+		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, HashAttempts)
 	}
 	return kgs.Key{Code: h.code(url, attempt), Source: kgs.SourceHash}, nil
 }
 
 // Attempt returns the attempt at which Next returns code for url. ok is false if no attempt returns this code.
 func (h Hash) Attempt(url, code string) (attempt int, ok bool) {
-	for attempt = range hashAttempts {
+	for attempt = range HashAttempts {
 		if h.code(url, attempt) == code {
 			return attempt, true
 		}

@@ -49,10 +49,10 @@ func TestHashGivesKnownAnswers(t *testing.T) {
 func TestHashFailsAfterLastAttempt(t *testing.T) {
 	t.Parallel()
 	h := Hash{Algorithm: "sha256"}
-	if _, err := h.Next(t.Context(), "https://go.dev/", hashAttempts-1); err != nil {
+	if _, err := h.Next(t.Context(), "https://go.dev/", HashAttempts-1); err != nil {
 		t.Error(err)
 	}
-	if k, err := h.Next(t.Context(), "https://go.dev/", hashAttempts); !errors.Is(err, kgs.ErrNoKeys) {
+	if k, err := h.Next(t.Context(), "https://go.dev/", HashAttempts); !errors.Is(err, kgs.ErrNoKeys) {
 		t.Errorf("Next after the last attempt = %+v, %v, want ErrNoKeys", k, err)
 	}
 }

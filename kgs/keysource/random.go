@@ -12,6 +12,7 @@ import (
 // conflict. If a fraction f of the space is in use, a code needs 1/(1-f) attempts on average.
 type Random struct {
 	Length func() int // returns the number of characters of the first codes of a creation
+	First  int        // the attempt of a creation at which Random draws its first code
 }
 
 // attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, the codes of
@@ -30,7 +31,7 @@ const unbiased = 256 / codespace.Base * codespace.Base
 // the program.
 func (r Random) Next(_ context.Context, _ string, attempt int) (kgs.Key, error) {
 	var code, draw [2 * codespace.MaxLength]byte
-	length, n := min(r.Length()+attempt/attemptsOfLength, codespace.MaxLength), 0
+	length, n := min(r.Length()+max(0, attempt-r.First)/attemptsOfLength, codespace.MaxLength), 0
 	for n < length {
 		rand.Read(draw[:])
 		for _, b := range draw {

@@ -241,6 +241,9 @@ func TestRedisPoolAtMemoryLimitRefusesOnlyPushes(t *testing.T) {
 	if err := p.Settle(t.Context(), b, b.Codes[50:], b.Codes[:1]); err != nil {
 		t.Errorf("Settle: %v", err)
 	}
+	if err := p.Claim(t.Context()); err != nil {
+		t.Errorf("Claim: %v, but a live worker must keep its pool", err)
+	}
 	list, batches := snapshot(t, p)
 	if !slices.Equal(list, kgstest.Codes(50, 100)) || !slices.Equal(batches, kgstest.Codes(0, 1)) {
 		t.Errorf("the list has %v and the codes on record are %v, want the codes 50 to 99 and the code 0",

@@ -153,8 +153,9 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 	return answers[0], errors.Join(errs...)
 }
 
-// remember records the status of a list and returns it. After an error, if an earlier status is known, the
-// returned status has 0 keys and the earlier values of Taken, Pushed and Epoch.
+// remember records the status of a list and returns it. After an error, the returned status has 0 keys, because no server
+// can take the keys of a list that does not answer or waits for an epoch. If an earlier status is known, the returned
+// status has the earlier values of Taken, Pushed and Epoch.
 func (l *list) remember(s Status, err error) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,8 +165,9 @@ func (l *list) remember(s Status, err error) Status {
 		return s
 	}
 	l.size.Store(0)
+	s.Keys = 0
 	if l.last.Epoch > 0 {
-		s.Keys, s.Taken, s.Pushed, s.Epoch = 0, l.last.Taken, l.last.Pushed, l.last.Epoch
+		s.Taken, s.Pushed, s.Epoch = l.last.Taken, l.last.Pushed, l.last.Epoch
 	}
 	return s
 }

@@ -151,6 +151,21 @@ func TestLossOfOneListKeepsKeysOfOtherLists(t *testing.T) {
 	}
 }
 
+// A Redis that restarts keeps its list, but the list waits for an epoch. A process that has not seen the list before must
+// not count its keys.
+func TestStatusLeavesOutKeysOfListThatWaitsForEpoch(t *testing.T) {
+	t.Parallel()
+	client := testenv.Redis(t)
+	openLists(t, newTestLists(client, 2), 100)
+	l := newTestLists(client, 2)
+	if err := client.HSet(t.Context(), l.lists[1].keys[0], "run", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := l.Status(t.Context()); s.Keys != 100 || err != nil {
+		t.Errorf("Status = %+v, %v, want the 100 keys of the first list", s, err)
+	}
+}
+
 // If a master does not answer, servers still get all keys of the lists on the other masters.
 func TestRedisListsTakeFromOtherMastersIfOneIsFrozen(t *testing.T) {
 	t.Parallel()

@@ -74,6 +74,6 @@ func (s *Filler) noteRefusal(err error) {
 	case s.refused.IsZero():
 		s.refused = time.Now()
 	case time.Since(s.refused) >= refusedAfter:
-		s.cfg.Pool.cfg.Alarm.raise("Redis refuses to write, so no program can take or push keys: " + reply.Error())
+		s.cfg.Pool.cfg.Alarm.raise("Redis refuses to write, so programs cannot take or push keys: " + reply.Error())
 	}
 }

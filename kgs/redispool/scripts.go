@@ -290,8 +290,10 @@ return 1
 `
 
 // scriptClaim confirms that the database of the calling worker owns the pool. A pool that an older release opened has no
-// owner. The script then makes this database the owner.
+// owner. The script then makes this database the owner. HDEL changes nothing, but makes Redis accept the script at its
+// maxmemory limit; see scriptTake. Otherwise a copy of the database could take the pool of a live owner.
 const scriptClaim = scriptGuard + `
+redis.call('HDEL', state, 'none')
 redis.call('HSET', state, 'owner', me, 'claimed', redis.call('TIME')[1])
 return 1
 `

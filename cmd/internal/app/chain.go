@@ -174,7 +174,11 @@ func (ch *Chain) openKeys(primary kgs.Generator) {
 	var fallback kgs.Generator
 	switch ch.settings.Fallback {
 	case "random":
-		fallback = ch.random()
+		random := ch.random()
+		if _, hash := primary.(keysource.Hash); hash {
+			random.First = keysource.HashAttempts
+		}
+		fallback = random
 	case "ledger":
 		fallback = ch.openSource(ch.ledgerSupply(), true)
 	}

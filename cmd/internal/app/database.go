@@ -60,7 +60,9 @@ func (c *Core) openPostgres(ctx context.Context) error {
 		return err
 	}
 	db := stdlib.OpenDBFromPool(ledgerDB)
-	err = c.migrate(ctx, db, migrations.PostgreSQL)
+	if err = requireSuitable(ctx, db); err == nil {
+		err = RefuseWorker(c.migrate(ctx, db, migrations.PostgreSQL))
+	}
 	if err := errors.Join(nameUnreachable(err), db.Close()); err != nil {
 		return nameReadOnly(err)
 	}
@@ -72,13 +74,8 @@ func (c *Core) openPostgres(ctx context.Context) error {
 // another secret and anySecret is false, migrate changes nothing, because the program that created the ledger must still be
 // able to use the database.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
-	if engine == migrations.PostgreSQL {
-		if err := requireSuitable(ctx, db); err != nil {
-			return err
-		}
-	}
 	if !c.Migrate.On {
-		return RefuseWorker(migrations.Check(ctx, db, engine))
+		return migrations.Check(ctx, db, engine)
 	}
 	version, err := migrations.Version(ctx, db, engine)
 	if err == nil && version > 0 && !c.anySecret {
@@ -87,11 +84,11 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	if err != nil {
 		return err
 	}
-	return RefuseWorker(migrations.Up(ctx, db, engine))
+	return migrations.Up(ctx, db, engine)
 }
 
-// requireSuitable fails if the database cannot store each text of Unicode, or if the search path has no schema for the
-// tables. PostgreSQL does not convert a text for a database with the encoding SQL_ASCII.
+// requireSuitable fails if the database of links cannot store each text of Unicode, or if its search path has no schema for
+// the tables. PostgreSQL does not convert a text for a database with the encoding SQL_ASCII.
 func requireSuitable(ctx context.Context, db *sql.DB) error {
 	var encoding string
 	var schema sql.NullString

@@ -100,7 +100,7 @@ func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 		case err == nil:
 			ch.Log.Info("migrated a ticket database, which is reachable again")
 			return nil
-		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema):
+		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema), errors.Is(err, migrations.ErrCitusWorker):
 			return err
 		case !logged && !isUnreachable(err):
 			ch.Log.Warn("could not migrate a ticket database", slog.Any("error", err))

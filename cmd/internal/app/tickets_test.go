@@ -3,7 +3,10 @@ package app
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
@@ -15,7 +18,51 @@ import (
 // have their own connections.
 func TestTicketsInDatabaseOfServerUseConnectionsOfLedger(t *testing.T) {
 	t.Parallel()
-	s := settings(t, testenv.PostgresURL(t))
+	ch := openTestChain(t, testenv.PostgresURL(t))
+	for _, tt := range []struct {
+		url    config.Database
+		shares bool
+	}{{ch.settings.Tickets[0], true}, {config.Database{Postgres: ch.Database.Postgres.Copy()}, false}} {
+		before := ch.ledgerDB.Stat().AcquireCount()
+		db, err := ch.ticketDatabase(t.Context(), tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
+			t.Error(err)
+		}
+		if shares := ch.ledgerDB.Stat().AcquireCount() > before; shares != tt.shares {
+			t.Errorf("tickets use the connections of the ledger = %t, want %t", shares, tt.shares)
+		}
+	}
+}
+
+// A ticket database stores only numbers, so it needs no Unicode.
+func TestTicketDatabaseMayHaveAnyEncoding(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	if _, err := conn.Exec(t.Context(), `CREATE DATABASE tickets TEMPLATE template0 LOCALE 'C' ENCODING 'LATIN1'`); err != nil {
+		t.Fatal(err)
+	}
+	url := strings.Replace(server.URL, "/postgres?", "/tickets?", 1)
+	db, err := openTestChain(t, testenv.PostgresURL(t)).ticketDatabase(t.Context(), settings(t, url).Database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// openTestChain returns a chain with an open database, but without a key source.
+func openTestChain(t *testing.T, url string) *Chain {
+	t.Helper()
+	s := settings(t, url)
 	life := &program.Lifecycle{}
 	c, err := newCore(s.Common, life, slog.New(slog.DiscardHandler)).open(t.Context())
 	if err != nil {
@@ -26,21 +73,5 @@ func TestTicketsInDatabaseOfServerUseConnectionsOfLedger(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	ch := &Chain{Core: c, settings: s.Serve}
-	for _, tt := range []struct {
-		url    config.Database
-		shares bool
-	}{{s.Tickets[0], true}, {config.Database{Postgres: s.Database.Postgres.Copy()}, false}} {
-		before := c.ledgerDB.Stat().AcquireCount()
-		db, err := ch.ticketDatabase(t.Context(), tt.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
-			t.Error(err)
-		}
-		if shares := c.ledgerDB.Stat().AcquireCount() > before; shares != tt.shares {
-			t.Errorf("tickets use the connections of the ledger = %t, want %t", shares, tt.shares)
-		}
-	}
+	return &Chain{Core: c, settings: s.Serve}
 }
