@@ -24,11 +24,9 @@ const replicaTimeout = 300 * time.Millisecond
 //
 // A replica may have an old version of a row. So look-ups ask only a replica that has applied all changes that are
 // older than the maximum lag. While the primary does not answer, look-ups ask a replica that was up to date when the
-// primary last answered. If the primary answers no server during this time, no change is acknowledged, and the replica
-// stays up to date. A network partition is the exception: it may cut this server off from the primary, while another
-// server acknowledges a change, such as a deletion. Then look-ups miss the change until the replica has applied the
-// change or the primary answers this server again. If the replica is also cut off from the primary, look-ups miss the
-// change until the partition ends.
+// primary last answered. Such a replica may lack two kinds of changes, until the primary answers this server again. The
+// primary may have acknowledged a change, such as a deletion, and stopped before it sent the change to the replica. Or a
+// network partition cuts this server off from the primary, while another server acknowledges a change.
 //
 // Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
 // measurement, the primary answers all look-ups.
@@ -95,6 +93,10 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	}
 	return link, err
 }
+
+// Stalled reports whether the primary does not answer this server. The replicas may then lack the last changes that the primary
+// acknowledged.
+func (r *Replicas) Stalled() bool { return r.log.stopped.Load() != nil }
 
 // errNoReplica reports that no replica may be asked.
 var errNoReplica = errors.New("no replica is up to date")

@@ -69,8 +69,8 @@ type cache struct {
 	entries   *otter.Cache[string, *entry]
 	created   createdLinks
 	placement shortener.Placement
-	maxLag    time.Duration // maximum lag of the replicas that lookup asks; 0 without replicas
-	failures  sync.Map      // a *failure for each part of the store, by the number of the part
+	replicas  Replicas // the replicas that lookup asks
+	failures  sync.Map // a *failure for each part of the store, by the number of the part
 
 	mu    sync.Mutex
 	calls map[string]*call // running look-ups, by code; put and add remove a look-up whose result is too old for the cache
@@ -239,7 +239,7 @@ func (c *cache) finish(code string, shared *call) {
 			c.entries.Invalidate(code) // the store lost the link in a failover
 			c.created.remove(code)
 		default:
-			if c.maxLag > 0 {
+			if c.replicas.MaxLag > 0 {
 				shared.entry = c.latest(shared.entry)
 			}
 			c.entries.Set(shared.entry.code(), shared.entry)
@@ -255,17 +255,20 @@ func (c *cache) finish(code string, shared *call) {
 // A client that saw the change must not see the earlier state. So latest returns the later state, as if the look-up had
 // returned this state.
 //
-// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag.
-// Every replica that look-ups ask has such a state, unless the store has lost the state. The field asked is the start
+// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag. Every
+// replica that look-ups ask has such a state, unless the store has lost the state or the primary stopped before it sent the
+// state to the replica. Therefore the time during which the replicas are stalled does not count. The field asked is the start
 // of a look-up, and the cache got the state at most lookupTimeout later.
 func (c *cache) latest(found *entry) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {
 		return found
 	}
-	kept := found.asked - present.asked + time.Duration(present.kept)*time.Millisecond
-	if kept >= c.maxLag+lookupTimeout {
-		return found
+	kept := time.Duration(present.kept) * time.Millisecond
+	if !c.replicas.Stalled() {
+		if kept += found.asked - present.asked; kept >= c.replicas.MaxLag+lookupTimeout {
+			return found
+		}
 	}
 	later := newEntry(present.link(), found.asked)
 	later.kept = int32(kept.Milliseconds())

@@ -47,13 +47,41 @@ func withLaterStates(t *testing.T, test func(t *testing.T, early, late shortener
 	}
 }
 
+// lagging returns replicas with this maximum lag, whose primary answers.
+func lagging(maxLag time.Duration) Replicas {
+	return Replicas{MaxLag: maxLag, Stalled: func() bool { return false }}
+}
+
+// The primary stops before a replica gets a change. The cache keeps the change until the primary answers, and then for as
+// long as the lag of a replica may explain the earlier state.
+func TestCacheKeepsLaterStateWhileReplicasAreStalled(t *testing.T) {
+	t.Parallel()
+	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
+		r, c := newRows(early)
+		stalled := true
+		c.replicas = Replicas{MaxLag: time.Second, Stalled: func() bool { return stalled }}
+		c.put(late, time.Now())
+		for lookups := 1; lookups <= 100; lookups++ {
+			time.Sleep(Freshness)
+			assertState(t, r, c, late, lookups)
+		}
+		stalled = false
+		for lookups := 101; lookups <= 102; lookups++ {
+			time.Sleep(Freshness)
+			assertState(t, r, c, late, lookups)
+		}
+		time.Sleep(Freshness)
+		assertState(t, r, c, early, 103)
+	})
+}
+
 // The look-ups ask a replica that has a change, and then a replica that lags. The cache keeps the later state while the
 // lag of the replica may explain the earlier state. After that time, the store must have lost the later state.
 func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
 	t.Parallel()
 	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
 		r, c := newRows(late)
-		c.maxLag = time.Second
+		c.replicas = lagging(time.Second)
 		assertState(t, r, c, late, 1)
 		r.set(func() { r.links["docs"] = early })
 		for lookups := 2; lookups <= 3; lookups++ {
@@ -84,7 +112,7 @@ func TestCacheKeepsOwnChangeWhileReplicaLags(t *testing.T) {
 	t.Parallel()
 	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
 		r, c := newRows(early)
-		c.maxLag = time.Second
+		c.replicas = lagging(time.Second)
 		assertState(t, r, c, early, 1)
 		c.put(late, time.Now())
 		assertState(t, r, c, late, 1)
@@ -115,7 +143,7 @@ func TestCacheReplacesStateThatNoLagExplains(t *testing.T) {
 				laterStates()["changed"](&present)
 				tt.change(&next)
 				r, c := newRows(present)
-				c.maxLag = tt.maxLag
+				c.replicas = lagging(tt.maxLag)
 				assertState(t, r, c, present, 1)
 				r.set(func() { r.links["docs"] = next })
 				time.Sleep(Freshness)

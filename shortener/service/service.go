@@ -55,7 +55,7 @@ type Config struct {
 	Keys      shortener.Keys
 	Placement shortener.Placement // shows in which part of Store each link lives; if nil, Store has one part
 	Lookup    Lookup              // looks links up for redirects; if nil, the method Lookup of Store
-	MaxLag    time.Duration       // maximum lag of the replicas that Lookup asks; 0 without replicas
+	Replicas  Replicas            // the replicas that Lookup asks
 	Metrics   *Metrics            // if nil, the metrics are not exported
 	CacheSize int                 // maximum number of links in the cache, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
 	QueueSize int                 // maximum number of creations that wait for a commit in each part of Store, 4,096 if 0
@@ -67,6 +67,12 @@ type Config struct {
 // Lookup returns the row of code, as the Lookup of a [shortener.Store] does. It finds every link whose Insert has returned.
 // But the URL, the expiry, the deletion and the details of the link may be older than in the store.
 type Lookup func(ctx context.Context, code string) (shortener.Link, error)
+
+// Replicas describes the replicas of the store that a [Lookup] asks. The zero value means that there are none.
+type Replicas struct {
+	MaxLag  time.Duration // maximum lag of a replica that Lookup asks
+	Stalled func() bool   // reports whether the replicas get no changes at present because the primary does not answer; required with replicas
+}
 
 // New starts a service. Close stops it. The store must stay open until Close returns.
 func New(cfg Config) *Service {
@@ -83,7 +89,7 @@ func New(cfg Config) *Service {
 		cfg.Placement = shortener.OnePart{}
 	}
 	links := newCache(cfg.CacheSize, cfg.Lookup, cfg.Placement, cfg.Now)
-	links.maxLag = cfg.MaxLag
+	links.replicas = cfg.Replicas
 	return &Service{
 		store:   cfg.Store,
 		metrics: cfg.Metrics,

@@ -17,26 +17,26 @@ import (
 	"keypool/shortener/service"
 )
 
-// openReplicas returns the function with which redirects look up links, and the maximum lag of its results. The
-// function reads from the replicas in the settings. Without replicas, the function is the method Lookup of the store,
-// and the maximum lag is 0. openReplicas fails if the settings name replicas and the links are on a Citus cluster.
-func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, time.Duration, error) {
+// openReplicas returns the function with which redirects look up links, and the replicas in the settings, from which this
+// function reads. Without replicas, the function is the method Lookup of the store. openReplicas fails if the settings name
+// replicas and the links are on a Citus cluster.
+func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, service.Replicas, error) {
 	primary, ok := store.(*pgstore.Store)
 	if _, distributed := store.(*citusstore.Store); distributed && len(s.Replicas) > 0 {
-		return nil, 0, &config.Error{
+		return nil, service.Replicas{}, &config.Error{
 			Name: "DATABASE_READ_URLS", Got: "replicas, although the links are distributed over a Citus cluster",
 			Takes: "no replicas, because the nodes of the cluster answer the look-ups",
 		}
 	}
 	if !ok || len(s.Replicas) == 0 {
-		return store.Lookup, 0, nil
+		return store.Lookup, service.Replicas{}, nil
 	}
 	var pools []*pgxpool.Pool
 	var failures []kgs.FailureLog
 	for i, replica := range s.Replicas {
 		pool, err := c.OpenReplicaPool(ctx, replica.Postgres)
 		if err != nil {
-			return nil, 0, err
+			return nil, service.Replicas{}, err
 		}
 		pools = append(pools, pool)
 		failures = append(failures, kgs.NewFailureLog(c.Log, fmt.Sprintf("measure the lag of replica %d of DATABASE_READ_URLS", i+1)))
@@ -46,5 +46,5 @@ func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store sh
 	p.Background("replicas", p.Fail, func(ctx context.Context) error {
 		return replicas.Watch(ctx, func(replica int, err error) { failures[replica].Note(err) })
 	})
-	return replicas.Lookup, maxLag, nil
+	return replicas.Lookup, service.Replicas{MaxLag: maxLag, Stalled: replicas.Stalled}, nil
 }

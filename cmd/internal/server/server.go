@@ -72,7 +72,7 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		if err != nil {
 			return err
 		}
-		lookup, maxLag, err := openReplicas(ctx, p, c, store, s.Serve)
+		lookup, replicas, err := openReplicas(ctx, p, c, store, s.Serve)
 		if err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func startServer(ctx context.Context, s config.Server, log *slog.Logger) (*progr
 		forgetKeys(p, c, store)
 		linkMetrics, requests := service.NewMetrics(c.Registry), web.NewMetrics(c.Registry)
 		links := openLinks(c, service.Config{
-			Store: store, Placement: placement, Keys: keys{chain.Keys()}, Lookup: lookup, MaxLag: maxLag, Metrics: linkMetrics, CacheSize: cachedLinks(),
-			OwnHosts: ownHosts(s.OwnHosts), Readers: readers(c, connections),
+			Store: store, Placement: placement, Keys: keys{chain.Keys()}, Lookup: lookup, Replicas: replicas, Metrics: linkMetrics,
+			CacheSize: cachedLinks(), OwnHosts: ownHosts(s.OwnHosts), Readers: readers(c, connections),
 		})
 
 		visited := openVisits(p, c, connections, s.Serve)
