@@ -18,19 +18,19 @@ import (
 // answers, every process detects the deletion of a link by another process within Freshness plus the lag of a replica.
 const Freshness = 900 * time.Millisecond
 
-// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 29 MiB, which is 65,536 times
-// LinkMemory. It needs 16 MiB if the links are anonymous and have ordinary URLs.
+// DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 31 MiB: 65,536 times LinkMemory, and
+// 2 MiB for new links. It needs 16 MiB if the links are anonymous and have ordinary URLs.
 const DefaultCacheSize = 1 << 16
 
-// LinkMemory is the maximum memory of a cache divided by its size (Config.CacheSize), in bytes.
+// LinkMemory is the maximum memory of a cache without its new links, divided by its size (Config.CacheSize), in bytes.
 const LinkMemory = 464
 
 const (
 	// lookupTimeout is the time limit of one look-up. It is below one second, so that a failed
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
-	// createdSize is the maximum number of links in cache.created. It is a power of two. createdWays is the number of slots
-	// in each set of cache.created.
+	// createdSize is the maximum number of links in cache.created. It is a power of two. These links need at most
+	// createdSize * LinkMemory, which is 2 MiB. createdWays is the number of slots in each set of cache.created.
 	createdSize = 4096
 	createdWays = 4
 	// entryUnit is a number of bytes. In the size of the cache, a link counts as one link, plus one link for
@@ -61,7 +61,8 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 // any time, and then every process must find the link at once.
 //
 // The methods add and put store a link in the field created. The first look-up of the link moves the link to the field entries.
-// Most new links are not followed at once, and an insertion in entries costs more time than the rest of the creation.
+// Most new links are not followed at once, and an insertion in entries costs more time than the rest of the creation. If a
+// link counts as several links, add and put store it in entries, because only entries has a limit of memory.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
@@ -91,8 +92,8 @@ type call struct {
 // failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
 type failure = atomic.Pointer[time.Time]
 
-// newCache returns a cache for up to size links. The cache needs at most size times LinkMemory bytes, because a link with a
-// long URL counts as several links.
+// newCache returns a cache for up to size links. Without its new links, the cache needs at most size times LinkMemory bytes,
+// because a link with a long URL counts as several links.
 func newCache(size int, lookup Lookup, placement shortener.Placement, now func() time.Time) *cache {
 	if size <= 0 {
 		size = DefaultCacheSize
@@ -287,7 +288,7 @@ func (c *cache) add(link shortener.Link, asked time.Time) {
 	if _, known := c.entries.GetIfPresent(link.Code); known {
 		c.entries.Invalidate(link.Code) // an older link of this code that the store lost in a failover
 	}
-	c.created.put(e)
+	c.store(e)
 }
 
 // put adds a link that this process changed or read, and discards older answers for its code. The parameter asked is a time
@@ -304,7 +305,17 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 		}
 		c.entries.Invalidate(link.Code) // an earlier state, or an older link of this code that the store lost in a failover
 	}
-	c.created.put(e)
+	c.store(e)
+}
+
+// store stores a new entry. entries has no entry of the same code, and the caller holds c.mu.
+func (c *cache) store(e *entry) {
+	if e.weight() == 1 {
+		c.created.put(e)
+		return
+	}
+	c.created.remove(e.code())
+	c.entries.Set(e.code(), e)
 }
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,

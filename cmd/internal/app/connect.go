@@ -35,11 +35,16 @@ type connectionCheck func(context.Context, *pgx.Conn) error
 
 func acceptConnection(context.Context, *pgx.Conn) error { return nil }
 
-// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot. If the URL of
-// the database sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not look for a
-// pooler. In this case, requireDurable treats the connection as a connection to a pooler.
+// mayBePooled reports whether a connection may lead to a pooler, which may give a session with settings of this program to another
+// program. If the URL of the database sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not
+// look for a pooler. mayBePooled then returns true.
+func mayBePooled(conn *pgx.Conn) bool {
+	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
+}
+
+// requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot.
 func requireDurable(ctx context.Context, conn *pgx.Conn) error {
-	if conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+	if mayBePooled(conn) {
 		var value string
 		if err := conn.QueryRow(ctx, selectDefault).Scan(&value); err != nil {
 			return err
@@ -47,7 +52,7 @@ func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 		if value == "off" || value == "local" {
 			return errNotDurable
 		}
-		return nil // the pooler may give a session with settings of this program to another program
+		return nil
 	}
 	_, err := conn.PgConn().Exec(ctx, setDurable).ReadAll()
 	return err
@@ -61,8 +66,8 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 }
 
 // beginConnections adds the check and the keepalives to the first statements of each new connection, and limits the time of
-// these statements. It sets the keepalives with a statement and not with connection parameters, because a connection pooler
-// refuses parameters that it does not know. If a server refuses the keepalives, the connection works without them.
+// these statements. The keepalives of a connection to a pooler are a matter of the pooler. If a server refuses the keepalives,
+// the connection works without them.
 func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -75,6 +80,9 @@ func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 		}
 		if err := check(ctx, conn); err != nil {
 			return err
+		}
+		if mayBePooled(conn) {
+			return nil
 		}
 		_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()
 		if conn.IsClosed() {

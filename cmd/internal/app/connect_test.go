@@ -33,6 +33,25 @@ func openPing(ctx context.Context, t *testing.T, databaseURL string) error {
 	return pool.Ping(ctx)
 }
 
+// A pooler may give the session to another program.
+func TestConnectionToPoolerLeavesKeepalivesOfSession(t *testing.T) {
+	t.Parallel()
+	postgres := testenv.StartPostgres(t)
+	for name, tt := range map[string]struct{ databaseURL, want string }{
+		"direct": {postgres.URL, "25000"},
+		"pooler": {testenv.StartPgBouncer(t, postgres).URL, "0"},
+	} {
+		conn, err := openSession(t, tt.databaseURL, requireDurable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		if err := conn.QueryRow(t.Context(), `SHOW tcp_user_timeout`).Scan(&got); err != nil || got != tt.want {
+			t.Errorf("%s: tcp_user_timeout=%s (error %v), want %s", name, got, err, tt.want)
+		}
+	}
+}
+
 // After a crash, a busy PostgreSQL opens the connections of all clients at the same time, which can take seconds.
 func TestConnectionOpensIfDatabaseNeedsSeconds(t *testing.T) {
 	t.Parallel()
@@ -48,7 +67,7 @@ func TestConnectionOpensIfDatabaseNeedsSeconds(t *testing.T) {
 	}
 }
 
-func TestHostThatHangsDelaysConnectionBySeconds(t *testing.T) {
+func TestHostThatHangsDelaysConnectionOnlyBySeconds(t *testing.T) {
 	t.Parallel()
 	process, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0") // the kernel accepts connections, and no process answers
 	if err != nil {
