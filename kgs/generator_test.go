@@ -36,7 +36,7 @@ func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 
 // After conflicts, the hash source may have no more codes for one URL. It still has codes for other
 // URLs, so Dry must return false.
-func TestFallbackDryDependsOnlyOnFirstAttempt(t *testing.T) {
+func TestDryReturnsTrueOnlyIfFirstAttemptFindsNoKey(t *testing.T) {
 	t.Parallel()
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})
 	for _, attempt := range []int{1000, 0} {
@@ -51,7 +51,7 @@ func TestFallbackDryDependsOnlyOnFirstAttempt(t *testing.T) {
 
 // A probe notices that the first generator has keys again. If Dry returns false, Probe does not call the
 // first generator.
-func TestFallbackDryIsFalseAfterSuccessfulProbe(t *testing.T) {
+func TestDryReturnsFalseAfterSuccessfulProbe(t *testing.T) {
 	t.Parallel()
 	first := &countingGenerator{err: ErrNoKeys}
 	k := NewFallback(first, fixedGenerator{key: Key{Code: "abc", Source: "random"}})

@@ -209,7 +209,7 @@ func TestConcurrentMigrationsSucceed(t *testing.T) {
 }
 
 // Root may run a migration for the user of a service. The file of the lock must not block the next migration of this user.
-func TestMigrationLockBelongsToOwnerOfDatabase(t *testing.T) {
+func TestMigrationLockFileBelongsToOwnerOfDatabase(t *testing.T) {
 	t.Parallel()
 	user, group := os.Geteuid(), os.Getegid()
 	if user == 0 { // only root can create a file for another user

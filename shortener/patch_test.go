@@ -72,7 +72,7 @@ func TestLaterChangeKeepsTimeOfURLChangeFromOlderRelease(t *testing.T) {
 
 // Only the members that the service itself set remain after an erasure. The test sets every member, so that it fails if a new
 // member is not erased.
-func TestErasedLinkKeepsOnlyMembersOfTheService(t *testing.T) {
+func TestErasedLinkKeepsOnlyMembersThatServiceSet(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6789, time.UTC)
 	full := Link{Details: new(Details), IdempotencyKey: new(IdempotencyKey)}

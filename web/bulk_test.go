@@ -93,7 +93,7 @@ func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 }
 
 // If a token cannot be checked during a bulk request, the server refuses one part of the request and checks the token again.
-func TestBulkRequestContinuesAfterOutageOfTokens(t *testing.T) {
+func TestBulkRequestContinuesAfterTokenCheckFails(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		const lines = 4 * 128 // four parts

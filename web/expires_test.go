@@ -16,7 +16,7 @@ import (
 
 // The expiry field offers only what the service gives. It shows the expiry in the address of the page, or the reason why the
 // service would refuse this expiry.
-func TestPageOffersExpiriesThatServiceGives(t *testing.T) {
+func TestPageOffersOnlyExpiriesThatServiceAccepts(t *testing.T) {
 	t.Parallel()
 	const (
 		short = ", After 1 hour, After 1 day, After 7 days"
@@ -66,7 +66,7 @@ func TestPageOffersExpiriesThatServiceGives(t *testing.T) {
 }
 
 // A person who opens a prepared form gets the expiry of the address, although it is none of the usual choices.
-func TestPageCreatesLinkWithExpiryOfAddress(t *testing.T) {
+func TestPageCreatesLinkWithExpiryFromPageAddress(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, func(c *PublicConfig) { c.Limits.AnonymousMaxAge = 720 * time.Hour }), browser.New(t)
 	created := func(alias, query string, want time.Duration) {

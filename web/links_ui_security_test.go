@@ -373,7 +373,7 @@ func TestUIRefusesRequestsForOtherHosts(t *testing.T) {
 
 // Without BASE_URL, the pages refuse a request whose Host header is not a host of a URL. Otherwise a link could lead back to this
 // service.
-func TestUIRefusesHostThatShortURLCannotContain(t *testing.T) {
+func TestUIRefusesHostHeaderThatNamesNoHost(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
 	headers := append(s.headers(s.bearer(t, "alice", ownScopes)), "Host", "a,b", "Sec-Fetch-Site", "same-origin")

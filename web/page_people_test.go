@@ -316,7 +316,7 @@ func TestPageShowsQRCode(t *testing.T) {
 }
 
 // Each view fits a phone and a desktop, and its texts have enough contrast in both colour schemes.
-func TestPageViewsFitEveryScreen(t *testing.T) {
+func TestEachViewOfPageFitsEveryScreen(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
 	s.shorten(t, `{"url":"https://a-rather-long-host-name.of-some-company.example/a/path?with=a&query=string","alias":"mine","expires_in":"24h"}`)

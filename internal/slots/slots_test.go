@@ -85,7 +85,7 @@ func TestRequestWaitsForAtMostOneQueryOfOtherTokens(t *testing.T) {
 }
 
 // New(0) returns one slot, which every token may use.
-func TestNewReturnsAtLeastOneSlot(t *testing.T) {
+func TestNewSlotsContainAtLeastOneSlot(t *testing.T) {
 	t.Parallel()
 	s := slots.New[int64](0)
 	begin(t, s, 1)()

@@ -33,7 +33,7 @@ func TestOpenRefusesFileWithSeveralHardLinks(t *testing.T) {
 }
 
 // A container may mount a single file, which needs root. So the test uses a mount point that each process has.
-func TestOpenRecognizesMountPoints(t *testing.T) {
+func TestIsMountedRecognizesMountPoints(t *testing.T) {
 	t.Parallel()
 	if path := "/proc"; !sqlite.IsMounted(path) {
 		t.Errorf("%s is not recognized as a mount point", path)

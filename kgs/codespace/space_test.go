@@ -92,7 +92,7 @@ func TestSpaceGivesKnownAnswers(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
+func TestSizeReturnsNumberOfCodesOfLength(t *testing.T) {
 	t.Parallel()
 	for length, want := range map[int]int64{
 		3: 238_328, 4: 14_776_336, 5: 916_132_832, 6: 56_800_235_584, 7: 3_521_614_606_208,

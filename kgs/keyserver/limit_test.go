@@ -216,7 +216,7 @@ kgs_service_requests_total{code="resource_exhausted",procedure="ReturnKeys"} 1
 }
 
 // The servers of a client that stop together return their keys at the same time. None of them is refused.
-func TestLargeMessageWaitsForOthersOfItsClient(t *testing.T) {
+func TestLargeMessageWaitsForOtherLargeMessagesOfSameClient(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
 	remote := supply(t, s.address(mine))

@@ -174,7 +174,7 @@ func TestSnowflakeReplacesLostMachineID(t *testing.T) {
 	})
 }
 
-func TestSnowflakeExtendsPromiseAndReturnsMachineID(t *testing.T) {
+func TestSnowflakeExtendsPromiseAndGivesBackMachineID(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
 		wantRow := func(holder string, until int64) {

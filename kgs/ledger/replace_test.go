@@ -130,7 +130,7 @@ func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
 
 // A backup of a PostgreSQL database can be made after Replace and before the first change of the new ledger. If the backup is
 // restored into another cluster, the new ledger detects it.
-func TestNewLedgerDetectsRestoreOfBackupBeforeItsFirstChange(t *testing.T) {
+func TestNewLedgerDetectsRestoreOfBackupMadeBeforeFirstChange(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewPostgresLedger(t)
 	if _, err := l.Open(t.Context(), ledger.Config{}); err != nil {

@@ -51,7 +51,7 @@ func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 
 // A database may return to the same state twice, for example because an operator restores the same backup twice. The ledger must
 // not issue the numbers again that it issued after the first return.
-func TestLedgerSkipsOtherNumbersAfterSecondReturnToSameState(t *testing.T) {
+func TestLedgerRepeatsNoNumberAfterSecondRollbackToSameState(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var first []int64
 		var ids []int64
@@ -166,7 +166,7 @@ func TestAbandonKeepsReasonOfNumbersAbandonedBefore(t *testing.T) {
 	})
 }
 
-func TestRepeatedEpochsCountsEpochsOfPoolsWithSeveralEpochs(t *testing.T) {
+func TestRepeatedEpochCountIncludesOnlyPoolsWithSeveralEpochs(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		// Failovers give the pool new names. Then two pools, a and b, alternate.
 		for epoch, next := range []struct {
@@ -203,7 +203,7 @@ func TestEachLedgerDatabaseHasPermanentUniqueName(t *testing.T) {
 	}
 }
 
-func TestRestoredFailsWithoutLedger(t *testing.T) {
+func TestRestoredCallFailsWithoutLedger(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `DELETE FROM kgs_ledger`)
 		if err := l.Restored(t.Context()); !errors.Is(err, ledger.ErrNotInitialized) {

@@ -87,7 +87,7 @@ func openLists(t *testing.T, l *Lists, n int64) {
 	}
 }
 
-func TestPoolOfSeveralListsTakesFromFullestList(t *testing.T) {
+func TestPoolOfSeveralListsGivesAllKeysOfEveryList(t *testing.T) {
 	t.Parallel()
 	l := newTestLists(testenv.Redis(t), 3)
 	openLists(t, l, 100)

@@ -135,7 +135,7 @@ func takes(d *DeadMansSwitch, seconds int, taken func(second int) int64) (known 
 
 // If the switch observes each key, the runway becomes unknown soon after the last key, also after a high load. A slow load has a
 // runway all the time.
-func TestRunwayIsUnknownSoonAfterLastKey(t *testing.T) {
+func TestRunwayBecomesUnknownSoonAfterLastKeyIsTaken(t *testing.T) {
 	t.Parallel()
 	const last = 59 // the second in which the last key is taken
 	busy := func(i int) int64 {

@@ -131,7 +131,7 @@ func TestRateOfWorkerGrowsDuringRefillAndFallsAfterIt(t *testing.T) {
 }
 
 // The rest of a range that a dead worker reserved may be empty.
-func TestWorkerFillsPoolAfterFillWithoutKeys(t *testing.T) {
+func TestWorkerContinuesToFillPoolAfterFillThatAddsNoKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		filler := &stubFiller{size: 8_900, partial: []int64{600, 0}}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -23,7 +23,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"bulk-share", "./web", []string{"TestConcurrentBulkRequestsOfOneTokenAreLimited"}},
 		{"whole-answer", "./web", []string{"TestBulkAnswerBreaksOffIfClientHalfClosesConnection", "TestBulkRequestEndsAfterFiveMinutes", "TestLinkStreamBreaksOffIfStoreFails"}},
 		{"batch-record", "./kgs/redispool", []string{"TestRedisPoolSettleReturnsUnusedKeysOnce"}},
-		{"closed-connections", "./web/httpserver", []string{"TestClosedConnectionCountsUntilItsDataIsReceived"}},
+		{"closed-connections", "./web/httpserver", []string{"TestClosedConnectionCountsTowardLimitUntilDataIsReceived"}},
 		{"cluster-reload", "./kgs/redispool", []string{"TestRedisPoolSurvivesLossOfClusterMaster"}},
 		{"counter-margin", "./kgs/keysource", []string{"TestTicketsRepeatNoNumberAfterRollback", "TestRedisIncrRepeatsNoNumberAfterRollback", "TestTicketSkipAheadKeepsParityAndMargin"}},
 		{"counter-mark", "./kgs/keysource", []string{"TestTicketsRepeatNoNumberAfterRollback", "TestTicketsRepeatNoNumberAfterFilesAreRestored", "TestTicketSkipAheadKeepsParityAndMargin", "TestRedisIncrRepeatsNoNumberAfterRollback", "TestRedisIncrSkipsAheadFromNumbersAbovePrecisionOfLua"}},
@@ -49,7 +49,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"redis-replica", "./cmd/internal/server", []string{"TestStartRefusesReadOnlyRedisReplica"}},
 		{"refused-epoch", "./kgs/redispool", []string{"TestFillerBeginsNoEpochWhileRedisRefusesToOpenPool", "TestFillerBeginsNoEpochForOutdatedStatus"}},
 		{"remote-codes", "./kgs/keyserver", []string{"TestRemoteSupplyRefusesInvalidCodes"}},
-		{"replica-ahead", "./shortener/pgstore", []string{"TestLookupsSkipReplicaAheadOfRestoredPrimary", "TestReplicaThatWasAheadIsUsedOnlyAtAnotherPosition"}},
+		{"replica-ahead", "./shortener/pgstore", []string{"TestLookupsSkipReplicaAheadOfRestoredPrimary", "TestReplicaThatWasAheadIsUnusedUntilItsPositionChanges"}},
 		{"replica-timeline", "./shortener/pgstore", []string{"TestLookupsSkipReplicaOfFormerTimeline"}},
 		{"same-batch", "./kgs/redispool", []string{"TestSettleOfOldBatchKeepsNewBatchWithSameID"}},
 		{"settle-later", "./kgs", []string{"TestSourceTakesBatchesWhileFinishedBatchesCannotBeSettled"}},
@@ -57,7 +57,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"small-log", "./internal/sqlite", []string{"TestCheckpointerRestartsWALBeforeDiskIsFull"}},
 		{"socket-buffers", "./cmd/internal/program", []string{"TestKernelBuffersOfAConnectionAreBounded"}},
 		{"ticket-lock", "./kgs/keysource", []string{"TestTicketSkipAheadWaitsForRunningTakes"}},
-		{"token-version", "./shortener/token", []string{"TestTwoChangesOfSameTokensSetDifferentVersions", "TestServerReadsTokensAgainAfterLostChangeAndAnotherChange"}},
+		{"token-version", "./shortener/token", []string{"TestTokenVersionAfterLostChangeDiffersFromLostVersion", "TestServerReadsTokensAgainAfterLostChangeAndAnotherChange"}},
 		{"visit-writer", "./shortener/visits", []string{"TestRepeatedPartOfForgottenWriterCountsOnce"}},
 	}
 	for _, tt := range tests {

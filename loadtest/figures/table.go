@@ -46,7 +46,7 @@ func codes() Group {
 	return Group{"Codes", []Figure{
 		{Subject: "1,000,000 in base 62, with the digits 0-9A-Za-z", Formula: "4 x 62^3 + 12 x 62^2 + 9 x 62 + 2, padded to 6",
 			Value: "`" + codespace.Plain().Code(6, 1_000_000) + "`", Elsewhere: "`004C9M`", Here: []Reference{test("kgs/codespace/space_test.go", "TestPlainSpaceWritesNumbersInBase62")}},
-		{Subject: "codes of 6 characters", Formula: "62^6", Value: humanize.Comma(size6), Elsewhere: "56 billion", Here: []Reference{test("kgs/codespace/space_test.go", "TestSize"), example}},
+		{Subject: "codes of 6 characters", Formula: "62^6", Value: humanize.Comma(size6), Elsewhere: "56 billion", Here: []Reference{test("kgs/codespace/space_test.go", "TestSizeReturnsNumberOfCodesOfLength"), example}},
 		{Subject: "codes of 7 characters", Formula: "62^7", Value: humanize.Comma(size7), Here: []Reference{example}},
 		{Subject: "codes of 6 characters of base64url", Formula: "64^6", Value: humanize.Comma(power(64, 6)), Here: []Reference{test("kgs/keysource/hash_test.go", "TestHashGivesKnownAnswers")}},
 		{Subject: "table of all codes of 6 characters", Formula: "6 x 62^6 bytes", Value: gigabytes(bytes6), Here: []Reference{example}},

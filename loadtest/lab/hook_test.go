@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestWebhookCountsMalformedAndRefusesEverySecondAlert(t *testing.T) {
+func TestWebhookCountsMalformedAlertsAndRefusesEverySecondAlert(t *testing.T) {
 	t.Parallel()
 	h := Webhook(newRun(t))
 	post := func(body string) int {

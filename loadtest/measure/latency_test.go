@@ -125,7 +125,7 @@ func TestBaselinesSendRequestsAtGivenRate(t *testing.T) {
 	}
 }
 
-func TestBareServersGiveValidAnswers(t *testing.T) {
+func TestBaselineServersGiveValidAnswers(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]string{"bare": BareServer(t), "nginx": Nginx(t)} {
 		if err := TryVisit(t.Context(), url, "any", Target); err != nil {

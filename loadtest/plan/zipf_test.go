@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestHarmonicEqualsExactSum(t *testing.T) {
+func TestHarmonicNumberEqualsExactSum(t *testing.T) {
 	t.Parallel()
 	for _, s := range []float64{0, 0.5, 0.6, 0.999999, 1, 1.000001, 1.03, 2, 3} {
 		sum := 0.0
@@ -33,7 +33,7 @@ func TestHitRatioEqualsHandCalculation(t *testing.T) {
 	}
 }
 
-func TestFreshRatioEqualsHandCalculation(t *testing.T) {
+func TestShareOfRequestsWithoutLookupEqualsHandCalculation(t *testing.T) {
 	t.Parallel()
 	// One link, 10 requests per second: in the 0.9 s after a look-up, 9 requests need no look-up. The tenth
 	// request looks the link up. The share is 9/10.

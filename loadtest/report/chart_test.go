@@ -153,7 +153,7 @@ func TestAxesShowRangeAndLabels(t *testing.T) {
 	}
 }
 
-func TestNumbersOfMarksDoNotOverlap(t *testing.T) {
+func TestNumberLabelsOfChartMarksDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	p := plot.New()
 	c := Chart{Marks: []Mark{{At: 0}, {At: 50}, {At: 51}, {At: 51}, {At: 52}, {At: 99}, {At: 100}}}

@@ -28,7 +28,7 @@ func drained(t *testing.T, capacity, keys int64, batch int, rate float64, lasts 
 }
 
 // A measured pool of 2,000 keys signalled page 12 s after its worker was killed, at 900 keys. Servers took 85 keys per second.
-func TestSignalPageOfDrainedPoolComesAtPlannedKeys(t *testing.T) {
+func TestDrainedPoolSignalsPageAtPlannedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		capacity int64

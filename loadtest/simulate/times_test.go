@@ -14,9 +14,9 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// BenchmarkTimes measures calls of the real pool in Redis. The constants of the model are such times. The benchmark
+// BenchmarkRedisPoolCallTimes measures calls of the real pool in Redis. The constants of the model are such times. The benchmark
 // reports the smallest time of many calls, because other programs on the machine can only make a call slower.
-func BenchmarkTimes(b *testing.B) {
+func BenchmarkRedisPoolCallTimes(b *testing.B) {
 	server := testenv.StartRedis(b, "--appendonly", "no")
 	client, err := redispool.OpenClient(server.URL)
 	if err != nil {

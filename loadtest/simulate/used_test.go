@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestUsedNumbersCountsEachRepeatedNumber(t *testing.T) {
+func TestEachRepeatedUseOfNumberIsCounted(t *testing.T) {
 	t.Parallel()
 	u, n := newUsedNumbers(), 3*usedChunk+1
 	order := rand.Perm(n)

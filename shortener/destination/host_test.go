@@ -54,8 +54,8 @@ func TestParseHostRefusesInvalidHosts(t *testing.T) {
 	}
 }
 
-// TestHostOfFollowsURLStandard compares this package with another implementation of the URL standard, which browsers follow.
-func TestHostOfFollowsURLStandard(t *testing.T) {
+// TestHostParsingFollowsURLStandard compares this package with another implementation of the URL standard, which browsers follow.
+func TestHostParsingFollowsURLStandard(t *testing.T) {
 	t.Parallel()
 	piece := rapid.SampledFrom([]string{
 		"0", "1", "7", "8", "255", "256", "65535", "65536", "16777216", "4294967295", "4294967296", "0x", "0X", "x", "f", "FF", "09", "010", ".", ".", ".",

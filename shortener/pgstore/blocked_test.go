@@ -140,7 +140,7 @@ func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(*batchC
 
 // After a wait for a code, Insert limits the next waits to a millisecond. This limit applies neither to the lock of a table
 // nor to the statements after the inserts.
-func TestShortTimeoutConcernsOnlyCodes(t *testing.T) {
+func TestShortLockTimeoutAppliesOnlyToWaitsForCodes(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	tx := holdCodes(t, s)
@@ -195,7 +195,7 @@ func TestInsertStopsSplittingBatchIfManyCodesAreLocked(t *testing.T) {
 }
 
 // A creation whose alias is held by another transaction gets an UnavailableError. The server stays ready.
-func TestCreateOfHeldAliasIsUnavailable(t *testing.T) {
+func TestCreationWithLockedAliasGetsUnavailableError(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	service := service.New(service.Config{Store: s})

@@ -42,7 +42,7 @@ func TestForgetKeysKeepsIdempotencyKeyThatIsUsedAgain(t *testing.T) {
 
 // The isolation level does not depend on the default of the database. At the level repeatable read, concurrent inserts with
 // the same idempotency key fail.
-func TestInsertInTransactionReadsCommittedRows(t *testing.T) {
+func TestInsertTransactionUsesReadCommittedIsolation(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.RepeatableRead(t), storetest.Plain())
 	conn, err := s.pool.Acquire(t.Context())

@@ -68,7 +68,7 @@ func copyFiles(t *testing.T, from, to string) {
 
 // A replica that was ahead of the primary stays at its position, and is not used when the primary has passed this position. A
 // replica that is built again has another position.
-func TestReplicaThatWasAheadIsUsedOnlyAtAnotherPosition(t *testing.T) {
+func TestReplicaThatWasAheadIsUnusedUntilItsPositionChanges(t *testing.T) {
 	t.Parallel()
 	var r replica
 	var log primaryLog

@@ -13,10 +13,10 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// TestOldestContinuesAfterPauseLongerThanUserTimeout sets tcp_user_timeout on each connection. The caller of Oldest pauses
+// TestReadOfOldestLinksContinuesAfterPauseBeyondTCPUserTimeout sets tcp_user_timeout on each connection. The caller of Oldest pauses
 // after the first link, until the server has ended another connection whose client reads nothing either. Each connection has
 // a small receive buffer, so the server cannot send all links without a client that reads.
-func TestOldestContinuesAfterPauseLongerThanUserTimeout(t *testing.T) {
+func TestReadOfOldestLinksContinuesAfterPauseBeyondTCPUserTimeout(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(testenv.StartPostgres(t).URL)
 	if err != nil {
@@ -62,7 +62,7 @@ func TestOldestContinuesAfterPauseLongerThanUserTimeout(t *testing.T) {
 }
 
 // After Oldest has yielded all links, the pool uses the connection again.
-func TestOldestReturnsConnectionToPool(t *testing.T) {
+func TestReadOfOldestLinksReturnsConnectionToPool(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("link00"))

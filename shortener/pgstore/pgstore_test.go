@@ -217,9 +217,9 @@ func TestStoreClosesConnectionsToReadOnlyServer(t *testing.T) {
 	}
 }
 
-// TestRepeatedInsertAfterLostReplyReturnsPresent loses the reply to an Insert. A repeated Insert must return
+// TestRepeatedInsertAfterLostReplyReportsLinkAsPresent loses the reply to an Insert. A repeated Insert must return
 // Present.
-func TestRepeatedInsertAfterLostReplyReturnsPresent(t *testing.T) {
+func TestRepeatedInsertAfterLostReplyReportsLinkAsPresent(t *testing.T) {
 	t.Parallel()
 	s, cut := openThroughProxy(t)
 	storetest.Insert(t, s, storetest.Link("warm")) // prepares the statement, so that the next Insert is a single request and reply
@@ -280,7 +280,7 @@ func TestStoreRecoversAfterServerCrash(t *testing.T) {
 	s := New(pool, storetest.Plain())
 	storetest.Insert(t, s, storetest.Link("acknowledged"))
 	server.Kill()
-	pool.Reset() // discards the broken connections; TestRepeatedInsertAfterLostReplyReturnsPresent covers broken connections
+	pool.Reset() // discards the broken connections; TestRepeatedInsertAfterLostReplyReportsLinkAsPresent covers broken connections
 	if _, err := s.Insert(t.Context(), []shortener.Link{storetest.Link("refused")}); !errors.Is(err, shortener.ErrNotWritten) {
 		t.Fatalf("Insert without a server: %v, want ErrNotWritten", err)
 	}

@@ -238,7 +238,7 @@ func TestBeginOfReorderingFailsWhileProgramUsesLinks(t *testing.T) {
 
 // The isolation level does not depend on the default of the database. At the level repeatable read, lock would not find a program
 // that started while lock waited.
-func TestBeginOfReorderingReadsCommittedRows(t *testing.T) {
+func TestBeginOfReorderingUsesReadCommittedIsolation(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
 	t.Cleanup(func() { db.Close() })

@@ -9,7 +9,7 @@ import (
 )
 
 // A client chooses the text of a filter, which can be long. Its conversion to lower case must not be repeated for each link.
-func TestFilterConvertsItsTextOnce(t *testing.T) {
+func TestFilterConvertsTextToLowerCaseOnce(t *testing.T) {
 	links := make([]shortener.Link, 100)
 	for i := range links {
 		links[i] = shortener.Link{Code: "abc", URL: "https://go.dev/"}

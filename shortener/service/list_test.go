@@ -147,7 +147,7 @@ func TestOneTokenCannotOccupyAllReadSlots(t *testing.T) {
 }
 
 // A page of links with long texts ends early, and the pages contain each link once.
-func TestListEndsPageWithLongTexts(t *testing.T) {
+func TestListEndsPageWithLongTextsEarly(t *testing.T) {
 	t.Parallel()
 	const links, length = 1000, 2000
 	store := newStore(t)

@@ -253,7 +253,7 @@ func TestTwoValidTokensCannotHaveSameName(t *testing.T) {
 }
 
 // The isolation level does not depend on the default of the database. At the level repeatable read, concurrent changes fail.
-func TestChangeOfTokensReadsCommittedRows(t *testing.T) {
+func TestChangeOfTokensUsesReadCommittedIsolation(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
 	t.Cleanup(func() { db.Close() })
@@ -323,7 +323,7 @@ func versionOf(t *testing.T, s Store) int64 {
 }
 
 // A call of Create, Renew or Revoke that fails does not change the version.
-func TestTokenVersionChangesWithEachChangeOfToken(t *testing.T) {
+func TestTokenVersionChangesOnlyIfChangeOfTokenSucceeds(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		empty := versionOf(t, s)
 		created, _ := create(t, s, ordinary("ci"))
@@ -375,7 +375,7 @@ func failOver(t *testing.T, s Store, id, version int64) {
 }
 
 // After a failover that loses a change, another change must not set the version of the lost change.
-func TestTwoChangesOfSameTokensSetDifferentVersions(t *testing.T) {
+func TestTokenVersionAfterLostChangeDiffersFromLostVersion(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		start := versionOf(t, s)
 		lost, _ := create(t, s, ordinary("lost"))
@@ -389,7 +389,7 @@ func TestTwoChangesOfSameTokensSetDifferentVersions(t *testing.T) {
 }
 
 // A change sets another version even if the random number equals the present version.
-func TestEachChangeOfTokensChangesTheirVersion(t *testing.T) {
+func TestTokenVersionChangesEvenIfRandomNumberIsEqual(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		for _, drawn := range []int64{0, 0, math.MaxInt64 - 1, math.MaxInt64 - 1} {
 			before := versionOf(t, s)

@@ -40,7 +40,7 @@ func TestApplyAddsRepeatedFlushPartOnce(t *testing.T) {
 }
 
 // The isolation level does not depend on the default of the database. At the level repeatable read, concurrent changes fail.
-func TestChangeOfVisitsReadsCommittedRows(t *testing.T) {
+func TestChangeOfVisitsUsesReadCommittedIsolation(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))
 	t.Cleanup(func() { db.Close() })
@@ -196,7 +196,7 @@ func TestTopLinksAreSortedByVisitsInRange(t *testing.T) {
 	})
 }
 
-func TestRepeatedImportOfVisitsBeforeImportCountsOnce(t *testing.T) {
+func TestRepeatedImportCountsEarlierVisitsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		links := []BeforeImport{{"b", 0, Count{20, 2}}, {"a", 3, Count{10, 1}}}
 		for range 2 {

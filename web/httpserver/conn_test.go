@@ -78,7 +78,7 @@ func TestClosedConnectionDiscardsDataAfterFailedWrite(t *testing.T) {
 const unreceived = 256 << 10 // more than the client's kernel receives, and less than the server's kernel keeps
 
 // A slow client gets the whole answer. Until then, its connection counts although it is closed.
-func TestClosedConnectionCountsUntilItsDataIsReceived(t *testing.T) {
+func TestClosedConnectionCountsTowardLimitUntilDataIsReceived(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 1, 1)
 	client, server, uncounted := l.pair(t)
@@ -101,7 +101,7 @@ func TestClosedConnectionCountsUntilItsDataIsReceived(t *testing.T) {
 
 // A client that connects for each request would soon reach the limits if each of its connections counted for a second. On a
 // busy machine, any measurement may be slow, so one fast connection of ten is enough.
-func TestClosedConnectionSoonStopsCounting(t *testing.T) {
+func TestClosedConnectionCountsOnlyBrieflyAfterDataIsReceived(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 1, 1)
 	for range 10 {
@@ -124,7 +124,7 @@ func TestClosedConnectionSoonStopsCounting(t *testing.T) {
 	t.Error("ten connections counted for 300 ms or longer after the client had received their data")
 }
 
-func TestDataOfClosedConnectionIsDiscardedInTheEnd(t *testing.T) {
+func TestUnreceivedDataOfClosedConnectionIsDiscardedAtTimeout(t *testing.T) {
 	t.Parallel()
 	client, server, uncounted := newLimited(t, 1, 1).pair(t)
 	if _, err := server.Write(make([]byte, unreceived)); err != nil {

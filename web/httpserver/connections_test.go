@@ -195,7 +195,7 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 
 // A connection on which many requests wait must not occupy the processor for a whole time slice while requests wait on
 // other connections too.
-func TestPipelinedConnectionsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
+func TestConnectionsWithPipelinedRequestsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const conns, requests = 4, 1000 // all requests of a connection fit into the buffers of the kernel
 	var mu sync.Mutex

@@ -87,7 +87,7 @@ func TestAddressOfLinkListContainsFilter(t *testing.T) {
 }
 
 // The list repeats its filter in the address of each link only if the filter is short.
-func TestLongFilterIsNotRepeated(t *testing.T) {
+func TestAddressesOfLinksInListOmitLongFilter(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]filter{
 		"":                 {State: service.StateActive, Text: strings.Repeat("&", 300)},

@@ -25,7 +25,7 @@ import (
 )
 
 // A restart of the worker renews the connections of the ledger, because they may be broken.
-func TestRenewalReplacesLedgerConnections(t *testing.T) {
+func TestRenewConnectionsReplacesConnectionsOfLedger(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}
 	c, err := newCore(settings(t, testenv.PostgresURL(t)).Common, life, slog.New(slog.DiscardHandler)).open(t.Context())

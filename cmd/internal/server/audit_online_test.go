@@ -146,7 +146,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 
 // A server stops after Redis lost the pool. The pool refuses the keys of the earlier epoch, so the log does not count them as
 // returned.
-func TestStoppedLogLineOmitsKeysThatPoolRefuses(t *testing.T) {
+func TestLogOfStopDoesNotCountKeysThatPoolRefuses(t *testing.T) {
 	t.Parallel()
 	redisURL := testenv.StartRedis(t).URL
 	opts, err := redis.ParseURL(redisURL)

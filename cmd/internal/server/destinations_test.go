@@ -124,7 +124,7 @@ func TestServerRefusesURLsOfOwnHosts(t *testing.T) {
 	}
 }
 
-func TestServerAppliesSettingsOfOperatorPages(t *testing.T) {
+func TestServerAppliesHomeNotFoundAndReportURLs(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--home-url=https://bücher.example/about", "--not-found-url=https://example.com/404",
 		"--report-url=mailto:abuse@example.com"))

@@ -173,7 +173,7 @@ func TestKeyServiceServesKeysWithoutRedis(t *testing.T) {
 }
 
 // The log line of the stop does not count keys whose lease has expired, because the key service does not take them back.
-func TestStopLogsNoReturnOfExpiredLease(t *testing.T) {
+func TestLogOfStopDoesNotCountKeysOfExpiredLease(t *testing.T) {
 	t.Parallel()
 	leases := settings(t, sqliteURL(t), "").Common
 	_, url := startKeyServiceWith(t, leases)

@@ -9,7 +9,7 @@ import (
 
 // A database is restored from a backup, and the witness is lost too. If the command `shortener restored` ran, no server issues a
 // code of a lost link again. Otherwise, servers issue such codes again.
-func TestRestoredPreventsCodesOfLostLinks(t *testing.T) {
+func TestRestoredCommandPreventsReuseOfCodesOfLostLinks(t *testing.T) {
 	t.Parallel()
 	for _, recorded := range []bool{true, false} {
 		url := sqliteURL(t)

@@ -86,7 +86,7 @@ func TestServerFlushesVisitCountsAtEachInterval(t *testing.T) {
 	})
 }
 
-func TestVisitsAreNotCountedIfSettingVisitsIsOff(t *testing.T) {
+func TestVisitsAPIAnswers404IfVisitsSettingIsOff(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	server := start(t, settings(t, url, "", "--visits=off", "--redirect-max-age=7"))
@@ -102,7 +102,7 @@ func TestVisitsAreNotCountedIfSettingVisitsIsOff(t *testing.T) {
 }
 
 // A server that counts no visits still removes the old counts that the database has from an earlier setting. It keeps the totals.
-func TestServerRemovesOldCountsIfSettingVisitsIsOff(t *testing.T) {
+func TestServerRemovesOldCountsIfVisitsSettingIsOff(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		migrated(t, url)
 		db := openSQL(t, url)

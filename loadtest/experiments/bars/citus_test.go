@@ -41,7 +41,7 @@ func TestOnlyCitusBarsWithTwoNodesHaveAims(t *testing.T) {
 }
 
 // The count of the processor time begins again at 0 when a process starts again, so the cost is unknown.
-func TestCostSinceFailsIfProcessWasRestarted(t *testing.T) {
+func TestCostDifferenceFailsIfProcessWasRestarted(t *testing.T) {
 	t.Parallel()
 	before := cost{server: 10, coordinator: 20, workers: 30, redis: 40}
 	used, err := cost{server: 30, coordinator: 60, workers: 30, redis: 50}.since(before)

@@ -175,7 +175,7 @@ func TestKeySourcePropertiesAreCorrect(t *testing.T) {
 }
 
 // The rivals must compile in the server.
-func TestRivalsCompile(t *testing.T) {
+func TestServerCompilesWithRivalKeySources(t *testing.T) {
 	t.Parallel()
 	root, err := controls.ModuleRoot(t.Context())
 	if err != nil {
@@ -273,7 +273,7 @@ func TestFunctionGapsCountsMissingNumbers(t *testing.T) {
 }
 
 // A reserved key that a link has is not skipped, and neither is a free key.
-func TestKeysSkippedExcludesLinkedAndFreeKeys(t *testing.T) {
+func TestSkippedKeysExcludeLinkedAndFreeKeys(t *testing.T) {
 	t.Parallel()
 	url := lab.Postgres(t).URL
 	for _, text := range []string{

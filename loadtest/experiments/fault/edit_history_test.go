@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestOldAnswerIsLateSinceNextChangeWasAcknowledged(t *testing.T) {
+func TestDelayOfOldAnswerBeginsWhenNextChangeIsAcknowledged(t *testing.T) {
 	start := time.Now()
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	h := &history{states: []state{

@@ -27,7 +27,7 @@ func TestEveryFaultRowHasControl(t *testing.T) {
 	}
 }
 
-func TestSuiteChangeHasSevenFaultRows(t *testing.T) {
+func TestSuiteNamedChangeHasSevenFaultRows(t *testing.T) {
 	var got []string
 	for _, e := range Experiments() {
 		if slices.Contains(e.Suites, experiment.Change) {

@@ -40,7 +40,7 @@ func TestCompareVisitsFindsLostAndSurplusVisits(t *testing.T) {
 	}
 }
 
-func TestOnlyFirstCommitAfterStatementMatches(t *testing.T) {
+func TestFirstCommitAfterMatchesOnlyFirstCommitAfterStatement(t *testing.T) {
 	matches := firstCommitAfter(func(request []byte) bool { return string(request) == "insert" })
 	for i, step := range []struct {
 		request string

@@ -71,7 +71,7 @@ func TestBoundsOfFunctionLikelyMatchPoissonTables(t *testing.T) {
 	}
 }
 
-func TestAimListsNeighboursOfKnownCodesOnce(t *testing.T) {
+func TestScanGuessesNeighboursOfKnownCodesOnce(t *testing.T) {
 	v := &victim{codes: []int64{1, 3}}
 	v.aim(scanPlan{length: 3, known: 2, reach: 3})
 	if slices.Sort(v.guesses); !slices.Equal(v.guesses, []int64{0, 2, 4, 5, 6}) {

@@ -130,7 +130,7 @@ func against(t *testing.T, name string, service *broken, change func(*experiment
 
 // A fault of the service refutes each claim that is about the fault, and no other claim. Claims
 // about speed are an exception: they may also fail because other programs use the processors.
-func TestFaultOfServiceFailsExactlyTheClaimsAboutIt(t *testing.T) {
+func TestFaultOfServiceRefutesExactlyTheClaimsAboutIt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name       string

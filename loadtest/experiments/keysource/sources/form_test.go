@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFormConvertsCodesAndNumbers(t *testing.T) {
+func TestCodeFormConvertsBetweenCodesAndNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		class  Class
 		number string
@@ -31,7 +31,7 @@ func TestFormConvertsCodesAndNumbers(t *testing.T) {
 	}
 }
 
-func TestFormRejectsCodesAndNumbersOfOtherForms(t *testing.T) {
+func TestCodeFormRejectsCodesAndNumbersOfOtherForms(t *testing.T) {
 	for _, s := range Compared() {
 		f := FormOf(s.Class)
 		last := f.Code(new(big.Int).Sub(f.Size, big.NewInt(1)))

@@ -26,7 +26,7 @@ func TestEveryKeySourceIsCompleteAndListedOnce(t *testing.T) {
 	}
 }
 
-func TestObservedCollectsFailuresAndLinks(t *testing.T) {
+func TestObservedRecordsFailuresAndSumAddsVerdicts(t *testing.T) {
 	o := &Observed{}
 	all := []*Running{{Source: Source{Name: "a"}}, {Source: Source{Name: "b"}}}
 	well := o.Each(all, func(r *Running) error {
