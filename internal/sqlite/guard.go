@@ -14,12 +14,14 @@ import (
 // ErrMoved reports that the files of an open database were deleted, moved, replaced or overwritten. SQLite itself does
 // not detect such a change, and would acknowledge commits that the next start does not find.
 var ErrMoved = errors.New("the files of the database were deleted, moved, replaced or overwritten while it was open: " +
-	"move them back, or start the program again; if a file was overwritten, stop the program and restore a backup first")
+	"move them back; if a file was overwritten, stop the program and restore a backup; to use other files, stop the program, " +
+	"and delete the files with the suffixes -wal and -shm before the next start")
 
 // guard detects that the files of an open database are no longer at the path of the database, or that the database file
 // became smaller. It is safe for concurrent use.
 type guard struct {
-	path  string
+	path  string                        // without symbolic links
+	name  string                        // the path that Open got, absolute; empty while it cannot differ from path
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
 
 	// A commit does not make the database file smaller, because the database has no auto_vacuum.
@@ -48,7 +50,8 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not the files of the database. It also returns ErrMoved if this
+// check returns ErrMoved if the files at the paths are not the files of the database, or if the path that Open got no longer leads
+// to the database file. It also returns ErrMoved if this
 // check or an earlier one found that the database file became smaller. The file becomes smaller if a program copies a
 // backup over it, or if VACUUM runs. The check takes a few microseconds.
 func (g *guard) check() error {
@@ -67,6 +70,11 @@ func (g *guard) check() error {
 		}
 		if path == g.path {
 			g.noteSize(least, file.Size())
+		}
+	}
+	if g.name != g.path {
+		if file, err := os.Stat(g.name); err != nil || !os.SameFile(file, (*files)[0]) {
+			return fmt.Errorf("%w (%s no longer leads to %s)", ErrMoved, g.name, g.path)
 		}
 	}
 	if g.overwritten.Load() {

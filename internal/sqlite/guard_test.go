@@ -63,6 +63,69 @@ func replaced(path, kept string) error {
 	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
 }
 
+// The database file was moved while the program was running, or before a start after a kill. Its log has the newest commits.
+func TestOpenKeepsLogOfMissingFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "data.db")
+	db := open(t, path)
+	exec(t, db.Write, `CREATE TABLE t (a INTEGER)`)
+	exec(t, db.Write, `INSERT INTO t VALUES (1)`)
+	for _, missing := range [][]string{{""}, {"", "-wal"}, {"", "-shm"}} { // the log or its index shows that the file is missing
+		kept := filepath.Join(t.TempDir(), "kept")
+		for _, suffix := range missing {
+			if err := os.Rename(path+suffix, kept+suffix); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if other, err := sqlite.Open(t.Context(), path); !errors.Is(err, sqlite.ErrNoFile) {
+			t.Errorf("Open = %v, %v, want ErrNoFile", other, err)
+		}
+		for _, suffix := range missing {
+			if err := os.Rename(kept+suffix, path+suffix); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var rows int
+	if err := db.Read.QueryRowContext(t.Context(), `SELECT count(*) FROM t`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("the table has %d rows, error %v, want 1", rows, err)
+	}
+}
+
+// The next start would use the file to which the link leads then.
+func TestNoCommitSucceedsWhileSymbolicLinkLeadsToOtherFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "data.db"), filepath.Join(dir, "link.db")
+	exec(t, open(t, filepath.Join(dir, "other.db")).Write, `CREATE TABLE t (a INTEGER)`)
+	exec(t, open(t, path).Write, `CREATE TABLE t (a INTEGER)`)
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, link)
+	exec(t, db.Write, `INSERT INTO t VALUES (1)`)
+	for _, target := range []string{"", filepath.Join(dir, "other.db")} {
+		if err := os.RemoveAll(link); err != nil {
+			t.Fatal(err)
+		}
+		if target != "" {
+			if err := os.Symlink(target, link); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := db.Write.ExecContext(t.Context(), `INSERT INTO t VALUES (2)`); err == nil {
+			t.Errorf("an insert succeeded while the link leads to %q", target)
+		}
+		if err := db.Ping(t.Context()); !errors.Is(err, sqlite.ErrMoved) {
+			t.Errorf("Ping while the link leads to %q: %v, want ErrMoved", target, err)
+		}
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, db.Write, `INSERT INTO t VALUES (3)`)
+}
+
 // A connection ends when the context of its transaction ends. SQLite must keep the log even if all connections that
 // ran statements have ended.
 func TestWALIsKeptWhileDatabaseIsOpen(t *testing.T) {

@@ -67,14 +67,23 @@ type DB struct {
 // ErrNotDatabase reports that a path leads to something other than a SQLite database.
 var ErrNotDatabase = errors.New("not a SQLite database")
 
+// ErrNoFile reports that a database file is missing although its log exists. SQLite would delete the log if it created a new
+// file. The log may have the newest commits of a file that was moved.
+var ErrNoFile = errors.New("the database file is missing, but its log exists")
+
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read a
 // file that Open creates, because the key ledger keeps a secret in it. If root creates the file, it belongs to the owner of
 // the folder, so that a service of this user can use it. If another process creates or recovers the same
 // database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
 // if path leads to something other than a regular file, or is a symbolic link to a missing file. It fails with
-// ErrSeveralNames if the file has several hard links or is itself mounted.
+// ErrNoFile if the file is missing and has a log, and with ErrSeveralNames if the file has several hard links or is itself
+// mounted.
 func Open(ctx context.Context, path string) (*DB, error) {
-	path, err := create(path)
+	name, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("make the path of the database absolute: %w", err)
+	}
+	path, err = create(name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +97,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err := requireOneName(path, info); err != nil {
 		return nil, err
 	}
-	files := &guard{path: path}
+	files := &guard{path: path, name: name}
 	write, err := connect(files, url.Values{
 		"_txlock":       {"immediate"},
 		"_journal_mode": {"WAL"},
@@ -117,6 +126,9 @@ func Open(ctx context.Context, path string) (*DB, error) {
 	if err := whenFree(ctx, func() error { return openLog(ctx, write) }); err != nil {
 		if hasCode(err, sqlite3.SQLITE_NOTADB) {
 			err = fmt.Errorf("%w: %w", ErrNotDatabase, err)
+		}
+		if hasCode(err, sqlite3.SQLITE_CANTOPEN) || hasCode(err, sqlite3.SQLITE_READONLY) {
+			err = fmt.Errorf("%w: SQLite must be able to write to the file and to its folder", err)
 		}
 		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
 	}
@@ -192,12 +204,11 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.anchor.close())
 }
 
-// create makes sure that a file exists at path. It returns the absolute path, without symbolic links, because SQLite
+// create makes sure that a file exists at path, which is absolute. It returns the path without symbolic links, because SQLite
 // keeps the log beside the file to which a symbolic link leads.
 func create(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("make the path of the database absolute: %w", err)
+	if err := RequireFile(path); err != nil {
+		return "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", fmt.Errorf("create the folder of the database %s: %w", path, err)
@@ -223,6 +234,20 @@ func create(path string) (string, error) {
 		return "", fmt.Errorf("create the database: %w", err)
 	}
 	return path, nil
+}
+
+// RequireFile returns ErrNoFile if the file of the database at path is missing, but its log or the index of the log exists.
+func RequireFile(path string) error {
+	// Look for the logs first. Otherwise another process could create the file and its log between the two looks.
+	for _, log := range []string{path + "-wal", path + "-shm"} {
+		if _, err := os.Lstat(log); err != nil {
+			continue
+		}
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("open the database %s: %w: %s", path, ErrNoFile, log)
+		}
+	}
+	return nil
 }
 
 func connect(files *guard, params url.Values, conns int) (*sql.DB, error) {

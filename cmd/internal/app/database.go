@@ -48,6 +48,11 @@ func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
 			Name: setting, Got: err.Error(),
 			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name: copy the file or remove its other hard links, or mount its folder",
 		}
+	case errors.Is(err, sqlite.ErrNoFile):
+		err = &config.Error{
+			Name: setting, Got: err.Error(),
+			Takes: "the path of a database with its file: move the file back, because the log may have its newest links, or delete the log and its index (-wal and -shm) to begin with an empty database",
+		}
 	case errors.Is(err, sqlite.ErrNotDatabase):
 		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
 	}

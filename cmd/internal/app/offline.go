@@ -14,6 +14,7 @@ import (
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
+	"keypool/internal/sqlite"
 	"keypool/kgs/audit"
 	"keypool/kgs/ledger"
 	"keypool/kgs/pgpool"
@@ -44,6 +45,9 @@ func OpenOffline(ctx context.Context, s config.Common, log io.Writer) (_ *Core, 
 func CheckExists(d config.Database) error {
 	if d.SQLitePath == "" {
 		return nil
+	}
+	if err := sqlite.RequireFile(d.SQLitePath); err != nil {
+		return fmt.Errorf("%w: move the file back", err)
 	}
 	if _, err := os.Stat(d.SQLitePath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no database at %s: start a server or run `shortener migrate`", d.SQLitePath)

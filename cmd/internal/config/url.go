@@ -128,18 +128,22 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n > 0
 }
 
-// Redacted returns the scheme and host of a URL. It replaces everything after the host by "/...".
+// Redacted returns the scheme and host of a URL. It replaces everything after the host by "/...". For an empty text, it returns
+// "nothing".
 // If text is not clearly a URL, Redacted replaces the whole text, because any part may be a
 // password.
 func Redacted(text string) string {
-	const nothing = "(not shown because it may hold a password)"
+	const hidden = "(not shown because it may hold a password)"
+	if text == "" {
+		return "nothing"
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return nothing
+		return hidden
 	}
 	switch rest := u.Path + u.RawQuery + u.Fragment; {
 	case strings.Contains(rest, "@"): // the host may be the beginning of a password
-		return nothing
+		return hidden
 	case rest != "":
 		return u.Scheme + "://" + u.Host + "/..."
 	}
