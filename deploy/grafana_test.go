@@ -37,7 +37,7 @@ func TestGrafanaDashboardExpressionsAreValid(t *testing.T) {
 	ids := make(map[int]bool)
 	for _, panel := range dashboard.Panels {
 		if len(panel.Targets) == 0 || ids[panel.ID] {
-			t.Errorf("panel %q has no expression, or the id %d of another panel", panel.Title, panel.ID)
+			t.Errorf("panel %q has no expression, or another panel has the same id %d", panel.Title, panel.ID)
 		}
 		ids[panel.ID] = true
 		for _, target := range panel.Targets {

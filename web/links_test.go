@@ -108,7 +108,7 @@ func TestOwnerCanChangeLink(t *testing.T) {
 	for _, same := range []string{`{}`, `{"url":"https://two.example/","tags":[],"title":"","redirect":302,"expires_at":null}`} {
 		after := o.want(t, http.StatusOK, http.MethodPatch, path, same)
 		if diff := cmp.Diff(before, after, cmp.AllowUnexported(fullLink{})); diff != "" {
-			t.Errorf("the patch %s has the values of the link and changed it:\n%s", same, diff)
+			t.Errorf("the patch %s repeats the values of the link, but the link changed:\n%s", same, diff)
 		}
 	}
 }
@@ -395,7 +395,7 @@ func TestPreviewSaysWhetherALinkMayChange(t *testing.T) {
 	changed := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"url":"https://two.example/"}`)
 	later := o.want(t, http.StatusOK, http.MethodPatch, "/api/links/open", `{"title":"secret again"}`)
 	if !later.ChangedAt.After(changed.ChangedAt) {
-		t.Fatalf("the destination changed at %v and the title at %v, want a later time", changed.ChangedAt, later.ChangedAt)
+		t.Fatalf("the destination changed at %v and then the title at %v, want a later time for the title", changed.ChangedAt, later.ChangedAt)
 	}
 	if p := page("open"); !strings.Contains(p, "The destination last changed on") || strings.Contains(p, later.ChangedAt.Format(time.RFC3339Nano)) {
 		t.Error("the preview of a changed link does not say when its destination changed")
@@ -439,7 +439,8 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 	}
 }
 
-// Earlier releases of Keypool recorded only the time of the last change of any member, even if the URL changed.
+// Earlier releases of Keypool recorded only the time of the last change, whichever member changed. If the URL
+// of such a link has changed, the preview shows this time.
 func TestPreviewShowsTimeOfChangeThatEarlierReleaseRecorded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

@@ -48,7 +48,7 @@ func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 }
 
 // A live holder may miss several heartbeats, so quiet waits until Sweep would declare the holder dead.
-func TestCheckUnusedWaitsForLateHeartbeats(t *testing.T) {
+func TestLedgerIsInUseWhileHeartbeatIsLate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {

@@ -103,8 +103,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.cfg.Filler.Release(ctx)
 }
 
-// fill brings a pool that is below the low-water mark up to its capacity. It returns when the pool needs no keys, and
-// when a step fails or no key arrives. The next call then continues, even if the pool is above the low-water mark.
+// fill brings a pool that is below the low-water mark up to its capacity. It returns when the pool needs no keys. It
+// also returns when a step fails or no key arrives. In that case the next call continues the refill, even if the pool
+// is above the low-water mark.
 func (w *Worker) fill(ctx context.Context) error {
 	for ctx.Err() == nil {
 		n, err := w.step(ctx)

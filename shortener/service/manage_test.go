@@ -93,7 +93,7 @@ func TestOneTokenCannotOccupyAllChangeSlots(t *testing.T) {
 			}
 		}
 		if changes != 2 || most.Load() != 3 {
-			t.Errorf("%d changes of the token succeeded, and %d ran at the same time; want 2 and 3", changes, most.Load())
+			t.Errorf("%d changes of the token succeeded, want 2; %d changes of all tokens ran at the same time, want 3", changes, most.Load())
 		}
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// watched is a registry in a test. The test can wait for the polls of the registry, and for each pass
-// in which the recorder stores uses.
+// watched is a registry in a test. The test can wait for each poll of the registry, and for each pass
+// in which the recorder writes the last uses of tokens to the store.
 type watched struct {
 	*Registry
 	t        *testing.T
@@ -76,7 +76,8 @@ func (w *watched) patiently(want error, request func() (Token, error)) (token To
 	return token, err
 }
 
-// awaitSuccess waits until a poll that began after the call has succeeded. On a busy machine, other polls may fail.
+// awaitSuccess waits for a successful poll that begins after the call of awaitSuccess. On a busy machine, other
+// polls may fail.
 func (w *watched) awaitSuccess() {
 	w.t.Helper()
 	var last error

@@ -69,7 +69,8 @@ func TestApplyRefusesFlushPartIfPreviousPartIsMissing(t *testing.T) {
 }
 
 // Several writers add to the same rows at the same time, and repeat each part. The sums must be exact, no
-// transaction may fail because of a deadlock, and no group may exceed MaxValues.
+// transaction may fail because of a deadlock, and no link may have more than MaxValues values of a facet
+// on one day.
 func TestConcurrentWritersStoreEachFlushPartOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		const writers, parts, codes = 4, 5, 20
@@ -278,7 +279,7 @@ func TestExpireRemovesOldCountsAndKeepsTotals(t *testing.T) {
 func TestProcessWhoseClockIsAheadRemovesNoNewCounts(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		if s.engine.clock == "" {
-			return // the database has the clock of the process
+			return // this engine has no clock of its own
 		}
 		hour := hourOf(time.Now())
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{{"a", hour, 0, Count{1, 0}}}})
@@ -388,7 +389,7 @@ func TestEraseFacetsKeepsNumbersOfVisitsAndOtherLinks(t *testing.T) {
 	})
 }
 
-// PostgreSQL ends a transaction whose process is suspended. Apply waits until then for the row of the writer.
+// Apply waits for the row of the writer until PostgreSQL ends the transaction of the suspended process.
 func TestServerEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.Postgres(t))

@@ -99,7 +99,8 @@ func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) err
 	case strings.Contains(info, "redis_mode:cluster"):
 		return &config.Error{Name: "REDIS_URL", Got: "a node of a Redis Cluster", Takes: "redis://host:port?cluster=true for a Cluster"}
 	case strings.Contains(info, "slave_read_only:1"): // only a replica has this line
-		// This is no config.Error, for the reason that nameReadOnly gives.
+		// The error is not a config.Error, because the replica accepts writes after its
+		// promotion; see nameReadOnly.
 		return errors.New("REDIS_URL leads to a Redis that is a read-only replica: use the address of the Redis that this replica follows, or promote the replica")
 	}
 	return nil

@@ -26,9 +26,9 @@ const (
 	pollInterval = 500 * time.Millisecond
 	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million lines of 22 bytes.
 	maxSize = 64 << 20
-	// shortLine is the number of bytes of a line in a list of short host names. For a file of size bytes, parse allocates
-	// a set with room for size/shortLine hosts. If the file has fewer lines, the set has room for one host per line. A set
-	// that is too small grows.
+	// shortLine is the number of bytes of a line in a list of short host names. Before it reads the lines, parse allocates
+	// a set with room for one host for each shortLine bytes of the file. If the file has fewer lines, the set has room for
+	// one host per line. A set that is too small grows.
 	shortLine = 16
 )
 

@@ -7,7 +7,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// The claim compares the log bytes of the two tables. If a table is missing, the claim is not judged.
+// The claim compares how many bytes of the write-ahead log an insert needs in each of two tables. If
+// a table is missing, the claim is not judged.
 func TestLinkOrderClaimComparesBytesOfWriteAheadLog(t *testing.T) {
 	t.Parallel()
 	tables := func(code, rank measure.Series) *orderRecord {
