@@ -128,14 +128,13 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n > 0
 }
 
-// Redacted returns the scheme and host of a URL. It replaces everything after the host by "/...". For an empty text, it returns
-// "nothing".
+// Redacted returns the scheme and host of a URL. It replaces everything after the host by "/...".
 // If text is not clearly a URL, Redacted replaces the whole text, because any part may be a
-// password.
+// password. An empty text stays empty.
 func Redacted(text string) string {
 	const hidden = "(not shown because it may hold a password)"
 	if text == "" {
-		return "nothing"
+		return ""
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
