@@ -80,15 +80,15 @@ func (k *KeyTables) AddHolder(holder string) {
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die makes the ledger treat holder as dead. It also makes the marks on the keys that
-// holder has reserved older than term.
+// Die makes the ledger treat holder as dead. It also makes the reservations of holder in
+// the pool of keys older than term.
 func (k *KeyTables) Die(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
 	k.Age(holder, term)
 }
 
-// Age makes the marks on the keys that holder has reserved older than term.
+// Age makes the reservations of holder in the pool of keys older than term.
 func (k *KeyTables) Age(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, term)

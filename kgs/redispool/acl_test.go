@@ -111,7 +111,7 @@ func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	admin := openClient(t, server.Addr)
-	for _, missing := range []string{"", "+unlink", "+hset"} {
+	for _, missing := range []string{"", "+unlink", "+hset", "+hget", "+hkeys", "+time"} {
 		rights := slices.DeleteFunc(slices.Clone(leastRights), func(right string) bool { return right == missing })
 		if err := admin.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -126,5 +126,27 @@ func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
 		if (check == nil) != (missing == "") || (open == nil) != (missing == "") {
 			t.Errorf("without %q, CheckWrites returned %v and Open returned %v", missing, check, open)
 		}
+	}
+}
+
+// A Take that removed keys and could not record them would lose them, once in each attempt.
+func TestTakeWithoutRightsRemovesNoKeys(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartRedis(t)
+	admin := openClient(t, server.Addr)
+	owner, _ := newTestPool(t, admin, "owner")
+	openEpoch(t, owner, 1)
+	mustPush(t, owner, testRange(1, 0, 100))
+	for _, missing := range []string{"+hset", "+hincrby", "+hdel", "+lpop"} {
+		rights := slices.DeleteFunc(slices.Clone(leastRights), func(right string) bool { return right == missing })
+		allow(t, admin, "less"+missing, rights...)
+		p, _ := newTestPool(t, openClient(t, "less"+missing+":secret@"+server.Addr), "holder"+missing)
+		if b, err := p.Take(t.Context(), 10); err == nil {
+			t.Errorf("without %s, Take = %v", missing, b)
+		}
+	}
+	list, batches := snapshot(t, owner)
+	if len(list)+len(batches) != 100 {
+		t.Errorf("the pool has %d keys and %d keys in batches after refused takes, want 100 keys", len(list), len(batches))
 	}
 }

@@ -106,6 +106,29 @@ func TestMarkThatNoPushWroteCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
+// No script works with a key that has another type.
+func TestKeyOfOtherTypeCausesNewEpochOfPool(t *testing.T) {
+	t.Parallel()
+	for i, key := range []string{"state", "keys", "batches", "doomed", "takes"} {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			s := d.open("a")
+			d.fill(s, 50, 50)
+			p := s.cfg.Pool
+			if err := errors.Join(d.client.Del(t.Context(), p.keys[i]).Err(), d.client.Set(t.Context(), p.keys[i], "text", 0).Err()); err != nil {
+				t.Fatal(err)
+			}
+			_, takeErr := p.Take(t.Context(), 10)
+			_, sweepErr := p.Sweep(t.Context())
+			if err := errors.Join(takeErr, sweepErr); !isWrongType(err) {
+				t.Errorf("Take and Sweep: %v, want an error about the type of a key", err)
+			}
+			d.wantNewEpoch(s, codespace.Range{Length: 6, Lo: 50, Hi: 60})
+		})
+	}
+}
+
 // TestRedisPoolSweepIgnoresInvalidCodes puts a string that is not a code, or a code twice, into the batch of a dead holder.
 func TestRedisPoolSweepIgnoresInvalidCodes(t *testing.T) {
 	t.Parallel()

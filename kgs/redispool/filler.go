@@ -48,7 +48,8 @@ type Filler struct {
 	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
-	refused time.Time // time of the first of a series of writes that Redis refused; zero if it accepted the last write or did not answer
+	refused refusal   // of writes by which the worker keeps or opens the pool
+	full    refusal   // of pushes
 
 	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
 }
@@ -82,7 +83,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case errors.Is(err, kgs.ErrNoEpoch):
 		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
-		s.refused = time.Time{} // if Redis does not answer, the dead man's switch notices it
+		s.refused = refusal{} // if Redis does not answer, the dead man's switch notices it
 		return err
 	case status.Epoch < epoch.Number:
 		// The worker that began this epoch has not opened the pool yet, or it has crashed. Or a restored ledger skipped
@@ -207,7 +208,7 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 		s.noteRefusal(err)
 		return err
 	}
-	s.refused = time.Time{}
+	s.refused = refusal{}
 	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
 		return err
@@ -320,6 +321,7 @@ func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	}()
 	for c := range chunks {
 		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.numbers.Lo, c.numbers.Hi, c.codes)
+		s.full.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses new keys")
 		if err != nil {
 			return pushed, err
 		}

@@ -154,8 +154,8 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 }
 
 // remember records the status of a list and returns it. After an error, the returned status has 0 keys, because no server
-// can take the keys of a list that does not answer or waits for an epoch. If an earlier status is known, the returned
-// status has the earlier values of Taken, Pushed and Epoch.
+// can take the keys of a list that does not answer, waits for an epoch or belongs to another database. If an earlier
+// status is known, the returned status has the earlier values of Taken, Pushed and Epoch.
 func (l *list) remember(s Status, err error) Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -106,8 +106,9 @@ type Pool struct {
 
 	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the
 	// process sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
-	turn chan struct{}
-	next int64 // id of the next batch; Take increments it after it has read the reply
+	turn    chan struct{}
+	refused refusal // of Takes; a Take that runs may use it
+	next    int64   // id of the next batch; Take increments it after it has read the reply
 }
 
 var _ kgs.Supply = (*Pool)(nil)
@@ -136,6 +137,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	}
 	defer p.unlock()
 	reply, err := p.run(ctx, p.scripts.take, p.cfg.Holder, p.next, n).Text()
+	p.refused.note(err, p.cfg.Alarm, "Redis refuses to give keys")
 	if err != nil {
 		return nil, fmt.Errorf("take from the pool: %w", err)
 	}
@@ -244,6 +246,8 @@ func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redi
 		cmd.SetErr(ErrForeign)
 	case redis.HasErrorPrefix(err, "FENCED"):
 		cmd.SetErr(kgs.ErrFenced)
+	case isWrongType(err):
+		cmd.SetErr(errors.Join(err, p.repair(ctx)))
 	}
 	return cmd
 }

@@ -56,13 +56,13 @@ func TestFillerBeginsNoEpochWhileRedisRefusesToOpenPool(t *testing.T) {
 					t.Fatalf("Prepare = %v, want NOREPLICAS", err)
 				}
 			}
-			if after, err := d.Epoch(t.Context()); err != nil || after != before || s.refused.IsZero() {
-				t.Errorf("after 20 attempts, the epoch is %+v (error %v) and the first refusal is at %v, want the epoch %+v and a refusal", after, err, s.refused, before)
+			if after, err := d.Epoch(t.Context()); err != nil || after != before || s.refused.since.IsZero() {
+				t.Errorf("after 20 attempts, the epoch is %+v (error %v) and the first refusal is at %v, want the epoch %+v and a refusal", after, err, s.refused.since, before)
 			}
 			need("0")
 			d.wantSize(s, 0)
 			d.fill(s, 10, 10)
-			if !s.refused.IsZero() {
+			if !s.refused.since.IsZero() {
 				t.Error("the series of refusals does not end with the new epoch")
 			}
 		})
@@ -97,12 +97,52 @@ func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	if cause, err := prepare(); err == nil || cause != "" {
 		t.Errorf("at first, Prepare returns %v and the alarm has the cause %q, want an error and no alarm", err, cause)
 	}
-	s.refused = s.refused.Add(-refusedAfter)
+	s.refused.since = s.refused.since.Add(-refusedAfter)
 	if cause, err := prepare(); err == nil || !strings.Contains(cause, "NOREPLICAS") {
 		t.Errorf("later, Prepare returns %v and the alarm has the cause %q, want an error and NOREPLICAS", err, cause)
 	}
 	need("0")
-	if _, err := prepare(); err != nil || !s.refused.IsZero() {
-		t.Errorf("after the repair, Prepare returns %v and the first refusal is %v, want no error and no refusal", err, s.refused)
+	if _, err := prepare(); err != nil || !s.refused.since.IsZero() {
+		t.Errorf("after the repair, Prepare returns %v and the first refusal is %v, want no error and no refusal", err, s.refused.since)
 	}
+}
+
+// A Redis at its memory limit still gives keys, so the level of the pool looks good until the pool is low.
+func TestRedisThatRefusesPushesOrTakesRaisesAlarm(t *testing.T) {
+	t.Parallel()
+	d, s, _ := refusing(t)
+	p := s.cfg.Pool
+	wantCause := func(want string) {
+		t.Helper()
+		if status, err := p.Status(t.Context()); err != nil || !strings.Contains(status.Cause, want) || (status.Cause == "") != (want == "") {
+			t.Errorf("Status = %+v, %v, want an alarm with the cause %q", status, err, want)
+		}
+	}
+	if err := d.client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	push := func() {
+		if n, err := s.Fill(t.Context(), 10); err == nil {
+			t.Errorf("Fill pushes %d keys into a full Redis", n)
+		}
+	}
+	push()
+	wantCause("")
+	s.full.since = s.full.since.Add(-refusedAfter)
+	push()
+	wantCause("refuses new keys: OOM")
+	*p.cfg.Alarm = Alarm{}
+	if err := d.client.Do(t.Context(), "ACL", "SETUSER", "default", "-lpop").Err(); err != nil {
+		t.Fatal(err)
+	}
+	take := func() {
+		if b, err := p.Take(t.Context(), 10); err == nil {
+			t.Errorf("Take = %v, although the user may not remove keys", b)
+		}
+	}
+	take()
+	wantCause("")
+	p.refused.since = p.refused.since.Add(-refusedAfter)
+	take()
+	wantCause("refuses to give keys: ERR The user")
 }

@@ -28,7 +28,7 @@ const (
 	maxWait     = time.Hour
 )
 
-// refusedAfter is how long Redis may refuse to write before noteRefusal raises the alarm. A failover takes less time.
+// refusedAfter is how long Redis may refuse calls before the alarm is raised. A failover takes less time.
 const refusedAfter = 10 * time.Second
 
 // errSeveralPools means that workers replace each other's epochs too often, for one of the two reasons above.
@@ -60,20 +60,31 @@ func (s *Filler) claim(ctx context.Context) error {
 		s.noteRefusal(err)
 		return err
 	}
-	s.claimed, s.refused = time.Now(), time.Time{}
+	s.claimed, s.refused = time.Now(), refusal{}
 	return nil
 }
 
-// noteRefusal raises the alarm if Redis has refused to write for refusedAfter, for example because its disk is full. Reads
-// still work, so the dead man's switch sees a full pool, although no program can take a key.
+// noteRefusal records the result of a write by which a worker keeps or opens the pool.
 func (s *Filler) noteRefusal(err error) {
+	s.refused.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses to write, so programs cannot take or push keys")
+}
+
+// refusal is a series of calls of one kind that Redis refused. The zero value is no series.
+type refusal struct {
+	since time.Time // time of the first call of the series; zero if there is none
+}
+
+// note records the result of a call. If Redis has refused such calls for refusedAfter, for example because its disk is full,
+// note raises the alarm with the text why. Reads may still work, so the dead man's switch may see a full pool. A call that
+// Redis did not answer ends the series, because the switch notices that Redis does not answer.
+func (r *refusal) note(err error, alarm *Alarm, why string) {
 	var reply redis.Error
 	switch {
 	case !errors.As(err, &reply):
-		s.refused = time.Time{} // the dead man's switch notices that Redis does not answer
-	case s.refused.IsZero():
-		s.refused = time.Now()
-	case time.Since(s.refused) >= refusedAfter:
-		s.cfg.Pool.cfg.Alarm.raise("Redis refuses to write, so programs cannot take or push keys: " + reply.Error())
+		r.since = time.Time{}
+	case r.since.IsZero():
+		r.since = time.Now()
+	case time.Since(r.since) >= refusedAfter:
+		alarm.raise(why + ": " + reply.Error())
 	}
 }

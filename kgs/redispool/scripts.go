@@ -96,8 +96,9 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
-// LPOP is the first write because it does not grow the data. Redis at its maxmemory limit refuses a
-// script whose first write may grow the data. It accepts every later write of the script.
+// The first HDEL changes nothing. Redis at its maxmemory limit refuses a script whose first write may
+// grow the data. It accepts every later write of the script. The first HSET changes nothing either. It
+// fails if the user lacks the right to HSET, and must not remove codes that the script cannot record.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
@@ -106,6 +107,8 @@ if tonumber(id) <= last then
 	local recorded = redis.call('HGET', batches, field)
 	return recorded and epoch .. ' ' .. recorded or ''
 end
+redis.call('HDEL', state, 'none')
+redis.call('HSET', takes, holder, last)
 local codes = redis.call('LPOP', keys, ARGV[3])
 redis.call('HSET', takes, holder, id)
 if not codes then return '' end
@@ -254,10 +257,14 @@ if run ~= ARGV[1] then return redis.error_reply('NOEPOCH Redis has changed again
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
 `
 
-// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present. The
-// script also refuses a user who lacks a right that scriptOpen needs. A Redis before version 7 cannot check rights.
+// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present, or if
+// the user lacks a right that scriptOpen needs. A Redis before version 7 cannot check the rights of UNLINK and HSET, which would
+// change the pool.
 const scriptCheckWrites = scriptMayOpen + `
 redis.call('HDEL', state, 'none')
+redis.call('HGET', state, 'range')
+redis.call('HKEYS', state)
+redis.call('TIME')
 local may = redis.acl_check_cmd
 if may and not (may('UNLINK', unpack(KEYS)) and may('HSET', state, 'none', '')) then
 	return redis.error_reply('NOPERM the Redis user lacks the right +unlink or +hset')
@@ -305,6 +312,28 @@ redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
 `
 
+// scriptRepair deletes each key of the pool that has another type than Keypool gives it. If state is not such a key, the script
+// then records that the pool was altered. It returns the names of the deleted keys. It changes nothing if another database
+// owns the pool.
+const scriptRepair = `
+local state, keys, batches, writeOffs, takes = unpack(KEYS)
+local owner = redis.pcall('HGET', state, 'owner')
+if type(owner) == 'string' and owner ~= '' and me ~= '' and owner ~= me then return '' end
+local deleted = {}
+local function check(key, reply)
+	if type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) then
+		redis.call('UNLINK', key)
+		deleted[#deleted + 1] = key
+	end
+end
+check(state, owner)
+check(keys, redis.pcall('LLEN', keys))
+for _, hash in ipairs({batches, writeOffs, takes}) do check(hash, redis.pcall('HGET', hash, 'none')) end
+local names = table.concat(deleted, ' ')
+if names ~= '' and redis.call('HGET', state, 'run') then redis.call('HSET', state, 'damaged', 'the type of ' .. names) end
+return names
+`
+
 // scriptStatus returns the name of the history, whether the pool is open, the length of the list, the
 // maxmemory-policy, and all fields of state.
 //
@@ -343,7 +372,7 @@ return reply
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. Redis
 // persists and replicates all changes of a script together.
 type scripts struct {
-	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, checkWrites, open, claim, damage, status, read *redis.Script
+	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, checkWrites, open, claim, damage, repair, status, read *redis.Script
 }
 
 // newScripts returns the scripts of a process that uses the given database. The name of the database is part of the
@@ -368,6 +397,7 @@ func newScripts(database string) scripts {
 		open:          script(scriptOpen),
 		claim:         script(scriptClaim),
 		damage:        script(scriptDamage),
+		repair:        script(scriptRepair),
 		status:        script(scriptStatus),
 		read:          script(scriptRead),
 	}

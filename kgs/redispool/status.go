@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"keypool/kgs"
 	"keypool/kgs/codespace"
 	"keypool/kgs/ledger"
@@ -227,6 +229,25 @@ func (p *Pool) damage(ctx context.Context, why string) error {
 func (p *Pool) Claim(ctx context.Context) error {
 	if err := p.run(ctx, p.scripts.claim).Err(); err != nil {
 		return fmt.Errorf("confirm the owner of the pool: %w", err)
+	}
+	return nil
+}
+
+// isWrongType reports whether a script failed because a key of the pool has another type than Keypool gives it.
+func isWrongType(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply) && strings.Contains(reply.Error(), "WRONGTYPE")
+}
+
+// repair deletes the keys of the pool that have a wrong type, because no script works with them. If it deletes a key, it raises
+// the alarm, and a worker begins a new epoch.
+func (p *Pool) repair(ctx context.Context) error {
+	deleted, err := p.scripts.repair.Run(ctx, p.client, p.keys).Text()
+	if err != nil {
+		return fmt.Errorf("repair the pool: %w", err)
+	}
+	if deleted != "" {
+		p.cfg.Alarm.raise("the pool in Redis was altered: the type of " + deleted)
 	}
 	return nil
 }

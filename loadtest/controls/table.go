@@ -46,6 +46,14 @@ func Table() []Edit {
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
+		// A server also stops if the path of its database is a symbolic link, and the link leads to another file now.
+		{"link-guard", "internal/sqlite/guard.go",
+			"if g.name != g.path {",
+			"if false && g.name != g.path {"},
+		// A program creates no database file if a log exists, because SQLite would delete the log.
+		{"left-log", "internal/sqlite/sqlite.go",
+			"if err := RequireFile(path); err != nil {",
+			"if err := RequireFile(path); err != nil && false {"},
 		// A string that cannot be a code does not become the code of a link, even if the key service sends it.
 		{"remote-codes", "kgs/keyserver/remote.go",
 			"return !s.space.IsCode(code)",
@@ -160,6 +168,10 @@ func Table() []Edit {
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
+		// A program deletes a key of the pool that has another type, so that a worker can begin a new epoch.
+		{"key-types", "kgs/redispool/pool.go",
+			"case isWrongType(err):",
+			"case false && isWrongType(err):"},
 		// If two workers of one ledger use different pools, each worker opens a new epoch in reaction to the other. After
 		// several epochs for the same pools within a day, a worker waits before it opens the next epoch.
 		{"epoch-backoff", "kgs/redispool/replace.go",
@@ -196,6 +208,10 @@ func Table() []Edit {
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then\n",
 			"if false then\n"},
+		// A server whose Redis user lacks a right removes no keys that the pool cannot record.
+		{"take-rights", "kgs/redispool/scripts.go",
+			"redis.call('HSET', takes, holder, last)\n",
+			""},
 		// If Redis may evict keys, a program refuses to start, and a running program raises an alarm.
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
@@ -328,8 +344,12 @@ func Table() []Edit {
 			"if false && e.olderThan(present) {"},
 		// If a replica that lags returns an earlier state of a link than the cache has, the cache keeps the later state.
 		{"later-state", "shortener/service/cache.go",
-			"if c.maxLag > 0 {",
-			"if false && c.maxLag > 0 {"},
+			"shared.entry = c.latest(shared.entry, shared.answered)",
+			"_ = c.latest(shared.entry, shared.answered)"},
+		// While the primary does not answer, a replica that lacks a change does not undo it in the cache.
+		{"stopped-primary", "shortener/service/cache.go",
+			"max(0, min(found.asked, answered)-present.asked)",
+			"max(0, min(found.asked, answered+time.Hour)-present.asked)"},
 		// SQLite waits for a lock that another process holds.
 		{"busy", "shortener/sqlitestore/sqlitestore.go",
 			"tx, err := conn.BeginTx(ctx, nil)\n",
