@@ -94,9 +94,9 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	return link, err
 }
 
-// Stalled reports whether the primary does not answer this server. The replicas may then lack the last changes that the primary
-// acknowledged.
-func (r *Replicas) Stalled() bool { return r.log.stopped.Load() != nil }
+// Answered returns the time at which the primary last answered this server. While the primary answers, and before its first
+// answer, this is now. A replica may lack changes that are newer.
+func (r *Replicas) Answered(now time.Time) time.Time { return r.log.reference(now) }
 
 // errNoReplica reports that no replica may be asked.
 var errNoReplica = errors.New("no replica is up to date")

@@ -183,11 +183,15 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Second)
 	c.await(t, nil)
+	killed := time.Now()
 	c.primary.Kill()
 	for range 30 { // 30 measurements take three times the maximum lag
 		c.await(t, nil)
 	}
 	c.wantAnswers(t, c.replicas.metrics.found, c.old)
+	if at := c.replicas.Answered(time.Now()); at.After(killed.Add(lagTimeout)) {
+		t.Errorf("the primary answered %v after the kill", at.Sub(killed))
+	}
 	if _, err := c.replicas.Lookup(t.Context(), "none00"); err == nil || errors.Is(err, shortener.ErrNotFound) {
 		t.Errorf("Lookup of a code that the replica lacks: %v, want another error than ErrNotFound", err)
 	}
@@ -197,6 +201,13 @@ func TestReplicaAnswersWhileThePrimaryIsDown(t *testing.T) {
 	c.await(t, nil)
 	if link, err := c.replicas.Lookup(t.Context(), created.Code); err != nil || !shortener.Equal(link, created) {
 		t.Errorf("Lookup after the restart of the primary: %+v, %v", link, err)
+	}
+	now := time.Now()
+	for n := 0; n < attempts && !c.replicas.Answered(now).Equal(now); n++ {
+		c.await(t, nil)
+	}
+	if at := c.replicas.Answered(now); !at.Equal(now) {
+		t.Errorf("after the restart, the primary last answered %v ago", now.Sub(at))
 	}
 }
 

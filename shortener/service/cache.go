@@ -84,9 +84,10 @@ type cache struct {
 // ends the process when the look-up panics. Neither method can discard a result that is older than
 // a creation.
 type call struct {
-	done  chan struct{} // closed when entry and err are set
-	entry *entry
-	err   error
+	done     chan struct{} // closed when entry and err are set
+	entry    *entry
+	err      error
+	answered time.Duration // time from the start of the cache until the primary last answered before the look-up
 }
 
 // failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
@@ -209,6 +210,9 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTimeout)
 	defer cancel()
 	asked := c.now()
+	if c.replicas.MaxLag > 0 {
+		shared.answered = c.replicas.Answered(asked).Sub(c.start)
+	}
 	link, err := c.lookup(ctx, code)
 	missing := errors.Is(err, shortener.ErrNotFound)
 	if answered := err == nil || missing || errors.Is(err, shortener.ErrDetails); !answered { // a damaged row is an answer
@@ -241,7 +245,7 @@ func (c *cache) finish(code string, shared *call) {
 			c.created.remove(code)
 		default:
 			if c.replicas.MaxLag > 0 {
-				shared.entry = c.latest(shared.entry)
+				shared.entry = c.latest(shared.entry, shared.answered)
 			}
 			c.entries.Set(shared.entry.code(), shared.entry)
 			c.created.remove(code)
@@ -252,24 +256,22 @@ func (c *cache) finish(code string, shared *call) {
 }
 
 // latest returns the entry that the cache uses after a look-up. The parameter found is the result of the look-up, and latest
-// usually returns it. But the look-up may have asked a replica that lacks a change, although the cache has the change already.
+// usually returns it. The parameter answered is the time of the last answer of the primary before the look-up. But the look-up may have asked a replica that lacks a change, although the cache has the change already.
 // A client that saw the change must not see the earlier state. So latest returns the later state, as if the look-up had
 // returned this state.
 //
 // A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag. Every
-// replica that look-ups ask has such a state, unless the store has lost the state or the primary stopped before it sent the
-// state to the replica. Therefore the time during which the replicas are stalled does not count. The field asked is the start
-// of a look-up, and the cache got the state at most lookupTimeout later.
-func (c *cache) latest(found *entry) *entry {
+// replica that look-ups ask has such a state, unless the store has lost the state, or the primary does not answer since then.
+// Therefore the time after the last answer of the primary does not count. The field asked is the start of a look-up, and the
+// cache got the state at most lookupTimeout later.
+func (c *cache) latest(found *entry, answered time.Duration) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {
 		return found
 	}
-	kept := time.Duration(present.kept) * time.Millisecond
-	if !c.replicas.Stalled() {
-		if kept += found.asked - present.asked; kept >= c.replicas.MaxLag+lookupTimeout {
-			return found
-		}
+	kept := time.Duration(present.kept)*time.Millisecond + max(0, min(found.asked, answered)-present.asked)
+	if kept >= c.replicas.MaxLag+lookupTimeout {
+		return found
 	}
 	later := newEntry(present.link(), found.asked)
 	later.kept = int32(kept.Milliseconds())
@@ -314,8 +316,8 @@ func (c *cache) store(e *entry) {
 		c.created.put(e)
 		return
 	}
-	c.created.remove(e.code())
 	c.entries.Set(e.code(), e)
+	c.created.remove(e.code())
 }
 
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,

@@ -97,12 +97,16 @@ func TestCacheMemoryIsLimited(t *testing.T) {
 			for n := range size {
 				assertGet(t, c, strconv.Itoa(1_000_000+n), nil)
 			}
+			c.entries.CleanUp()
+			if got := (heap() - before) / size; got > LinkMemory {
+				t.Errorf("URLs of %d bytes, details %t: %d bytes for each link, want at most %d", length, details() != nil, got, LinkMemory)
+			}
 			for n := range 4 * createdSize {
 				c.add(shortener.Link{Code: strconv.Itoa(2_000_000 + n), URL: strings.Repeat("a", length), Details: details()}, time.Now())
 			}
 			c.entries.CleanUp()
 			if got := (heap() - before) / (size + createdSize); got > LinkMemory {
-				t.Errorf("URLs of %d bytes, details %t: %d bytes for each link, want at most %d", length, details() != nil, got, LinkMemory)
+				t.Errorf("URLs of %d bytes, details %t: %d bytes for each link with new links, want at most %d", length, details() != nil, got, LinkMemory)
 			}
 			runtime.KeepAlive(c)
 		}

@@ -57,7 +57,7 @@ type Config struct {
 	Lookup    Lookup              // looks links up for redirects; if nil, the method Lookup of Store
 	Replicas  Replicas            // the replicas that Lookup asks
 	Metrics   *Metrics            // if nil, the metrics are not exported
-	CacheSize int                 // maximum number of links in the cache, DefaultCacheSize if 0; a link with a URL of 256 bytes or more counts as several links
+	CacheSize int                 // maximum number of links in the cache, DefaultCacheSize if 0; a link with a long URL counts as several links
 	QueueSize int                 // maximum number of creations that wait for a commit in each part of Store, 4,096 if 0
 	Readers   int                 // maximum number of lists and queries for visits at the same time, defaultReaders if 0
 	OwnHosts  *destination.Hosts  // names of this service, besides the origin of a request; a link must not lead to them
@@ -70,8 +70,10 @@ type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 
 // Replicas describes the replicas of the store that a [Lookup] asks. The zero value means that there are none.
 type Replicas struct {
-	MaxLag  time.Duration // maximum lag of a replica that Lookup asks
-	Stalled func() bool   // reports whether the replicas get no changes at present because the primary does not answer; required with replicas
+	MaxLag time.Duration // maximum lag of a replica that Lookup asks
+	// Answered returns the time at which the primary last answered: now while it answers. A replica may lack a change that is
+	// newer, for longer than MaxLag. Answered is required with replicas.
+	Answered func(now time.Time) time.Time
 }
 
 // New starts a service. Close stops it. The store must stay open until Close returns.

@@ -46,5 +46,5 @@ func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store sh
 	p.Background("replicas", p.Fail, func(ctx context.Context) error {
 		return replicas.Watch(ctx, func(replica int, err error) { failures[replica].Note(err) })
 	})
-	return replicas.Lookup, service.Replicas{MaxLag: maxLag, Stalled: replicas.Stalled}, nil
+	return replicas.Lookup, service.Replicas{MaxLag: maxLag, Answered: replicas.Answered}, nil
 }
