@@ -46,16 +46,16 @@ func GiveToOwnerOfFolder(file *os.File) error {
 	return err
 }
 
-// giveTo gives file to the owner of another file (of) if this process runs as root. It returns os.ErrPermission if this is not
-// permitted.
+// giveTo gives file to the owner of another file (of) if this process runs as root. Its error is os.ErrPermission if this is
+// not permitted.
 func giveTo(file *os.File, of os.FileInfo) error {
 	owner, ok := of.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {
 		return nil
 	}
 	err := file.Chown(int(owner.Uid), int(owner.Gid))
-	if errors.Is(err, syscall.EINVAL) { // the user namespace of this process does not have this owner (chown(2))
-		err = errors.Join(os.ErrPermission, err)
+	if errors.Is(err, syscall.EINVAL) { // the user namespace of this process does not have this owner
+		return os.ErrPermission
 	}
 	return err
 }

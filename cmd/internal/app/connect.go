@@ -66,8 +66,9 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 }
 
 // beginConnections adds the check and the keepalives to the first statements of each new connection, and limits the time of
-// these statements. The keepalives of a connection to a pooler are a matter of the pooler. If a server refuses the keepalives,
-// the connection works without them.
+// these statements. It sets the keepalives with a statement and not with connection parameters, because a pooler, which has
+// keepalives of its own, refuses parameters that it does not know. If a server refuses the keepalives, the connection works
+// without them.
 func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

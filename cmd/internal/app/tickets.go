@@ -59,7 +59,7 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 
 // ticketServer opens a ticket database in PostgreSQL. The database may be unreachable, because
 // the other ticket database can serve alone. ticketServer returns a config.Error if the server
-// rejects the connection.
+// rejects the connection or is a worker of a Citus cluster.
 func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	pool, err := ch.OpenPool(ctx, at.LedgerPool())
 	if err != nil {
@@ -70,6 +70,9 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 		return nil, &config.Error{
 			Name: "TICKET_DATABASE_URLS", Got: "a server that rejects the connection: " + reason, Takes: "two databases that accept it",
 		}
+	}
+	if errors.Is(err, migrations.ErrCitusWorker) {
+		return nil, &config.Error{Name: "TICKET_DATABASE_URLS", Got: "a worker of a Citus cluster", Takes: "databases outside of such workers"}
 	}
 	if isUnreachable(err) {
 		ch.Log.Warn("could not connect to a ticket database; it will be migrated when it is reachable", slog.Any("error", err))

@@ -11,7 +11,9 @@ import (
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
 	"keypool/internal/testenv"
+	"keypool/kgs"
 	"keypool/kgs/keysource"
+	"keypool/kgs/ledger"
 )
 
 // Tickets in the server's own database use its existing connections. Tickets in another database
@@ -56,6 +58,22 @@ func TestTicketDatabaseMayHaveAnyEncoding(t *testing.T) {
 	}
 	if _, err := db.Take(t.Context(), keysource.Odd, 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// The fallback of the key source hash draws its first codes after the attempts of this key source.
+func TestFallbackOfHashBeginsWithShortCodes(t *testing.T) {
+	t.Parallel()
+	ch := openTestChain(t, testenv.PostgresURL(t))
+	if err := ch.OpenLedger(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ch.counters = ledger.NewWatch(ch.ledger.Counters, ch.CodeLength, ch.Log)
+	ch.settings.Fallback = "random"
+	ch.openKeys(keysource.Hash{Algorithm: "sha256"})
+	key, err := ch.keys.Next(t.Context(), "https://go.dev", keysource.HashAttempts)
+	if err != nil || key.Source != kgs.SourceRandom || len(key.Code) != ch.CodeLength {
+		t.Errorf("Next = %+v, %v, want a random code of %d characters", key, err, ch.CodeLength)
 	}
 }
 
