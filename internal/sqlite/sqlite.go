@@ -79,25 +79,10 @@ var ErrNoFile = errors.New("the database file is missing, but its log exists")
 // ErrNoFile if the file is missing and has a log, and with ErrSeveralNames if the file has several hard links or is itself
 // mounted.
 func Open(ctx context.Context, path string) (*DB, error) {
-	name, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("make the path of the database absolute: %w", err)
-	}
-	path, err = create(name)
+	files, err := locate(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("open the database %s: %w", path, err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("open the database %s: %w: it is no regular file", path, ErrNotDatabase)
-	}
-	if err := requireOneName(path, info); err != nil {
-		return nil, err
-	}
-	files := &guard{path: path, name: name}
 	write, err := connect(files, url.Values{
 		"_txlock":       {"immediate"},
 		"_journal_mode": {"WAL"},
@@ -130,7 +115,7 @@ func Open(ctx context.Context, path string) (*DB, error) {
 		if hasCode(err, sqlite3.SQLITE_CANTOPEN) || hasCode(err, sqlite3.SQLITE_READONLY) {
 			err = fmt.Errorf("%w: SQLite must be able to write to the file and to its folder", err)
 		}
-		return nil, errors.Join(fmt.Errorf("open the database %s: %w", path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("open the database %s: %w", files.path, err), db.Close())
 	}
 	db.anchor, err = openAnchor(ctx, files)
 	if err == nil {
@@ -202,6 +187,25 @@ func (db *DB) Close() error {
 		return errors.Join(err, moved)
 	}
 	return errors.Join(err, db.anchor.close())
+}
+
+// locate finds or creates the file of the database at path, and returns a guard that does not check the file yet.
+func locate(path string) (*guard, error) {
+	name, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("make the path of the database absolute: %w", err)
+	}
+	if path, err = create(name); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("open the database %s: %w", path, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("open the database %s: %w: it is no regular file", path, ErrNotDatabase)
+	}
+	return &guard{path: path, name: name}, requireOneName(path, info)
 }
 
 // create makes sure that a file exists at path, which is absolute. It returns the path without symbolic links, because SQLite
