@@ -1,8 +1,8 @@
 package plan
 
-// Pool is the pool of keys in Redis with the signals of its dead man's switch when no key arrives. The switch signals
-// restart, and then page, when the number of keys falls below RestartBelow and PageBelow. RestartRunway and
-// PageRunway are the times from these signals to the empty pool.
+// Pool describes the pool of keys in Redis. It also describes when the dead man's switch of the pool gives its
+// signals if no key arrives. The switch signals restart, and then page, when the number of keys falls below
+// RestartBelow and PageBelow. RestartRunway and PageRunway are the times from these signals to the empty pool.
 type Pool struct {
 	Capacity       int64   `json:"capacity_keys"`
 	Runway         float64 `json:"runway_seconds"`
@@ -67,7 +67,7 @@ func (in Input) local() Local {
 type Outage struct {
 	Seconds       float64 `json:"seconds"`
 	Creations     float64 `json:"creations"`
-	FallbackRatio float64 `json:"fallback_ratio_at_most"` // greatest share of the creations during an outage of Redis that the fallback makes
+	FallbackRatio float64 `json:"fallback_ratio_at_most"` // greatest share of the creations during an outage of Redis for which the fallback makes the code
 	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which the local keys last for the outage of Redis
 	Capacity      int64   `json:"bridging_capacity_keys"` // smallest capacity with which an outage of the worker causes no signal page
 }
@@ -86,10 +86,10 @@ func (in Input) outage(local Local) Outage {
 
 // outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal page
 // during an outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only
-// that many keys when the outage begins. At the end of the outage, the pool must have at least the keys of the level.
-// It must also have at least the keys of the limit of the runway, unless the outage ends before this limit applies.
-// The limit applies stillAfter after the last look of the switch before the outage, and this look is up to lookInterval
-// before the outage.
+// that many keys when the outage begins. At the end of the outage, the pool must have at least pageRatio times its
+// capacity. If the outage lasts until the limit of the runway applies, the pool must also have enough keys for
+// pageRunway at the end of the outage. The limit applies when stillAfter has passed since the switch last looked at the
+// pool before the outage. This look is at most lookInterval before the outage begins.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

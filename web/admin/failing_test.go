@@ -97,7 +97,7 @@ func TestDashboardShowsNoFailureWhileProgramStarts(t *testing.T) {
 }
 
 // If a program was ready and then is not ready any more, it counts as failing at once, even in its first three seconds.
-func TestDashboardShowsFailureAtOnceAfterFirstSuccess(t *testing.T) {
+func TestDashboardShowsFailureAtOnceIfProgramWasReadyBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		h := New(Config{Gatherer: prometheus.NewRegistry(), Status: full, Ready: func(context.Context) error {

@@ -53,8 +53,9 @@ func TestRenewConnectionsReplacesConnectionsOfLedger(t *testing.T) {
 	}
 }
 
-// The database closes all connections, as it does when it restarts. Therefore the stop first gets a closed connection. The
-// test has its own server, because other tests would lose their connections too.
+// The database closes all connections, as it does when it restarts. Therefore releaseHolder, which runs when the program
+// stops, first gets a closed connection. The test has its own server, because other tests would lose their connections
+// too.
 func TestStopAfterDatabaseRestartReleasesHolder(t *testing.T) {
 	t.Parallel()
 	life := &program.Lifecycle{}

@@ -108,8 +108,8 @@ func (r *run) awaitFull(p *lab.Program) (s lab.Status) {
 	return s
 }
 
-// refills waits until the pool is full, and records the result for the claim that the constant recovers names. The
-// parameter since names the event at which the wait begins.
+// refills waits until the pool is full. It records the result for the claim whose name is the constant recovers.
+// The parameter since names the event at which the wait begins.
 func (r *run) refills(p *lab.Program, since string) {
 	r.becomes(recovers, since, "the pool is full", func() bool { return p.Status().Full() })
 }

@@ -31,7 +31,7 @@ func TestCodeFormConvertsBetweenCodesAndNumbers(t *testing.T) {
 	}
 }
 
-func TestCodeFormRejectsCodesAndNumbersOfOtherForms(t *testing.T) {
+func TestCodeFormRejectsOtherCodesAndNumbersOutOfRange(t *testing.T) {
 	for _, s := range Compared() {
 		f := FormOf(s.Class)
 		last := f.Code(new(big.Int).Sub(f.Size, big.NewInt(1)))
