@@ -456,7 +456,7 @@ func TestPreviewShowsTimeOfChangeThatEarlierReleaseRecorded(t *testing.T) {
 	}
 }
 
-func TestChangeIsRefusedIfNewURLLeadsToBlockedHostOrToService(t *testing.T) {
+func TestChangeOfURLToBlockedHostOrToKeypoolIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newTokenSite(t, client.Limits{})
 	o := s.owner(t, "docs", everyScope)

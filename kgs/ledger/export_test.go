@@ -39,7 +39,8 @@ func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, e
 	return before, after, err
 }
 
-// AllowLook makes the next Sweep count as a look, even directly after another look.
+// AllowLook makes the next Sweep compare the heartbeats (a look), even directly after
+// another comparison.
 func (l *Ledger) AllowLook() {
 	l.heartbeats.mu.Lock()
 	defer l.heartbeats.mu.Unlock()
@@ -65,10 +66,11 @@ func (l *Ledger) ForgetNumbers() {
 	l.highWater.Next = nil
 }
 
-// SkipLeast makes each skip-ahead skip the smallest numbers that it may skip.
+// SkipLeast makes each skip-ahead skip as few numbers as it may skip.
 func (l *Ledger) SkipLeast() { l.random = func(int64) int64 { return 0 } }
 
-// WriteWitness writes the witness, as a change that assigns a new id does after its commit.
+// WriteWitness writes the witness. A change that assigns a new id does the same after its
+// commit.
 func (l *Ledger) WriteWitness(ctx context.Context) { l.keepWitness(ctx, math.MaxInt64, true) }
 
 // InsertReserved adds a reserved row.

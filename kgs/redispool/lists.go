@@ -215,8 +215,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epochs of the given lists, for an audit. The keys of the argument want are the numbers of these
-// lists. Epochs fails if one of these lists does not answer or is not open.
+// Epochs returns the epochs of the given lists, for an audit. Each key of the map want is the number of a list.
+// Epochs fails if one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {

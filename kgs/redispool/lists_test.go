@@ -136,7 +136,7 @@ func TestLossOfOneListKeepsKeysOfOtherLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := l.Status(t.Context()); s.Keys != 200 || s.Partial || err != nil {
-		t.Errorf("Status = %+v, %v, want the 200 keys of two lists, which are all keys", s, err)
+		t.Errorf("Status = %+v, %v, want the 200 keys of two lists, and Partial=false", s, err)
 	}
 	for range 2 {
 		if b, err := l.Take(t.Context(), 100); err != nil || len(b.Codes) != 100 {

@@ -219,7 +219,7 @@ func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
 	}
 }
 
-func TestCapacityForNightSatisfiesLevelOrRunway(t *testing.T) {
+func TestNightCapacityIsSmallestWithTimelyPageSignal(t *testing.T) {
 	t.Parallel()
 	for night, want := range map[float64]int64{
 		// The level needs 1,000 * 1 / 0.1 = 10,000 keys, and the runway needs 1,000 * (1 + 10) / 0.9 = 12,222.

@@ -52,7 +52,7 @@ func (f *failing) note(err error) {
 	now := time.Now()
 	switch since := f.since.Load(); {
 	case err == nil && since != nil:
-		f.ended.Store(&now) // stored before f.since, so that shown never combines a nil f.since with an earlier value of f.ended
+		f.ended.Store(&now) // before f.since; otherwise the method shown could read a nil f.since and an earlier f.ended
 		f.since.Store(nil)
 	case err != nil && since == nil:
 		f.since.Store(&now)
@@ -63,7 +63,7 @@ func (f *failing) note(err error) {
 func (h *Handler) ReadyGauge() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "keypool_ready",
-		Help: "1 while the program can do its work, otherwise 0. A server creates and resolves links. The program kgs reads the ledger if it serves keys, and otherwise the pool.",
+		Help: "1 while the program can do its work, otherwise 0. The work of a server is to create and resolve links. The work of kgs is to read the ledger if it serves keys, and otherwise the pool.",
 	}, func() float64 { return oneIf(h.failing.since.Load() == nil) })
 }
 

@@ -90,8 +90,8 @@ func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 	}
 }
 
-// A pooler can run a transaction on a connection without the setting of the session. The connections to a replica commit
-// nothing.
+// A pooler can run a transaction on a connection without the setting of the session, so requireDurable refuses such a
+// pooler. acceptConnection does not refuse it, because the connections to a replica commit nothing.
 func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"on": nil, "off": errNotDurable, "local": errNotDurable} {

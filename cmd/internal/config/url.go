@@ -61,7 +61,7 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 		return &Error{Got: file.Param + "=" + file.Path, Takes: "a PEM file that can be read: " + file.Err.Error()}
 	case err != nil: // the error may quote a part of the password
 		return &Error{Got: Redacted(string(text)),
-			Takes: "redis://[:password@]host:port[/db], or rediss://... for TLS (tls_ca, tls_cert and tls_key need rediss), several hosts separated by commas"}
+			Takes: "redis://[:password@]host:port[/db], or rediss://... for TLS (tls_ca, tls_cert and tls_key need rediss); several hosts are separated by commas"}
 	}
 	*r = RedisURL(text)
 	return nil

@@ -11,7 +11,7 @@ import (
 	"keypool/cmd/internal/config"
 )
 
-func TestErrorOfStartThatTakesTooLongNamesTimeLimit(t *testing.T) {
+func TestErrorOfTooSlowStartStatesTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := Start(t.Context(), config.Address("127.0.0.1:0"), nil, slog.New(slog.DiscardHandler), func(ctx context.Context, _ *Program) error {
 			<-ctx.Done()
