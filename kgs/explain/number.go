@@ -125,7 +125,7 @@ func (x *Explanation) ofRedisPool(epochs []int64) {
 	x.lacks("whether the key is in the pool or in a batch, and the server of the batch: Redis records this, and `shortener audit` reads it")
 	switch epoch := *x.Epoch; {
 	case epoch >= slices.Max(epochs):
-		x.Status, x.Reason = Reserved, "The key is in the pool in Redis or in a batch that a server took from it."
+		x.Status, x.Reason = Reserved, "The key is in the pool in Redis or in a batch that a server took from it, unless `shortener audit` reports it as missing."
 	case epoch < slices.Min(epochs):
 		x.Status = Unknown
 		x.Reason = fmt.Sprintf("The pool of epoch %d was abandoned, and the key with it, unless a server had taken the key in a batch.", epoch)

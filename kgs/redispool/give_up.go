@@ -12,10 +12,11 @@ import (
 
 // Other workers take over the range of a dead worker, but not the range of a live worker. Therefore a live worker gives
 // its range up if its pushes fail for giveUpAfter. The worker then reserves no range for restTime, so that another
-// worker takes the range over.
+// worker takes the range over. restTime is shorter than alarmTime, so that the alarm for refused pushes does not end before
+// the next push.
 const (
 	giveUpAfter = time.Minute
-	restTime    = time.Minute
+	restTime    = 45 * time.Second
 )
 
 // errRests means that the filler gave a range up and that restTime has not passed yet.

@@ -72,6 +72,14 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied.cfg.Pool.cfg.Alarm.foreignUntil = time.Time{} // a minute has passed
+	// A key of the pool has a wrong type, so that no script can read the pool before a program repairs it.
+	list := first.cfg.Pool.keys[1]
+	if err := errors.Join(d.client.Del(t.Context(), list).Err(), d.client.Set(t.Context(), list, "text", 0).Err()); err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.Prepare(t.Context()); !isWrongType(err) {
+		t.Errorf("Prepare = %v, want an error about the type of a key", err)
+	}
 	other.wantSize(copied, 0)
 	if err := first.Prepare(t.Context()); !errors.Is(err, ErrForeign) {
 		t.Errorf("Prepare of the former owner = %v, want ErrForeign", err)

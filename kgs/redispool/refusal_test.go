@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -145,4 +146,24 @@ func TestRedisThatRefusesPushesOrTakesRaisesAlarm(t *testing.T) {
 	p.refused.since = p.refused.since.Add(-refusedAfter)
 	take()
 	wantCause("refuses to give keys: ERR The user")
+}
+
+func TestRefusalsThatAreFarApartAreSeparateSeries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var r refusal
+		var alarm Alarm
+		refuse := func(after time.Duration, want string) {
+			t.Helper()
+			time.Sleep(after)
+			r.note(redis.Nil, &alarm, "refused")
+			if got := alarm.cause(); got != want {
+				t.Errorf("the cause of the alarm is %q, want %q", got, want)
+			}
+		}
+		refuse(0, "")
+		refuse(time.Hour, "")
+		refuse(refusedAfter, "refused: "+redis.Nil.Error())
+		refuse(alarmTime+time.Second, "refused: "+redis.Nil.Error()) // the same series
+	})
 }

@@ -28,8 +28,12 @@ const (
 	maxWait     = time.Hour
 )
 
-// refusedAfter is how long Redis may refuse calls before the alarm is raised. A failover takes less time.
-const refusedAfter = 10 * time.Second
+const (
+	// refusedAfter is how long Redis may refuse calls before the alarm is raised. A failover takes less time.
+	refusedAfter = 10 * time.Second
+	// refusedGap is the longest time between two refused calls of one series. It is longer than restTime.
+	refusedGap = 2 * time.Minute
+)
 
 // errSeveralPools means that workers replace each other's epochs too often, for one of the two reasons above.
 var errSeveralPools = errors.New("the ledger has too many new epochs: its workers use several pools, or several copies of its database use one pool")
@@ -71,7 +75,7 @@ func (s *Filler) noteRefusal(err error) {
 
 // refusal is a series of calls of one kind that Redis refused. The zero value is no series.
 type refusal struct {
-	since time.Time // time of the first call of the series; zero if there is none
+	since, last time.Time // times of the first and the last call of the series; since is zero if there is none
 }
 
 // note records the result of a call. If Redis has refused such calls for refusedAfter, for example because its disk is full,
@@ -82,9 +86,11 @@ func (r *refusal) note(err error, alarm *Alarm, why string) {
 	switch {
 	case !errors.As(err, &reply):
 		r.since = time.Time{}
-	case r.since.IsZero():
+		return
+	case r.since.IsZero() || time.Since(r.last) > refusedGap:
 		r.since = time.Now()
 	case time.Since(r.since) >= refusedAfter:
 		alarm.raise(why + ": " + reply.Error())
 	}
+	r.last = time.Now()
 }

@@ -306,19 +306,21 @@ return 1
 `
 
 // scriptDamage records that the pool was altered. From then on the other scripts refuse the pool, until a worker begins
-// a new epoch. Argument: the reason.
+// a new epoch. Argument: the reason. As in scriptTake, HDEL makes Redis accept the script at its memory limit.
 const scriptDamage = scriptGuard + `
+redis.call('HDEL', state, 'none')
 redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
 `
 
 // scriptRepair deletes each key of the pool that has another type than Keypool gives it. If state is not such a key, the script
 // then records that the pool was altered. It returns the names of the deleted keys. It changes nothing if another database
-// owns the pool.
+// owns the pool, and a worker of that database has confirmed this within the last minute.
 const scriptRepair = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local owner = redis.pcall('HGET', state, 'owner')
-if type(owner) == 'string' and owner ~= '' and me ~= '' and owner ~= me then return '' end
+if type(owner) == 'string' and owner ~= '' and me ~= '' and owner ~= me
+	and tonumber(redis.call('TIME')[1]) - (tonumber(redis.call('HGET', state, 'claimed')) or 0) < 60 then return '' end
 local deleted = {}
 local function check(key, reply)
 	if type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) then
