@@ -14,8 +14,7 @@ import (
 // ErrMoved reports that the files of an open database were deleted, moved, replaced or overwritten. SQLite itself does
 // not detect such a change, and would acknowledge commits that the next start does not find.
 var ErrMoved = errors.New("the files of the database were deleted, moved, replaced or overwritten while it was open: " +
-	"move them back; if a file was overwritten, stop the program and restore a backup; to use other files, stop the program, " +
-	"and delete the files with the suffixes -wal and -shm before the next start")
+	"move them back; to use other files, stop the program, delete the old log and its index (-wal and -shm), and then move the other files to the path")
 
 // guard detects that the files of an open database are no longer at the path of the database, or that the database file
 // became smaller. It is safe for concurrent use.
@@ -78,7 +77,7 @@ func (g *guard) check() error {
 		}
 	}
 	if g.overwritten.Load() {
-		return fmt.Errorf("%w (%s became smaller: a program overwrote it, or VACUUM ran)", ErrMoved, g.path)
+		return fmt.Errorf("%w (%s became smaller: after VACUUM, start the program again; if another program overwrote the file, stop this program and restore a backup)", ErrMoved, g.path)
 	}
 	return nil
 }

@@ -255,15 +255,15 @@ func (c *cache) finish(code string, shared *call) {
 	close(shared.done)
 }
 
-// latest returns the entry that the cache uses after a look-up. The parameter found is the result of the look-up, and latest
-// usually returns it. The parameter answered is the time of the last answer of the primary before the look-up. But the look-up may have asked a replica that lacks a change, although the cache has the change already.
-// A client that saw the change must not see the earlier state. So latest returns the later state, as if the look-up had
-// returned this state.
+// latest returns the entry that the cache uses after a look-up. The parameter found is the result of the look-up, and answered
+// is the time of the last answer of the primary before the look-up. latest usually returns found. But the look-up may have
+// asked a replica that lacks a change, although the cache has the change already. A client that saw the change must not see the
+// earlier state. So latest returns the later state, as if the look-up had returned this state.
 //
 // A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag. Every
 // replica that look-ups ask has such a state, unless the store has lost the state, or the primary does not answer since then.
 // Therefore the time after the last answer of the primary does not count. The field asked is the start of a look-up, and the
-// cache got the state at most lookupTimeout later.
+// cache got the state at most lookupTimeout later. After a change, put subtracts the time that the change took.
 func (c *cache) latest(found *entry, answered time.Duration) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {
@@ -298,6 +298,7 @@ func (c *cache) add(link shortener.Link, asked time.Time) {
 // order. The cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
+	e.kept = -int32(c.now().Sub(asked).Milliseconds()) // the replicas may lack the change for MaxLag after its end
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)

@@ -105,6 +105,21 @@ func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
 	})
 }
 
+// A change may wait for a lock. The cache keeps it as long as a change that takes no time.
+func TestCacheKeepsSlowChangeWhileReplicaLags(t *testing.T) {
+	t.Parallel()
+	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
+		r, c := newRows(early)
+		c.replicas = lagging(time.Second)
+		begun := time.Now()
+		time.Sleep(3 * time.Second)
+		c.put(late, begun)
+		assertState(t, r, c, late, 1)
+		time.Sleep(Freshness)
+		assertState(t, r, c, late, 2)
+	})
+}
+
 // A change by this process counts like a state that a look-up returned.
 func TestCacheKeepsOwnChangeWhileReplicaLags(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ import (
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
-	kept      int32  // milliseconds from the look-up that returned this state to asked, while the primary answered; see cache.latest; usually 0
+	kept      int32  // milliseconds from the look-up that returned this state to asked, while the primary answered; below 0 after a change that took some time; see cache.latest
 	source    unique.Handle[string]
 	created   int64         // Unix time in microseconds, like expires and deleted
 	expires   int64         // the Unix time of the zero time.Time means never
