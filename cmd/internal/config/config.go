@@ -71,7 +71,7 @@ type Serve struct {
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
-	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. With reserve, the server only marks keys, and the unused keys of a dead server return to the pool after ten minutes."`
+	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. With reserve, the server only marks keys, and the marked keys of a dead server return to the pool after ten minutes."`
 	Tickets       DatabasePair `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" group:"keys" placeholder:"ODD,EVEN" help:"Two databases of KEY_SOURCE=ticket, separated by a comma: the first issues odd numbers, the second even ones. Default: DATABASE_URL for both."`
 	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: an id that the database reserves while the server runs."`
 	HashAlgorithm string       `env:"HASH_ALGORITHM" default:"sha256" oneof:"sha256,md5" group:"keys" help:"Hash of KEY_SOURCE=hash: sha256 or md5."`
