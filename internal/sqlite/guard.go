@@ -20,7 +20,7 @@ var ErrMoved = errors.New("the files of the database were deleted, moved, replac
 // became smaller. It is safe for concurrent use.
 type guard struct {
 	path  string                        // without symbolic links
-	name  string                        // the path that Open got, absolute; empty while it cannot differ from path
+	name  string                        // the path that Open got, absolute; it may be a symbolic link to path
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
 
 	// A commit does not make the database file smaller, because the database has no auto_vacuum.
@@ -49,10 +49,10 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not the files of the database, or if the path that Open got no longer leads
-// to the database file. It also returns ErrMoved if this
-// check or an earlier one found that the database file became smaller. The file becomes smaller if a program copies a
-// backup over it, or if VACUUM runs. The check takes a few microseconds.
+// check returns ErrMoved if the files at the paths are not the files of the database, or if the path that Open got no
+// longer leads to the database file. It also returns ErrMoved if this check or an earlier one found that the database
+// file became smaller. The file becomes smaller if a program copies a backup over it, or if VACUUM runs. The check
+// takes a few microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {
