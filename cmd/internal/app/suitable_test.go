@@ -16,22 +16,28 @@ import (
 func TestMigrationRefusesDatabaseThatCannotStoreUnicode(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
 	for encoding, refused := range map[string]bool{"LATIN1": true, "EUC_JP": true, "SQL_ASCII": false, "UTF8": false} {
-		name := strings.ToLower(encoding)
-		if _, err := conn.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE template0 LOCALE 'C' ENCODING '`+encoding+`'`); err != nil {
-			t.Fatal(err)
-		}
-		url := strings.Replace(server.URL, "/postgres?", "/"+name+"?", 1)
+		url := createDatabase(t, server.URL, encoding)
 		err := MigrateDatabase(t.Context(), settings(t, url).Common, false, slog.New(slog.DiscardHandler), func(*Core) error { return nil })
 		if _, invalid := errors.AsType[*config.Error](err); invalid != refused || err != nil && !refused {
 			t.Errorf("migration of a database with the encoding %s: %v, want an error: %t", encoding, err, refused)
 		}
 	}
+}
+
+// createDatabase creates a database with an encoding on the server of a URL, and returns its URL.
+func createDatabase(t *testing.T, serverURL, encoding string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), serverURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }() // the test does not need the connection any more
+	name := strings.ToLower(encoding)
+	if _, err := conn.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE template0 LOCALE 'C' ENCODING '`+encoding+`'`); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(serverURL, "/postgres?", "/"+name+"?", 1)
 }
 
 func TestMigrationRefusesSearchPathWithoutSchema(t *testing.T) {

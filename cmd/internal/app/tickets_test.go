@@ -3,10 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 
 	"keypool/cmd/internal/config"
 	"keypool/cmd/internal/program"
@@ -42,16 +39,7 @@ func TestTicketsInDatabaseOfServerUseConnectionsOfLedger(t *testing.T) {
 // A ticket database stores only numbers, so it needs no Unicode.
 func TestTicketDatabaseMayHaveAnyEncoding(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartPostgres(t)
-	conn, err := pgx.Connect(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(t.Context()) }()
-	if _, err := conn.Exec(t.Context(), `CREATE DATABASE tickets TEMPLATE template0 LOCALE 'C' ENCODING 'LATIN1'`); err != nil {
-		t.Fatal(err)
-	}
-	url := strings.Replace(server.URL, "/postgres?", "/tickets?", 1)
+	url := createDatabase(t, testenv.StartPostgres(t).URL, "LATIN1")
 	db, err := openTestChain(t, testenv.PostgresURL(t)).ticketDatabase(t.Context(), settings(t, url).Database)
 	if err != nil {
 		t.Fatal(err)
