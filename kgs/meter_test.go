@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMeterSmoothsRateOfStepwiseCount(t *testing.T) {
+func TestMeterSmoothsRateOfCountThatGrowsInSteps(t *testing.T) {
 	t.Parallel()
 	m := NewMeter(time.Minute)
 	now := time.Now()

@@ -20,12 +20,12 @@ const (
 	maxReports = 20                     // findings that are described in words; further findings are only counted
 )
 
-// Findings counts what is wrong with acknowledged links. All counts except Checked should be 0.
+// Findings counts what is wrong with the links of a client. All counts except Checked should be 0.
 type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code leads nowhere
 	Wrong   int64    // links with another wrong answer, such as another URL or status, and acknowledgements without a code
-	Twice   int64    // codes that were acknowledged for a second creation, and creations that were stored as a second link
+	Twice   int64    // codes that were acknowledged for a second creation, and creations (acknowledged or not) that were stored as more than one link
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
 }
@@ -71,8 +71,8 @@ func (c *Checker) Check(ctx context.Context, entries []Entry) (Findings, error) 
 	return f.findings, err
 }
 
-// read requests the link of e until decide accepts an answer or c.Patience has passed. A client may repeat
-// these requests, because they change nothing.
+// read requests the link of e until decide accepts an answer or c.Patience has passed. A client may repeat these
+// requests, because they change no link.
 func (c *Checker) read(ctx context.Context, e Entry, f *finder) error {
 	if e.Code == "" {
 		f.report(&f.findings.Wrong, "creation %d was acknowledged without a code", e.N)
@@ -147,7 +147,7 @@ func (f *finder) codes(entries []Entry) {
 	}
 }
 
-// census finds creations that were stored as more than one link. It checks the creations of all outcomes.
+// census finds creations that were stored as more than one link. It also checks creations that were not acknowledged.
 func (f *finder) census(ctx context.Context, take Census, entries []Entry) error {
 	links := make(map[string]string, len(entries)) // the first stored code of each URL in entries; "" before it is found
 	for _, e := range entries {

@@ -189,7 +189,8 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.anchor.close())
 }
 
-// locate finds or creates the file of the database at path, and returns a guard that does not check the file yet.
+// locate finds or creates the file of the database at path, and returns a guard, which checks the file after a call
+// of remember.
 func locate(path string) (*guard, error) {
 	name, err := filepath.Abs(path)
 	if err != nil {
@@ -261,7 +262,7 @@ func connect(files *guard, params url.Values, conns int) (*sql.DB, error) {
 	params.Set("mode", "rw") // fails if the file does not exist; create has created it
 	params.Set("_foreign_keys", "on")
 	params.Set("_dqs", "false")     // a misspelt "column" is an error, not a string literal
-	params.Set("_error_rc", "true") // an error has the message of its own code and not of an earlier error
+	params.Set("_error_rc", "true") // the message of an error describes this error, and not an earlier one
 	dsn := url.URL{Scheme: "file", Path: files.path, RawQuery: params.Encode()}
 	to, err := sqlite.NewConnector(dsn.String())
 	if err != nil {

@@ -25,7 +25,7 @@ type Presence struct {
 	path string
 }
 
-// presenceInfix is between the path of the database and the name of the holder.
+// The path of the file of a Presence is the path of the database, presenceInfix and the name of the holder.
 const presenceInfix = ".holder-"
 
 // draftSuffix ends the name of a draft. A draft is an incomplete file, which is renamed when it is complete.

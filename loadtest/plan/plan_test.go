@@ -189,7 +189,7 @@ func TestSignalsFollowLevelOrRunwayWhicheverIsFirst(t *testing.T) {
 	}
 }
 
-func TestCapacityForOutageOfWorkerSatisfiesLevelAndRunway(t *testing.T) {
+func TestCapacityForWorkerOutageMeetsRulesOfLevelAndRunway(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name              string

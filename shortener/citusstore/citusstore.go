@@ -1,10 +1,11 @@
 // Package citusstore keeps links in PostgreSQL tables that are distributed over the nodes of a Citus cluster. It uses a
 // [pgstore.Store] for each node.
 //
-// Each node that has links is a part of the store (see [shortener.Placement]). The tables are divided into shards, each of which
-// lives on one node. The store computes on which node a link lives. If a statement concerns links of one node, the store sends it
-// directly to this node. The node plans and executes the statement alone: the coordinator has no work, and the commit is not a
-// two-phase commit. If a statement concerns links of several nodes, the store sends it to the coordinator.
+// Each node that has links is a part of the store (see [shortener.Placement]). The tables are divided into shards,
+// each of which lives on one node. The store computes on which node a link lives. If a statement concerns links of
+// one node, the store sends it directly to this node, provided that the node has the metadata of the cluster. The
+// node plans and executes the statement alone: the coordinator has no work, and the commit is not a two-phase commit.
+// If a statement concerns links of several nodes, the store sends it to the coordinator.
 //
 // If a node is down, only its links are unavailable. A caller that creates a link asks PartOf whether the node of the code
 // answers. If the node does not answer, the caller chooses a code of another node.
@@ -130,7 +131,7 @@ func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
 	}
-	store := s.Store // a node without metadata cannot plan statements, so the coordinator plans them
+	store := s.Store // the coordinator: it plans the statements for a node that lacks the metadata of the cluster
 	if a.own {
 		pool, err := s.openPool(ctx, a)
 		if err != nil {
@@ -211,8 +212,8 @@ func (s *Store) PartOfRequest(key string) (part int, answers bool) {
 	return n.part, n.answers()
 }
 
-// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is distributed in the same way
-// as unranked_links. So a key and a code with the same hash value are on the same node.
+// nodeOfRequest returns the node that keeps an idempotency key. The table of these keys is distributed in the same
+// way as unranked_links. So an idempotency key and an unranked code with the same hash value are on the same node.
 func (s *Store) nodeOfRequest(key string) *node {
 	p := s.placement.Load()
 	return p.nodes[p.unranked.partOf(hashText(key))]

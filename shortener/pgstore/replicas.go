@@ -49,13 +49,13 @@ type replica struct {
 
 	mu          sync.Mutex
 	unconfirmed *reading // a position that must be compared with a later sample of the primary; nil if there is none
-	confirmed   int64    // the history of the primary for which a later sample confirmed a position
+	confirmed   int64    // the history of the primary (see primaryLog) at the last time that a sample confirmed a position of this replica
 	ahead       int64    // the last position that was ahead of the primary; 0 if none was
 }
 
-// NewReplicas returns a Replicas for the servers of pools. These servers should be replicas of the server of
-// primary. Look-ups ask only a server that follows the primary and whose lag is at most maxLag. The caller closes
-// the pools.
+// NewReplicas returns a Replicas. Each of pools holds the connections to one server, which should be a replica of the
+// server that primary uses. Look-ups ask only a server that follows the primary and whose lag is at most maxLag. The
+// caller closes the pools.
 func NewReplicas(primary *Store, pools []*pgxpool.Pool, maxLag time.Duration, metrics *ReplicaMetrics) *Replicas {
 	r := &Replicas{primary: primary, maxLag: maxLag, log: primaryLog{memory: max(lagShown, 2*maxLag)}, metrics: metrics}
 	for _, pool := range pools {
@@ -75,8 +75,8 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	if Answered(err) || isNotFound(asked) || ctx.Err() != nil {
 		return link, err
 	}
-	// The primary may have stopped after the last sample. The next measurement, which would show this, may not have ended
-	// yet.
+	// The primary may have stopped after the last sample, and the next measurement, which would show this, may not
+	// have ended. So ask again with the lag at the time of this sample.
 	last, sampled := r.log.last()
 	if !sampled {
 		return link, err
@@ -101,7 +101,7 @@ func (r *Replicas) Answered(now time.Time) time.Time { return r.log.reference(no
 // errNoReplica reports that no replica may be asked.
 var errNoReplica = errors.New("no replica is up to date")
 
-// ask asks a replica whose lag at the time reference is at most the maximum.
+// ask asks a replica that lagged by at most r.maxLag at reference.
 func (r *Replicas) ask(ctx context.Context, reference time.Time, code string) (shortener.Link, error) {
 	replica := r.next(reference)
 	if replica == nil {
@@ -112,7 +112,8 @@ func (r *Replicas) ask(ctx context.Context, reference time.Time, code string) (s
 	return link, err
 }
 
-// next returns a replica whose lag at the time reference is at most the maximum, or nil if there is none. The replicas take turns.
+// next returns a replica that lagged by at most r.maxLag at reference, or nil if there is none. The replicas take
+// turns.
 func (r *Replicas) next(reference time.Time) *replica {
 	first := r.turns.Add(1)
 	for i := range uint32(len(r.replicas)) {

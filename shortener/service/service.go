@@ -71,8 +71,8 @@ type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 // Replicas describes the replicas of the store that a [Lookup] asks. The zero value means that there are none.
 type Replicas struct {
 	MaxLag time.Duration // maximum lag of a replica that Lookup asks
-	// Answered returns the time at which the primary last answered: now while it answers. A replica may lack a change that is
-	// newer, for longer than MaxLag. Answered is required with replicas.
+	// Answered returns the time at which the primary last answered: now while it answers. A replica may lack the
+	// changes after this time, even for longer than MaxLag. Answered is required with replicas.
 	Answered func(now time.Time) time.Time
 }
 
@@ -129,9 +129,9 @@ func (s *Service) Close(ctx context.Context) error { return s.commits.Close(ctx)
 const (
 	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
 	pingTimeout = time.Second
-	// refusalMemory is the time for which the service is not ready after a refused creation. A later creation that
-	// succeeds makes the service ready at once. Without this time limit, the service could remain unready for ever,
-	// because a load balancer sends no creations to an unready service.
+	// refusalMemory is the time for which the service is not ready after a refused creation. After a later creation
+	// succeeds, the next ping makes the service ready, about a second later. Without this time limit, the service
+	// could remain unready for ever, because a load balancer sends no creations to an unready service.
 	refusalMemory = 5 * time.Second
 )
 
@@ -145,7 +145,7 @@ type readiness struct {
 	refused atomic.Pointer[time.Time] // time of the last refused creation, nil if a later creation succeeded
 
 	mu  sync.Mutex // held during a ping, so that concurrent callers share its result
-	at  time.Time  // time of the last ping, whose result is err
+	at  time.Time  // time of the last check that pinged, whose result is err
 	err error
 }
 

@@ -337,7 +337,7 @@ func (b *brokenLinks) Lookup(context.Context, string) (shortener.Link, error) {
 	return shortener.Link{}, b.fault
 }
 
-func TestImportEndsAtFirstErrorAndReportsItsLines(t *testing.T) {
+func TestImportEndsAtFirstErrorAndReportsLinesOfFailedPart(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("the disk is full")
 	var file strings.Builder

@@ -139,7 +139,7 @@ func TestStoredFacetValuesAreCountedAfterMaxValuesIsReached(t *testing.T) {
 	})
 }
 
-func TestSeriesContainsTheHoursOfTheRange(t *testing.T) {
+func TestSeriesCountsOnlyVisitsInTimeRange(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		apply(t, s, Part{Writer: "w", Sequence: 1, Rows: []Row{
 			{"a", at(-24), 0, Count{1, 0}}, {"a", at(0), 0, Count{2, 1}}, {"a", at(1), 0, Count{4, 0}}, {"b", at(0), 0, Count{9, 9}},

@@ -26,8 +26,9 @@ import (
 // 6 x 2,048 = 12,288 bytes.
 const maxBody = 16 << 10
 
-// readFields reads the body of a request and checks its syntax. It sets each field that the client sent.
-// The service validates the values later. Package problem maps each error of readFields to a problem.
+// readFields reads the body of a request and checks its syntax. It sets each field for which the client sent a value.
+// A null in JSON and an empty field of a form are no values. The service validates the values later. Package problem
+// maps each error of readFields to a problem.
 func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
 	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {
@@ -104,8 +105,8 @@ func (b *buffers) put(buf *bytes.Buffer) { b.pool.Put(buf) }
 const adviseEncoding = ` If this name is a part of the URL, percent-encode the URL, because "&" separates the fields of a form. ` +
 	`curl does this with --data-urlencode 'url=https://example.com/?a=1&b=2'.`
 
-// parseForm parses a form. The values may have any character encoding, because the service percent-encodes the bytes of
-// a URL that are not ASCII, and does not decode them.
+// parseForm parses a form. The URL may have any character encoding, because the service percent-encodes the bytes of
+// a URL that are not ASCII, and does not decode them. Package shortener refuses a title or a tag that is not UTF-8.
 func parseForm(body []byte) (shortener.Request, error) {
 	if b := bytes.TrimSpace(body); len(b) > 0 && (b[0] == '{' || b[0] == '[') {
 		return shortener.Request{}, problem.Malformed("The body looks like JSON but its Content-Type is a form. " +
@@ -218,7 +219,8 @@ func tooDeep(body []byte) bool {
 	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxNesting {
 		return false
 	}
-	// ReadToken is not recursive. A repeated name must not end the check, because objectError decodes such a body too.
+	// ReadToken is not recursive. A repeated name must not end the check: objectError decodes a body with repeated
+	// names too, and its decoder is recursive.
 	tokens := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	for tokens.StackDepth() <= maxNesting {
 		if _, err := tokens.ReadToken(); err != nil {

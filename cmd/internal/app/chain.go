@@ -217,6 +217,6 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 	return mempool.NewLedgerSupply(ch.ledger, ch.Space, ch.holder, ch.CodeLength)
 }
 
-// random returns a key source of random codes. The first codes of a creation have the length that the ledger uses at present, because
-// the space of CODE_LENGTH may be used up.
+// random returns a key source of random codes. In its first attempts, a creation gets codes of the length that the
+// ledger uses at present. This can be more than CODE_LENGTH, whose space may be used up.
 func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

@@ -113,7 +113,7 @@ func commitReplyLost(r *run) {
 	r.store(postgres.URL)
 	server := r.started("DATABASE_URL=" + strings.Replace(postgres.URL, postgres.Addr, proxy.Addr, 1))
 	load := r.traffic(server)
-	commits := lab.StatementWith("INSERT INTO ranked_links") // all calls share one matcher, because a connection sends the text of a statement only once
+	commits := lab.StatementWith("INSERT INTO ranked_links") // shared by both calls of Lose, because a connection sends the text of a statement only once
 	for _, keep := range []int{0, 5} {
 		before := proxy.Lost()
 		proxy.Lose(5, keep, commits)

@@ -61,8 +61,8 @@ func quality(ranges []string, offer string) float64 {
 	return q
 }
 
-// specificityOf returns how closely a media range matches offer, from 0 (no match) to 3
-// (exact match).
+// specificityOf returns how closely a media range matches offer, from 0 (no match) to 3 (exact match). A problem is
+// JSON, so a client that accepts problems exactly accepts JSON.
 func specificityOf(media, offer string) int {
 	major, _, _ := strings.Cut(offer, "/")
 	switch {
