@@ -21,8 +21,9 @@ type IdempotencyKey struct {
 
 // FirstCreation is the creation that used an idempotency key first.
 type FirstCreation struct {
-	Code    string
-	Payload [sha256.Size]byte
+	Code      string
+	Payload   [sha256.Size]byte
+	CreatedAt time.Time // of the link
 }
 
 // payload is the part of a Request that the client sent. During an upgrade, servers of two releases may get the same request,

@@ -173,7 +173,8 @@ func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link
 // FirstCreation implements [shortener.Store].
 func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (first shortener.FirstCreation, err error) {
 	var payload []byte
-	err = s.pool.QueryRow(ctx, `SELECT code, payload FROM idempotency_keys WHERE owner = $1 AND key = $2`, owner, key).Scan(&first.Code, &payload)
+	err = s.pool.QueryRow(ctx, `SELECT code, payload, created_at FROM idempotency_keys WHERE owner = $1 AND key = $2`, owner, key).
+		Scan(&first.Code, &payload, &first.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return shortener.FirstCreation{}, shortener.ErrNotFound
 	}
@@ -184,6 +185,7 @@ func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (fir
 		return shortener.FirstCreation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	copy(first.Payload[:], payload)
+	first.CreatedAt = first.CreatedAt.UTC()
 	return first, nil
 }
 

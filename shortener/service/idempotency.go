@@ -16,10 +16,11 @@ import (
 // replayed is true. It returns this link even if the request is invalid by now, for example because its expiry has
 // passed. CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. In this
 // case, it also returns the link of the earlier creation, or a link without a code if that link cannot be read. It
-// fails with ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
+// fails with ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress. It fails with an
+// *UnavailableError if the store has the key, but has lost the link of that creation.
 func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	k := r.IdempotencyKey(key)
-	for range maxRaces {
+	for range maxRepeats {
 		link, existing, err = s.create(ctx, r, k)
 		if !errors.Is(err, commit.ErrRepeated) && !isInvalid(err) {
 			return link, existing, false, err
@@ -31,12 +32,16 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 		if isInvalid(err) {
 			return shortener.Link{}, false, false, err
 		}
-		// The creation that used the key has no stored link, or its key was removed meanwhile, so try again.
+		// Either the key was removed meanwhile, so try again. Or the store has no link of the creation that used the key. With
+		// Citus, key and link can be on two nodes. Then the commit of the link may come later than that of the key, or a
+		// failover of one node lost the link.
 	}
-	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w %d times, but no creation has this key", commit.ErrRepeated, maxRaces))
+	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w, but the link of the first creation is missing", commit.ErrRepeated))
 }
 
 const (
+	// maxRepeats is the maximum number of attempts of CreateIdempotent.
+	maxRepeats = 10
 	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time.
 	// maxRepetitionsOfToken is the same limit for one token. Without these limits, repetitions could occupy all
 	// connections to the database, so that no link is created.
@@ -49,7 +54,8 @@ const (
 )
 
 // first returns the link of the first creation that used the key. It fails with ErrKeyReused if this creation had other data. First,
-// it waits for a slot. If no slot becomes free, it fails with an *UnavailableError.
+// it waits for a slot. If no slot becomes free, it fails with an *UnavailableError. It fails with ErrNotFound if the store has
+// no such key, or has lost the link.
 func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (shortener.Link, error) {
 	end, err := begin(ctx, s.repetitions, Actor{Token: key.Owner}, repetitionWait)
 	if err != nil {
@@ -61,7 +67,11 @@ func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (sho
 	first, err := s.store.FirstCreation(ctx, key.Owner, key.Key)
 	var link shortener.Link
 	if err == nil {
-		if link, err = s.store.Lookup(ctx, first.Code); first.Payload != key.Payload {
+		link, err = s.store.Lookup(ctx, first.Code)
+		if err == nil && !link.CreatedAt.Equal(first.CreatedAt) { // a later creation with the same alias
+			link, err = shortener.Link{}, shortener.ErrNotFound
+		}
+		if first.Payload != key.Payload {
 			return link, shortener.ErrKeyReused
 		}
 	}

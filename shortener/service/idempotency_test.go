@@ -178,3 +178,44 @@ func TestCreateIdempotentReturnsFirstLinkAfterRequestBecameInvalid(t *testing.T)
 	_, _, _, err := s.CreateIdempotent(t.Context(), short, "new")
 	assertInvalid(t, err, "expires_at", "future")
 }
+
+// The nodes of a Citus cluster can lose a link, but not its idempotency key. The alias of the lost link may then belong to
+// another link, which must not be the answer to the repeated request.
+func TestCreateIdempotentFailsIfStoreLostFirstLink(t *testing.T) {
+	t.Parallel()
+	alias := "handbook"
+	foreign := shortener.Link{Code: alias, URL: "https://go.dev/foreign", Source: shortener.SourceAlias, CreatedAt: service.Stamp(testNow.Add(time.Hour))}
+	for name, reply := range map[string]struct {
+		link shortener.Link
+		err  error
+	}{
+		"the code has no link":                  {shortener.Link{}, shortener.ErrNotFound},
+		"the code belongs to a link of another": {foreign, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &faultyStore{Store: newStore(t)}
+			s := startService(t, service.Config{Store: store, Keys: sequence("pool")})
+			first := shortener.Request{URL: "https://go.dev/", Alias: &alias, Owner: 1}
+			if _, _, _, err := s.CreateIdempotent(t.Context(), first, "key"); err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			store.lookup = func(context.Context, string) (shortener.Link, error) {
+				asked++
+				return reply.link, reply.err
+			}
+			link, _, replayed, err := s.CreateIdempotent(t.Context(), first, "key")
+			if _, ok := errors.AsType[*shortener.UnavailableError](err); !ok || replayed || link.Code != "" {
+				t.Errorf("the repeated request: link %v, replayed %v, %v; want an UnavailableError without a link", link, replayed, err)
+			}
+			if asked > 10 {
+				t.Errorf("the repeated request caused %d look-ups, want at most 10", asked)
+			}
+			other := shortener.Request{URL: "https://go.dev/other", Owner: 1}
+			if link, _, _, err := s.CreateIdempotent(t.Context(), other, "key"); !errors.Is(err, shortener.ErrKeyReused) || link.Code != "" {
+				t.Errorf("a request with other data: link %v, %v; want ErrKeyReused without a link", link, err)
+			}
+		})
+	}
+}

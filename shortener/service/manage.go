@@ -151,7 +151,7 @@ func isInvalid(err error) bool {
 }
 
 // maxRaces is the maximum number of times that replace reads the link. After each change by another request, replace
-// reads the link again. CreateIdempotent has the same limit for its attempts.
+// reads the link again.
 const maxRaces = 100
 
 // replace reads the link with this code, calls change, and writes the result to the store. It also writes a link that

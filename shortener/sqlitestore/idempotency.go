@@ -47,8 +47,9 @@ func release(ctx context.Context, tx *sql.Tx, o *shortener.IdempotencyKey) error
 // FirstCreation implements [shortener.Store].
 func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (first shortener.FirstCreation, err error) {
 	var payload []byte
-	err = s.db.Read.QueryRowContext(ctx, `SELECT code, payload FROM idempotency_keys WHERE owner = ? AND key = ?`, owner, key).
-		Scan(&first.Code, &payload)
+	var created int64
+	err = s.db.Read.QueryRowContext(ctx, `SELECT code, payload, created_at FROM idempotency_keys WHERE owner = ? AND key = ?`, owner, key).
+		Scan(&first.Code, &payload, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return shortener.FirstCreation{}, shortener.ErrNotFound
 	}
@@ -56,6 +57,7 @@ func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (fir
 		return shortener.FirstCreation{}, fmt.Errorf("look up an idempotency key: %w", err)
 	}
 	copy(first.Payload[:], payload)
+	first.CreatedAt = time.UnixMicro(created).UTC()
 	return first, nil
 }
 

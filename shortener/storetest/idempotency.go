@@ -19,7 +19,8 @@ func WithIdempotencyKey(code, key string, payload byte) shortener.Link {
 func wantFirst(t *testing.T, s shortener.Store, key, code string, payload byte) {
 	t.Helper()
 	first, err := s.FirstCreation(t.Context(), 7, key)
-	if want := (shortener.FirstCreation{Code: code, Payload: [32]byte{payload}}); err != nil || first != want {
+	want := shortener.FirstCreation{Code: code, Payload: [32]byte{payload}, CreatedAt: lookup(t, s, code).CreatedAt}
+	if err != nil || first != want {
 		t.Errorf("FirstCreation of %q: %v, %v, want %v", key, first, err, want)
 	}
 }
