@@ -215,7 +215,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 	}
 	link, err := c.lookup(ctx, code)
 	missing := errors.Is(err, shortener.ErrNotFound)
-	if answered := err == nil || missing || errors.Is(err, shortener.ErrDetails); !answered { // a damaged row is an answer
+	concernsRow := errors.Is(err, shortener.ErrDetails) || errors.Is(err, shortener.ErrOtherOrder)
+	if answered := err == nil || missing || concernsRow; !answered {
 		failed := c.now()
 		last.Store(&failed)
 	} else if last.Load() != nil { // a read after every look-up is cheaper than a write

@@ -57,7 +57,7 @@ func TestSharedLookupContinuesAfterFirstCallerEnds(t *testing.T) {
 
 func TestCacheFindsLinkCreatedDuringLookup(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	forAddAndPut(t, func(t *testing.T, store storeInCache) {
 		r, c := newRows()
 		open := r.hold()
 		var group sync.WaitGroup
@@ -65,7 +65,7 @@ func TestCacheFindsLinkCreatedDuringLookup(t *testing.T) {
 		synctest.Wait() // the look-up has read the store and waits
 		link := testLink("new")
 		r.set(func() { r.links["new"] = link })
-		c.put(link, time.Now())
+		store(c, link, time.Now())
 		open()
 		group.Wait()
 		assertGet(t, c, "new", nil)

@@ -26,8 +26,8 @@ type rows struct {
 	gate chan struct{}
 }
 
-// damaged is the code of a row that cannot be decoded.
-const damaged = "damaged"
+// damaged is the code of a row that cannot be decoded, and misplaced is the code of a row that has another code.
+const damaged, misplaced = "damaged", "misplaced"
 
 func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) {
 	r.mu.Lock()
@@ -47,6 +47,8 @@ func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) 
 		return shortener.Link{}, down
 	case code == damaged:
 		return shortener.Link{}, shortener.ErrDetails
+	case code == misplaced:
+		return shortener.Link{}, shortener.ErrOtherOrder
 	case !ok:
 		return shortener.Link{}, shortener.ErrNotFound
 	}
@@ -71,6 +73,20 @@ func (r *rows) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked
+}
+
+// storeInCache is the method add or put of a cache.
+type storeInCache func(c *cache, link shortener.Link, asked time.Time)
+
+// forAddAndPut runs a test with each of the two methods, in synctest bubbles.
+func forAddAndPut(t *testing.T, test func(*testing.T, storeInCache)) {
+	t.Helper()
+	for name, store := range map[string]storeInCache{"add": (*cache).add, "put": (*cache).put} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, store) })
+		})
+	}
 }
 
 func testLink(code string) shortener.Link {
@@ -145,10 +161,12 @@ func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	})
 }
 
-// A row that cannot be decoded is no outage of the store, so it does not delay the detection.
+// A row that cannot be decoded or that has another code is no outage of the store, so it does not delay the detection.
 func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 	t.Parallel()
-	for name, besides := range map[string]map[string]error{"one link": nil, "a damaged row": {damaged: shortener.ErrDetails}} {
+	for name, besides := range map[string]map[string]error{
+		"one link": nil, "a damaged row": {damaged: shortener.ErrDetails}, "a misplaced row": {misplaced: shortener.ErrOtherOrder},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -256,13 +274,13 @@ func TestCacheKeepsCreatedLinkUntilFirstSuccessfulLookup(t *testing.T) {
 // A failover of the store may lose a link. Then another user can create its alias again.
 func TestCachePrefersCreatedLinkToOlderLinkWithSameCode(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	forAddAndPut(t, func(t *testing.T, store storeInCache) {
 		older, newer := testLink("alias"), testLink("alias")
 		newer.URL += "newer"
 		r, c := newRows(older)
 		assertGet(t, c, "alias", nil)
 		r.set(func() { r.links["alias"] = newer })
-		c.put(newer, time.Now())
+		store(c, newer, time.Now())
 		for range 2 {
 			if link, err := c.get(t.Context(), "alias"); err != nil || link.URL != newer.URL {
 				t.Errorf("get = %v, %v; want the newer link", link, err)
@@ -270,7 +288,7 @@ func TestCachePrefersCreatedLinkToOlderLinkWithSameCode(t *testing.T) {
 			time.Sleep(Freshness)
 		}
 		r.set(func() { delete(r.links, "alias") })
-		c.put(newer, time.Now().Add(-Freshness))
+		store(c, newer, time.Now().Add(-Freshness))
 		assertGet(t, c, "alias", shortener.ErrNotFound)
 		r.set(func() { r.down = errDown })
 		assertGet(t, c, "alias", errDown)
@@ -326,7 +344,7 @@ func TestCacheKeepsNewestCreatedLinks(t *testing.T) {
 	c := newCache(0, nil, shortener.OnePart{}, time.Now)
 	for i := range 10 * createdSize {
 		link := testLink(fmt.Sprintf("code%d", i))
-		c.put(link, time.Now())
+		c.add(link, time.Now())
 		if e, known := c.created.get(link.Code); !known || e.link() != link {
 			t.Fatalf("the newest link %q is not in the table", link.Code)
 		}
