@@ -16,6 +16,10 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
+// setIsolation sets the isolation level of the transactions that do not state theirs. At the level repeatable read, concurrent
+// inserts of the same alias and concurrent changes of the same link would fail. (PostgreSQL manual, 13.2.)
+const setIsolation = `SET default_transaction_isolation = 'read committed'`
+
 // setDurable makes PostgreSQL report the success of a commit only after the commit is durable, also on a synchronous
 // standby. It overrides the defaults off and local of synchronous_commit. Later changes of the default do not concern a
 // connection with this setting. (PostgreSQL manual, 20.5.1.)
@@ -65,8 +69,8 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
-// beginConnections adds the check and the keepalives to the first statements of each new connection, and limits the time of
-// these statements. It sets the keepalives with a statement and not with connection parameters, because a pooler, which has
+// beginConnections adds the check, the isolation level and the keepalives to the first statements of each new connection, and limits
+// the time of these statements. It sets the keepalives with a statement and not with connection parameters, because a pooler, which has
 // keepalives of its own, refuses parameters that it does not know. If a server refuses the keepalives, the connection works
 // without them.
 func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
@@ -84,6 +88,9 @@ func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 		}
 		if mayBePooled(conn) {
 			return nil
+		}
+		if _, err := conn.PgConn().Exec(ctx, setIsolation).ReadAll(); err != nil {
+			return err
 		}
 		_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()
 		if conn.IsClosed() {

@@ -27,12 +27,30 @@ func openSession(t *testing.T, databaseURL string, check connectionCheck) (*pgxp
 }
 
 // show returns the value of synchronous_commit in the session of conn.
-func show(t *testing.T, conn *pgxpool.Conn) (value string) {
+func show(t *testing.T, conn *pgxpool.Conn) string {
 	t.Helper()
-	if err := conn.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&value); err != nil {
+	return showSetting(t, conn, "synchronous_commit")
+}
+
+func showSetting(t *testing.T, conn *pgxpool.Conn, name string) (value string) {
+	t.Helper()
+	if err := conn.QueryRow(t.Context(), `SELECT current_setting($1)`, name).Scan(&value); err != nil {
 		t.Fatal(err)
 	}
 	return value
+}
+
+// At the level repeatable read, a concurrent insert of the same alias would fail instead of finding the alias in use.
+func TestSessionReadsCommittedIfDefaultIsRepeatableRead(t *testing.T) {
+	t.Parallel()
+	database := testenv.StartPostgres(t, "default_transaction_isolation=repeatable read").URL
+	conn, err := openSession(t, database, requireDurable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := showSetting(t, conn, "transaction_isolation"); got != "read committed" {
+		t.Errorf("transaction_isolation=%s, want read committed", got)
+	}
 }
 
 // With synchronous_commit=off, PostgreSQL would lose acknowledged links in a crash. With local, it would lose them in a failover to a
