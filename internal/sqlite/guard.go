@@ -58,7 +58,7 @@ func (g *guard) check() error {
 	if files == nil {
 		return nil
 	}
-	least := g.size.Load() // before Stat, because another check may find a larger file meanwhile
+	least := g.size.Load() // before Stat: if another check stored a larger size after this Stat, the file would seem to have become smaller
 	for i, path := range g.paths() {
 		file, err := os.Stat(path)
 		if err != nil {
@@ -85,8 +85,9 @@ func (g *guard) check() error {
 // intact reports whether check finds no fault.
 func (g *guard) intact() bool { return g.check() == nil }
 
-// noteSize takes the present size of the database file, and the size least that an earlier check found. If the file
-// became smaller, noteSize sets g.overwritten. Otherwise noteSize raises g.size to the present size.
+// noteSize takes the present size of the database file. The parameter least is the largest size that earlier checks
+// found. If the file became smaller, noteSize sets g.overwritten. Otherwise noteSize raises g.size to the present
+// size.
 func (g *guard) noteSize(least, size int64) {
 	if size < least {
 		g.overwritten.Store(true)

@@ -173,7 +173,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 }
 
 // Without a limit of the step, one call of a search would exceed its timeout.
-func TestTicketSearchStepHasUpperLimit(t *testing.T) {
+func TestStepWidthOfTicketSearchIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)
 		if n := ticket(t, tickets, 9_999); n != 1<<(maxTicketGallop+1) {

@@ -82,7 +82,7 @@ func TestReserveAdoptsEachReservedRangeOnce(t *testing.T) {
 	})
 }
 
-func TestReservePrefersNewNumbersToShortReservedRanges(t *testing.T) {
+func TestReservePrefersNewNumbersToReservedRangesWithFewNumbers(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "dead", ledger.StateReserved, 9)
 		l.DeclareDead(t, "dead")

@@ -143,7 +143,7 @@ func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 
 // When older files replace the files of the database, the history stays the same. A process that ran before remembers a
 // higher transaction id than the database has. Then no process may take the keys of the older state.
-func TestPostgresPoolRefusesUseAfterFilesAreReplaced(t *testing.T) {
+func TestPostgresPoolGivesNoKeysAfterOlderDatabaseFilesReturn(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)
 		k.fill(kgstest.Codes(0, 10)...)

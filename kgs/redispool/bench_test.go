@@ -140,23 +140,23 @@ func benchmarkPush(b *testing.B, p *Pool, push pusher) {
 	if err := p.Open(ctx, epoch, status.RunID); err != nil {
 		b.Fatal(err)
 	}
-	r := ledger.Reservation{Range: codespace.Range{Length: 6, Hi: int64(b.N) * pushChunk}, ID: 1, Epoch: epoch}
+	r := ledger.Reservation{Range: codespace.Range{Length: 6, Hi: int64(b.N) * pushSize}, ID: 1, Epoch: epoch}
 	texts := make([][]byte, 100) // made in advance, so that the benchmark measures only the push
 	for i := range texts {
-		lo := int64(i) * pushChunk
-		texts[i] = p.cfg.Space.AppendCodes(nil, codespace.Range{Length: 6, Lo: lo, Hi: lo + pushChunk})
+		lo := int64(i) * pushSize
+		texts[i] = p.cfg.Space.AppendCodes(nil, codespace.Range{Length: 6, Lo: lo, Hi: lo + pushSize})
 	}
 	b.ReportAllocs()
 	busy := redisCPU(b, p.client)
 	b.ResetTimer()
 	for i := range b.N {
-		lo := int64(i) * pushChunk
-		if err := push(ctx, p, r, codespace.Range{Length: 6, Lo: lo, Hi: lo + pushChunk}, texts[i%len(texts)]); err != nil {
+		lo := int64(i) * pushSize
+		if err := push(ctx, p, r, codespace.Range{Length: 6, Lo: lo, Hi: lo + pushSize}, texts[i%len(texts)]); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.StopTimer()
-	keys := float64(b.N) * pushChunk
+	keys := float64(b.N) * pushSize
 	b.ReportMetric(keys/b.Elapsed().Seconds()/1e6, "Mkeys/s")
 	b.ReportMetric((redisCPU(b, p.client)-busy)/keys*1e9, "redis-ns/key")
 	size := p.client.MemoryUsage(ctx, p.keys[1], 0).Val() // with 0 samples, Redis measures every element

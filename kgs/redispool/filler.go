@@ -17,9 +17,9 @@ import (
 	"keypool/kgs/refill"
 )
 
-// pushChunk is how many codes one push sends to Redis. Redis runs nothing else during a push,
+// pushSize is how many codes one push sends to Redis. Redis runs nothing else during a push,
 // which takes about 3 ms.
-const pushChunk = 10_000
+const pushSize = 10_000
 
 // FillerConfig configures a Filler.
 type FillerConfig struct {
@@ -48,7 +48,7 @@ type Filler struct {
 	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
-	refused refusal   // of writes by which the worker keeps or opens the pool
+	refused refusal   // of the calls of Claim and CheckWrites
 	full    refusal   // of pushes
 
 	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
@@ -83,7 +83,7 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case errors.Is(err, kgs.ErrNoEpoch):
 		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
-		s.refused = refusal{} // if Redis does not answer, the dead man's switch notices it
+		s.refused = refusal{} // no answer is not a refusal; the dead man's switch detects that Redis does not answer
 		return err
 	case status.Epoch < epoch.Number:
 		// The worker that began this epoch has not opened the pool yet, or it has crashed. Or a restored ledger skipped
@@ -166,10 +166,11 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	return true, s.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// floorAltered reports whether the floor of the pool, which is above maxTakenOver, is above the ids of the ledger. If
-// so, no ledger has set this floor, and the pool would refuse every push. Therefore floorAltered treats the pool as
-// damaged and begins a new epoch. A floor of at most maxTakenOver is a part of the high-water mark of the pool. If such
-// a floor is above the ids of the ledger, the ledger may have been rolled back, and skips ahead.
+// floorAltered reports whether the floor of the pool is above the ids of the ledger. The caller has checked that the
+// floor is above maxTakenOver. If the floor is also above the ids, no ledger has set it, and the pool would refuse
+// every push. Therefore floorAltered treats the pool as damaged and begins a new epoch. Of a floor of at most
+// maxTakenOver, Status makes the id in the high-water mark of the pool. If such a floor is above the ids of the
+// ledger, the ledger may have been rolled back, and skips ahead.
 func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
 	counters, err := s.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
@@ -203,7 +204,8 @@ func (s *Filler) renew(ctx context.Context) error {
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
-	// The ledger keeps the rows of each epoch. So the worker begins no epoch while Redis refuses to write.
+	// Each epoch adds rows to the ledger for ever. If Redis refuses writes, no attempt could open its epoch. So first
+	// check that Redis accepts writes.
 	if err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
 		s.noteRefusal(err)
 		return err
@@ -295,7 +297,7 @@ func (s *Filler) deliver(ctx context.Context) error {
 	return err
 }
 
-// push pushes the rest of the current range in chunks. The script that pushes a chunk also sets the
+// push pushes the rest of the current range in pieces. The script that pushes a piece also sets the
 // mark of the range. After a crash, the next worker that pushes this range continues at the mark.
 func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	for s.next < s.current.Hi {
@@ -308,18 +310,18 @@ func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 	return pushed, nil
 }
 
-// pushOn pushes the remaining chunks of the current range. The codes of the next chunk are computed
-// while Redis receives the current chunk. If the mark after a push is not the end of the chunk, pushOn
+// pushOn pushes the remaining pieces of the current range. The codes of the next piece are computed
+// while Redis receives the current piece. If the mark after a push is not the end of the piece, pushOn
 // returns, and push calls pushOn again. The second call begins at the mark.
 func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	chunks := s.permute(ctx)
+	pieces := s.permute(ctx)
 	defer func() {
 		cancel()
-		for range chunks { // wait until the permuting goroutine has ended
+		for range pieces { // wait until the permuting goroutine has ended
 		}
 	}()
-	for c := range chunks {
+	for c := range pieces {
 		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.numbers.Lo, c.numbers.Hi, c.codes)
 		s.full.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses new keys")
 		if err != nil {
@@ -335,31 +337,31 @@ func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	return pushed, ctx.Err()
 }
 
-// chunk holds the numbers and the codes of one push.
-type chunk struct {
+// piece holds the numbers and the codes of one push.
+type piece struct {
 	numbers codespace.Range
 	codes   []byte
 }
 
-// permute returns a channel that yields the remaining chunks of the current range. A goroutine
-// computes the chunks ahead of the receiver. The goroutine closes the channel after the last chunk,
+// permute returns a channel that yields the remaining pieces of the current range. A goroutine
+// computes the pieces ahead of the receiver. The goroutine closes the channel after the last piece,
 // or when ctx ends.
-func (s *Filler) permute(ctx context.Context) <-chan chunk {
+func (s *Filler) permute(ctx context.Context) <-chan piece {
 	r, next := *s.current, s.next // copies, because each push changes s.next
-	chunks := make(chan chunk, 1)
+	pieces := make(chan piece, 1)
 	go func() {
-		defer close(chunks)
-		for lo := next; lo < r.Hi; lo += pushChunk {
-			c := chunk{numbers: codespace.Range{Length: r.Length, Lo: lo, Hi: min(lo+pushChunk, r.Hi)}}
+		defer close(pieces)
+		for lo := next; lo < r.Hi; lo += pushSize {
+			c := piece{numbers: codespace.Range{Length: r.Length, Lo: lo, Hi: min(lo+pushSize, r.Hi)}}
 			c.codes = s.cfg.Space.AppendCodes(make([]byte, 0, c.numbers.Len()*int64(r.Length)), c.numbers)
 			select {
-			case chunks <- c:
+			case pieces <- c:
 			case <-ctx.Done():
 				return
 			}
 		}
 	}()
-	return chunks
+	return pieces
 }
 
 // Release ends this holder in the ledger, so that other workers can take over its ranges. It also

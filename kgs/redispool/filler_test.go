@@ -108,7 +108,7 @@ func TestFillerOpensPoolAndPushesKeys(t *testing.T) {
 	d := newFixture(t)
 	s := d.open("a")
 	d.wantEpoch(s, 1)
-	const n = 2*pushChunk + 1
+	const n = 2*pushSize + 1
 	d.fill(s, n, n)
 	d.fill(s, 10, 10)
 	d.wantSize(s, n+10)

@@ -113,10 +113,10 @@ func ClockedPostgres(r T, settings ...string) *Database {
 
 // database makes a Database from the result of a start. It ends the run if the start failed.
 func database(r T, s *machine.Server, err error) *Database {
-	must(r, err, "start a database")
+	must(r, err, "start a server")
 	r.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			r.Errorf("close a database: %v", err)
+			r.Errorf("close a server: %v", err)
 		}
 	})
 	return &Database{Addr: s.Addr, URL: s.URL, r: r, server: s}

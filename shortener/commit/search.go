@@ -14,7 +14,7 @@ const (
 	// maxAttempts is the maximum number of attempts of one creation. A creation with random
 	// keys needs far fewer attempts, on average 100 in a space that is 99 % full.
 	maxAttempts = 10_000
-	// maxSetAside is the number of keys set aside after which a creation fails.
+	// A creation fails when it has set aside maxSetAside keys.
 	maxSetAside = 1000
 	// maxUnfit is the maximum number of keys that a creation sets aside because their part does not fit (see the
 	// method fits), although the part answers. After maxUnfit such keys, the creation accepts a key of any part that
@@ -29,7 +29,7 @@ const (
 
 var (
 	errNoPart   = errors.New("no part of the store answers")
-	errUnusable = fmt.Errorf("%d keys in a row belong to parts of the store that do not answer", maxSetAside)
+	errUnusable = fmt.Errorf("the creation set aside %d keys, most of which belong to parts of the store that do not answer", maxSetAside)
 	// errNoFurtherKey reports that the key source had no further key after the first one. This error concerns only one
 	// creation. For example, all codes that the key source hash computes for one URL are in use.
 	errNoFurtherKey = errors.New("no further key")

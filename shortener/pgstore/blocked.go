@@ -9,26 +9,27 @@ import (
 	"keypool/shortener"
 )
 
-// These statements limit how long the following statements of a transaction wait for another transaction. Unlike SET LOCAL,
-// set_config causes no warning in a pipeline that begins without BEGIN. pg_stat_statements replaces the constants, so the
-// column name lock_timeout identifies these statements there.
+// These statements limit how long the following statements of a transaction wait for another transaction. Unlike SET
+// LOCAL, set_config causes no warning in a pipeline that begins without BEGIN. The column name lock_timeout
+// identifies these statements in the view pg_stat_statements, which does not show constants.
 const (
-	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency keys.
-	// The Insert inserts the other links after this limit, so the limit is shorter than the time that a creation waits for
-	// its commit.
+	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency
+	// keys. When this time has passed, the Insert inserts the other links. Their creations still wait then, because
+	// the limit is shorter than the time that a creation waits for its commit.
 	lockTimeout = `SELECT set_config('lock_timeout', '300ms', true) AS lock_timeout`
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true) AS lock_timeout`
-	// noTimeout removes the limit. It applies after a wait of lockTimeout for a lock that is not the lock of a code,
-	// such as the lock of a table. Such a lock concerns all links, so only the context limits the wait.
+	// noTimeout removes the limit. Insert uses it if its first pipeline has waited for lockTimeout for a lock that is
+	// not the lock of a code, such as the lock of a table. Such a lock concerns all links, so only the context limits
+	// the wait.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true) AS lock_timeout`
 	// defaultTimeout ends the limit for the following statements.
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
-// maxBusy is the number of busy codes after which insertParts does not divide the links any more. There are many busy codes if
-// the server still executes an Insert whose connection was lost, and the caller repeats the Insert.
+// maxBusy is the number of busy codes after which insertParts does not divide the links any more. There are many busy
+// codes if the caller repeats an Insert whose connection was lost, while PostgreSQL still executes the first one.
 const maxBusy = 8
 
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of

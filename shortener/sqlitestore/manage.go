@@ -41,8 +41,8 @@ func (t *table) markDeleted(ctx context.Context, tx *sql.Tx, key any, at time.Ti
 	return err
 }
 
-// Newest implements [shortener.Store]. Newest finds the links of one owner with an index. It finds the links of all
-// owners with the table creations, which records the order of the inserts.
+// Newest implements [shortener.Store]. For one owner, Newest reads an index. For all owners, it reads the table named
+// creations, which records the order of the inserts.
 func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
 	if selection.Owner == 0 {
 		links, next, err = s.newestOfAll(ctx, selection)
@@ -63,14 +63,15 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 }
 
 // ofOwner reads up to limit links of the owner, from the newest to the oldest. It reads the links that were created
-// before the given time (at). Of the links that were created at this time, it reads the links whose key is lower than
-// the parameter key.
+// before the given time (at). Of the links that were created at this time, it reads the links whose primary key is
+// lower than the parameter key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
 	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
 }
 
 // rows returns the links with the given codes in the same order. No code may occur twice. rows fails with ErrNotFound
-// if a code has no row, and with ErrOtherOrder if a row has another code. rows reads each table once.
+// if a code has no row, and with ErrOtherOrder if the row at the place of a code has a code that is not in codes.
+// rows reads each table once.
 func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, error) {
 	place := make(map[string]int, len(codes))
 	keys := make(map[*table][]any)
@@ -91,7 +92,7 @@ func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, err
 		for _, link := range found {
 			i, ok := place[link.Code]
 			if !ok {
-				return nil, fmt.Errorf("%w: the row of another code has the code %q", shortener.ErrOtherOrder, link.Code)
+				return nil, fmt.Errorf("%w: a row with the code %q is at the place of another code", shortener.ErrOtherOrder, link.Code)
 			}
 			links[i] = link
 		}

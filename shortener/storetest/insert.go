@@ -22,8 +22,7 @@ func testOutcomes(t *testing.T, s shortener.Store) {
 		l.URL = "https://other.example/"
 		return l
 	}
-	// The link z is before the link a, because outcomes have the order of the links and not of
-	// the codes.
+	// The links are not sorted by code: the outcomes must have the order of the links in the call.
 	WantOutcomes(t, Insert(t, s, Link("z"), other("old"), Link("m"), other("deleted"), other("m"), Link("a")),
 		shortener.Inserted, shortener.Conflict, shortener.Inserted, shortener.Conflict, shortener.Conflict, shortener.Inserted)
 	for _, want := range []shortener.Link{old, Deleted(deleted, Moment()), Link("z"), Link("m"), Link("a")} {
@@ -76,7 +75,7 @@ func testModel(t *testing.T, s shortener.Store) {
 			return l
 		}), 1, 20).Draw(rt, "links")
 		var want []shortener.Outcome
-		matched := make(map[string]bool) // codes whose row belongs to a link of this call
+		matched := make(map[string]bool) // codes for which an earlier link of this call got Inserted or Present
 		for _, l := range links {
 			row, exists := model[l.Code]
 			switch {

@@ -9,7 +9,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// Rules holds the checks of settings that other packages provide. Package config does not import these packages.
+// Rules holds functions of other packages that check settings, and the key sources that these packages provide.
+// Package config does not import these packages.
 type Rules struct {
 	KeySources []KeySource // key sources that KEY_SOURCE may name
 	// Origin returns scheme://host[:port] with the host in ASCII. ok is false if no link
@@ -27,8 +28,8 @@ type KeySource struct {
 	Needs Need
 }
 
-// Need names a setting that a key source requires, in the words of the error text. The zero value
-// means that the key source requires no setting.
+// Need names a setting that a key source requires. The text of an error contains it. The zero value means that the
+// key source requires no setting.
 type Need string
 
 // Settings that key sources require.
@@ -89,7 +90,7 @@ func (s *Server) Complete(rules Rules) error {
 		return &Error{"UI", s.UI, "header only if TRUSTED_PROXIES is set: without trusted proxies, any client can send the header " + string(s.UIUserHeader)}
 	}
 	if len(s.Replicas) > 0 && s.Database.Postgres == nil {
-		return &Error{"DATABASE_READ_URLS", fmt.Sprintf("%d replicas of an SQLite database", len(s.Replicas)), takesReplicas}
+		return &Error{"DATABASE_READ_URLS", fmt.Sprintf("%d URLs", len(s.Replicas)), "no value while DATABASE_URL is an SQLite database, because only PostgreSQL has replicas"}
 	}
 	if s.Tickets == (DatabasePair{}) {
 		s.Tickets = DatabasePair{s.Database, s.Database}

@@ -130,7 +130,7 @@ func TestInvalidSettingValuesAreRefused(t *testing.T) {
 		{"TICKET_DATABASE_URLS", "postgres://a:b@c/d,postgres://a:b@c/e,postgres://a:b@c/f", "two databases"},
 		{"DATABASE_READ_URLS", "sqlite:replica.db", "replicas of DATABASE_URL"},
 		{"DATABASE_READ_URLS", "postgres://a:secret@c/d, mysql://e/f", `got "mysql://e/..."`},
-		{"DATABASE_READ_URLS", "postgres://a:secret@c/d,postgres://a:secret@e/f", "2 replicas of an SQLite database"},
+		{"DATABASE_READ_URLS", "postgres://a:secret@c/d,postgres://a:secret@e/f", "no value while DATABASE_URL is an SQLite database"},
 		{"DATABASE_READ_URLS", "postgres://a:secret@c,d/links", "each with one host"},
 		{"DATABASE_READ_URLS", "postgres://a:secret@/links?host=c,d", "each with one host"},
 		{"DATABASE_READ_MAX_LAG", "100ms", "from 500ms to 1m"},

@@ -104,7 +104,7 @@ func TestKeeperRunStopsCommandBeforeServers(t *testing.T) {
 	}
 }
 
-func TestKeeperServeKeepsServerUntilInputEnds(t *testing.T) {
+func TestCommandServeOfKeeperStopsServerWhenInputEnds(t *testing.T) {
 	t.Parallel()
 	cmd := keeper(t, "serve", "redis")
 	in, err := cmd.StdinPipe()

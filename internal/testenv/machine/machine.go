@@ -1,5 +1,5 @@
-// Package machine runs Redis and PostgreSQL from the programs installed on this machine. Each
-// server has its own directory and port.
+// Package machine runs servers from the programs installed on this machine: PostgreSQL, PgBouncer, Redis, Redis
+// Sentinel and others. Each server has its own directory and port.
 //
 // Each server is a child process, so that a test can kill, freeze and restart it. The kernel kills
 // the server when the process that started it ends for any reason. The package needs Linux.
@@ -24,6 +24,9 @@ const (
 	stopTimeout  = 30 * time.Second // longest time from the signal to a server until it exits
 	pollInterval = 10 * time.Millisecond
 )
+
+// errNoFailure stands for the error of a server that ended with status 0.
+var errNoFailure = errors.New("status 0")
 
 // Server is one server with its data directory. Its methods are not safe for concurrent use.
 type Server struct {
@@ -85,7 +88,8 @@ func (s *Server) Pause() error {
 	return s.running.SignalTree(syscall.SIGSTOP)
 }
 
-// Resume lets a paused server continue. It does nothing if the server is not paused.
+// Resume lets a paused server continue. It has no effect on a running server that is not paused, and fails if the
+// server is down.
 func (s *Server) Resume() error {
 	if s.running == nil {
 		return fmt.Errorf("%s is not running", s.program)
@@ -133,7 +137,7 @@ func (s *Server) awaitAnswer(ctx context.Context) error {
 		}
 		select {
 		case <-s.running.Done():
-			return fmt.Errorf("%s ended at start: %w; it said:\n%s", s.program, s.running.Err(), s.logTail())
+			return fmt.Errorf("%s ended at start: %w; it said:\n%s", s.program, cmp.Or(s.running.Err(), errNoFailure), s.logTail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer: %w; it said:\n%s", s.program, err, s.logTail())
 		case <-time.After(pollInterval):

@@ -75,7 +75,7 @@ func abort(c echo.Context) {
 			if tcp, ok := conn.(interface{ SetLinger(seconds int) error }); ok {
 				_ = tcp.SetLinger(0) // if it fails, the connection is broken already
 			}
-			_ = conn.Close() // the client gets no more data, with or without an error
+			_ = conn.Close() // if it fails, the client gets no more data either
 		}
 	}
 	panic(http.ErrAbortHandler)
