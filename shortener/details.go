@@ -1,9 +1,12 @@
 package shortener
 
 import (
-	"encoding/json"
+	stdjson "encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Details are additional members of a link. A link has Details if it has an owner, if it was changed, or
@@ -35,12 +38,13 @@ const (
 	ForwardQueryAndPath Forward = "query+path"
 )
 
-// Text returns the details as JSON, which every engine stores. The result is nil for nil details.
+// Text returns the details as JSON, which every engine stores. The result is nil for nil details. All characters that are not
+// ASCII are in UTF-8. PostgreSQL refuses escape sequences of such characters, like \u2028, in a database with the encoding SQL_ASCII.
 func (d *Details) Text() *string {
 	if d == nil {
 		return nil
 	}
-	b, err := json.Marshal(d)
+	b, err := json.Marshal(d, jsontext.AllowInvalidUTF8(true))
 	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode the details of a link: " + err.Error())
 	}
@@ -53,7 +57,7 @@ func ParseDetails(text *string) (*Details, error) {
 		return nil, nil //nolint:nilnil // NULL in the database
 	}
 	var d Details
-	if err := json.Unmarshal([]byte(*text), &d); err != nil {
+	if err := stdjson.Unmarshal([]byte(*text), &d); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDetails, err)
 	}
 	return &d, nil

@@ -29,6 +29,40 @@ func TestStoreFollowsContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.Postgres(t), order) })
 }
 
+// A database with the encoding SQL_ASCII stores the bytes of UTF-8, but refuses escape sequences in jsonb.
+func TestStoreKeepsUnicodeInDatabaseWithEncodingSQLASCII(t *testing.T) {
+	t.Parallel()
+	const name = "sql_ascii"
+	server := testenv.StartPostgres(t)
+	admin, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = admin.Exec(t.Context(), `CREATE DATABASE `+name+` TEMPLATE template0 LOCALE 'C' ENCODING 'SQL_ASCII'`)
+	if err := errors.Join(err, admin.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	config, err := pgxpool.ParseConfig(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Database = name
+	config.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	storetest.MigratePostgres(t, pool)
+	s := New(pool, storetest.Plain())
+	link := storetest.Owned("aaa", 7)
+	link.Details.Title += "\u2028\u2029\u00e9"
+	storetest.WantOutcomes(t, storetest.Insert(t, s, link), shortener.Inserted)
+	if got, err := s.Lookup(t.Context(), link.Code); err != nil || !shortener.Equal(got, link) {
+		t.Errorf("Lookup = %+v, %v, want %+v", got, err, link)
+	}
+}
+
 func TestStoreRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Postgres(t)
