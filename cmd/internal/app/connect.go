@@ -46,6 +46,27 @@ func mayBePooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
+// errSearchPath reports that a session has another search path than the URL of its database. The program would not find its tables,
+// and would create them again.
+var errSearchPath = errors.New("the connection pooler ignores the parameter search_path of the URL: set this search path " +
+	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, and reconnect the pooler")
+
+// requireSearchPath returns errSearchPath if a pooler has ignored the parameter search_path.
+func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
+	want, ok := conn.Config().RuntimeParams["search_path"]
+	if !ok {
+		return nil
+	}
+	var got string
+	if err := conn.QueryRow(ctx, `SHOW search_path`).Scan(&got); err != nil {
+		return err
+	}
+	if got != want {
+		return errSearchPath
+	}
+	return nil
+}
+
 // requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot.
 func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 	if mayBePooled(conn) {
@@ -87,7 +108,7 @@ func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 			return err
 		}
 		if mayBePooled(conn) {
-			return nil
+			return requireSearchPath(ctx, conn)
 		}
 		if _, err := conn.PgConn().Exec(ctx, setIsolation).ReadAll(); err != nil {
 			return err

@@ -52,6 +52,30 @@ func TestConnectionToPoolerLeavesKeepalivesOfSession(t *testing.T) {
 	}
 }
 
+// In another schema, the program would not find its tables and would create new ones.
+func TestConnectionFailsIfPoolerIgnoresSearchPath(t *testing.T) {
+	t.Parallel()
+	postgres := testenv.StartPostgres(t)
+	pooler := testenv.StartPgBouncer(t, postgres).URL
+	assert := func(databaseURL string, want error) {
+		t.Helper()
+		if err := openPing(t.Context(), t, databaseURL); !errors.Is(err, want) {
+			t.Errorf("connection to %s: %v, want %v", databaseURL, err, want)
+		}
+	}
+	assert(postgres.URL+"&search_path=links", nil)
+	assert(pooler, nil)
+	assert(pooler+"&search_path=links", errSearchPath)
+	conn, err := openSession(t, postgres.URL, acceptConnection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `ALTER ROLE postgres SET search_path = links`); err != nil {
+		t.Fatal(err)
+	}
+	assert(testenv.StartPgBouncer(t, postgres).URL+"&search_path=links", nil)
+}
+
 // After a crash, a busy PostgreSQL opens the connections of all clients at the same time, which can take seconds.
 func TestConnectionOpensIfDatabaseNeedsSeconds(t *testing.T) {
 	t.Parallel()
