@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -46,13 +48,17 @@ func mayBePooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
-// errSearchPath reports that a session has another search path than the URL of its database. The program would not find its tables,
-// and would create them again.
-var errSearchPath = errors.New("the connection pooler ignores the parameter search_path of the URL: set this search path " +
-	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, and reconnect the pooler")
+// errSearchPath reports that a session behind a pooler may have another search path than the URL of its database sets. The program
+// would not find its tables, and would create them again.
+var errSearchPath = errors.New("the connection pooler may ignore the search_path of the URL: set this search path " +
+	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, remove it from the URL and reconnect the pooler")
 
-// requireSearchPath returns errSearchPath if a pooler has ignored the parameter search_path.
+// requireSearchPath returns errSearchPath if a pooler has ignored the parameter search_path. It also returns errSearchPath if the
+// parameter options sets the search path, because a pooler can ignore only some of the options.
 func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
+	if strings.Contains(conn.Config().RuntimeParams["options"], "search_path") {
+		return errSearchPath
+	}
 	want, ok := conn.Config().RuntimeParams["search_path"]
 	if !ok {
 		return nil
@@ -61,10 +67,19 @@ func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, `SHOW search_path`).Scan(&got); err != nil {
 		return err
 	}
-	if got != want {
+	if !slices.EqualFunc(schemas(got), schemas(want), strings.EqualFold) {
 		return errSearchPath
 	}
 	return nil
+}
+
+// schemas returns the names in a search path. ALTER ROLE stores a search path with other spaces and quotes than its statement.
+func schemas(searchPath string) []string {
+	names := strings.Split(searchPath, ",")
+	for i, name := range names {
+		names[i] = strings.Trim(strings.TrimSpace(name), `"`)
+	}
+	return names
 }
 
 // requireDurable makes the transactions of a connection durable. It returns errNotDurable if it cannot.

@@ -63,17 +63,20 @@ func TestConnectionFailsIfPoolerIgnoresSearchPath(t *testing.T) {
 			t.Errorf("connection to %s: %v, want %v", databaseURL, err, want)
 		}
 	}
-	assert(postgres.URL+"&search_path=links", nil)
+	const path, options = `&search_path=Links,"public"`, `&options=-csearch_path%3Dlinks`
+	assert(postgres.URL+path, nil)
+	assert(postgres.URL+options, nil)
 	assert(pooler, nil)
-	assert(pooler+"&search_path=links", errSearchPath)
+	assert(pooler+path, errSearchPath)
+	assert(pooler+options, errSearchPath)
 	conn, err := openSession(t, postgres.URL, acceptConnection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(t.Context(), `ALTER ROLE postgres SET search_path = links`); err != nil {
+	if _, err := conn.Exec(t.Context(), `ALTER ROLE postgres SET search_path = Links, "public"`); err != nil {
 		t.Fatal(err)
 	}
-	assert(testenv.StartPgBouncer(t, postgres).URL+"&search_path=links", nil)
+	assert(testenv.StartPgBouncer(t, postgres).URL+path, nil)
 }
 
 // After a crash, a busy PostgreSQL opens the connections of all clients at the same time, which can take seconds.

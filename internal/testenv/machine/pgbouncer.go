@@ -14,7 +14,7 @@ import (
 
 // StartPgBouncer starts a PgBouncer in transaction mode in front of a PostgreSQL. It returns when PgBouncer
 // forwards queries. PgBouncer uses its connections to the server in turn, so consecutive transactions of a client
-// use different connections. Like many poolers, it ignores the parameter search_path of a client. The error wraps [exec.ErrNotFound] if the program is not installed.
+// use different connections. Like many poolers, it ignores the parameters search_path and options of a client. The error wraps [exec.ErrNotFound] if the program is not installed.
 func StartPgBouncer(ctx context.Context, postgres *Server) (*Server, error) {
 	program, err := LookPath("pgbouncer")
 	if err != nil {
@@ -53,7 +53,7 @@ pool_mode = transaction
 default_pool_size = 4
 server_round_robin = 1
 max_client_conn = 1000
-ignore_startup_parameters = search_path
+ignore_startup_parameters = search_path, options
 `, behind.Hostname(), behind.Port(), password, loopback, port)
 	err = os.WriteFile(file, []byte(config), 0o600)
 	if err == nil && owner != nil {
