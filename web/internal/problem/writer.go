@@ -83,9 +83,11 @@ func abort(c echo.Context) {
 
 // Report logs an error that the operator must know. p is the problem of err. An error with status 503 reports either an
 // outage or too many requests at the same time. Report logs each of these two kinds at most once a minute. It logs every
-// other error with a status of 500 or more.
+// other error with a status of 500 or more. It does not log an error with status 503 if the client has left.
 func (w *Writer) Report(err error, p reply.Problem, c echo.Context) {
 	switch {
+	case p.Status == http.StatusServiceUnavailable && c.Request().Context().Err() != nil:
+		// The end of the request caused the error.
 	case p.Status == http.StatusServiceUnavailable:
 		lines := w.outage
 		if errors.Is(err, slots.ErrBusy) {
