@@ -127,9 +127,10 @@ func (c *Core) Engine() string {
 func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
 // closeTimeout limits the time that a command spends on closing the database after its work, because the database may not answer.
-const closeTimeout = 2 * time.Second
+// With SQLite, the last statement may wait five seconds for another process.
+const closeTimeout = 7 * time.Second
 
-// Close runs the steps of the stop. It takes at most two seconds. Only a caller of OpenOffline needs it.
+// Close runs the steps of the stop. It takes at most closeTimeout. Only a caller of OpenOffline needs it.
 func (c *Core) Close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
