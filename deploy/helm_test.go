@@ -166,6 +166,7 @@ func TestHelmChartRefusesInvalidValuesAndInlineSecrets(t *testing.T) {
 		"image.tag=v1,secretName=s,pool.restartBelow=low":                    "restartBelow",
 		"image.tag=v1,secretName=s,pool.restart=30%":                         "restart",
 		"image.tag=v1,secretName=s,settings.ADMIN_ADDR=:1":                   "ADMIN_ADDR",
+		"image.tag=v1,secretName=s,settings.KEY_SOURCE=postgres-pool":        "KEY_SOURCE",
 		"image.tag=v1,secretName=s,monitoring.serviceMonitor=true":           "networkPolicy.adminFrom",
 	} {
 		if _, err := render(t, "--set", values); err == nil || !strings.Contains(err.Error(), want) {
