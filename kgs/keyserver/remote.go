@@ -145,8 +145,11 @@ func retryAfter(err error) (wait time.Duration, asked bool) {
 	return time.Duration(seconds) * time.Second, err == nil
 }
 
-// check fails if codes contains a string that cannot be a code.
+// check fails if codes is empty or contains a string that cannot be a code.
 func (s *RemoteSupply) check(codes []string) error {
+	if len(codes) == 0 {
+		return fmt.Errorf("%w: it has no codes", errInvalidAnswer)
+	}
 	if i := slices.IndexFunc(codes, func(code string) bool { return !s.space.IsCode(code) }); i >= 0 {
 		return fmt.Errorf("%w: %.40q is not a code", errInvalidAnswer, codes[i])
 	}
@@ -157,7 +160,7 @@ func (s *RemoteSupply) check(codes []string) error {
 var errInvalidAnswer = errors.New("the answer is not valid")
 
 // Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
-// its rate or has too many requests in progress. It also fails if the answer contains a string that cannot be a code. It
+// its rate or has too many requests in progress. It also fails if the answer has no codes or a string that cannot be a code. It
 // uses no key of such an answer, and the next Take repeats the request.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
