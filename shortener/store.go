@@ -30,13 +30,14 @@ type Store interface {
 	// contains two identical links, the outcome of the second link is Conflict. Insert returns after the row that already
 	// existed is durable too.
 	//
-	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If the
-	// owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not write the
-	// link, and the outcome is Repeated. If an earlier call inserted the same link with the key, the outcome is Present.
-	// If the outcome of a link is Conflict, its idempotency key remains unused. If another transaction with the same key
-	// takes too long, Insert does not write the link, and the outcome is Busy. If another transaction with the same code
-	// takes too long, Insert writes neither the link nor its key, and the outcome is CodeBusy. If this happens for many
-	// codes, the outcome of other links may be CodeBusy too. Insert does not write these links either.
+	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If
+	// the owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not
+	// write the link, and the outcome is Repeated. If an earlier call inserted the same link with the key, the outcome
+	// is Present. If the code has another row, even an equal one, the outcome is Conflict and the key remains unused.
+	// If another transaction with the same key takes too long, Insert does not write the link, and the outcome is
+	// Busy. If another transaction with the same code takes too long, Insert writes neither the link nor its key, and
+	// the outcome is CodeBusy. If this happens for many codes, the outcome of other links may be CodeBusy too. Insert
+	// does not write these links either.
 	//
 	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
 	// with ErrOtherOrder.

@@ -126,7 +126,7 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 }
 
 // insertFresh inserts the links at the given positions. If the code of a link is in use or busy, insertFresh removes the
-// idempotency key of the link again.
+// idempotency key of the link again. An equal link with the code belongs to another creation, because the key is new.
 func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	fresh := make([]shortener.Link, len(positions))
 	for j, i := range positions {
@@ -139,7 +139,11 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	var batch pgx.Batch
 	for j, i := range positions {
 		outcomes[i] = results[j]
-		if o := links[i].IdempotencyKey; o != nil && (results[j] == shortener.Conflict || results[j] == shortener.CodeBusy) {
+		o := links[i].IdempotencyKey
+		if o != nil && outcomes[i] == shortener.Present {
+			outcomes[i] = shortener.Conflict
+		}
+		if o != nil && outcomes[i] != shortener.Inserted {
 			batch.Queue(`DELETE FROM idempotency_keys WHERE owner = $1 AND key = $2`, o.Owner, o.Key)
 		}
 	}

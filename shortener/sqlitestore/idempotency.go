@@ -37,9 +37,6 @@ func (s *Store) insertKey(ctx context.Context, tx *sql.Tx, l *shortener.Link) (s
 
 // release removes an idempotency key that insertKey inserted in the same transaction.
 func release(ctx context.Context, tx *sql.Tx, o *shortener.IdempotencyKey) error {
-	if o == nil {
-		return nil
-	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM idempotency_keys WHERE owner = ? AND key = ?`, o.Owner, o.Key)
 	return err
 }

@@ -155,22 +155,28 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 			}
 			continue
 		}
-		stored, err := scanCode(tx.QueryRowContext(ctx, table.lookup.query, key), l.Code)
-		switch {
-		case errors.Is(err, shortener.ErrDetails): // the row differs from every link
-			outcomes[i] = shortener.Conflict
-		case err != nil:
-			return nil, err
-		default:
-			outcomes[i] = shortener.OutcomeOfExisting(links, outcomes, i, stored)
+		if l.IdempotencyKey != nil { // the key is new, so even an equal row belongs to another creation
+			outcomes[i], err = shortener.Conflict, release(ctx, tx, l.IdempotencyKey)
+		} else {
+			outcomes[i], err = existing(tx.QueryRowContext(ctx, table.lookup.query, key), links, outcomes, i)
 		}
-		if outcomes[i] == shortener.Conflict {
-			if err := release(ctx, tx, l.IdempotencyKey); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return outcomes, s.recordCreations(ctx, tx, links, outcomes)
+}
+
+// existing returns the outcome of links[i], whose code already has the given row.
+func existing(row *sql.Row, links []shortener.Link, outcomes []shortener.Outcome, i int) (shortener.Outcome, error) {
+	stored, err := scanCode(row, links[i].Code)
+	switch {
+	case errors.Is(err, shortener.ErrDetails): // the row differs from every link
+		return shortener.Conflict, nil
+	case err != nil:
+		return 0, err
+	}
+	return shortener.OutcomeOfExisting(links, outcomes, i, stored), nil
 }
 
 // Lookup implements [shortener.Store].

@@ -43,6 +43,14 @@ func testIdempotencyKeys(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("eee", "1", 1)), shortener.Repeated)
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("aaa", "1", 1)), shortener.Present) // the repetition of an Insert
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("fff", "2", 1)), shortener.Inserted)
+	// Another request may create an equal link in the same microsecond.
+	Insert(t, s, Owned("hhh", 7))
+	for range 2 {
+		WantOutcomes(t, Insert(t, s, WithIdempotencyKey("hhh", "5", 1)), shortener.Conflict)
+	}
+	if _, err := s.FirstCreation(t.Context(), 7, "5"); !errors.Is(err, shortener.ErrNotFound) {
+		t.Errorf("FirstCreation of the key of a link that another creation inserted: %v, want ErrNotFound", err)
+	}
 	other := WithIdempotencyKey("ggg", "1", 1)
 	other.IdempotencyKey.Owner = 8
 	WantOutcomes(t, Insert(t, s, other), shortener.Inserted)
