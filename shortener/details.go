@@ -1,7 +1,6 @@
 package shortener
 
 import (
-	stdjson "encoding/json"
 	"fmt"
 	"time"
 
@@ -57,7 +56,7 @@ func ParseDetails(text *string) (*Details, error) {
 		return nil, nil //nolint:nilnil // NULL in the database
 	}
 	var d Details
-	if err := stdjson.Unmarshal([]byte(*text), &d); err != nil {
+	if err := json.Unmarshal([]byte(*text), &d, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDetails, err)
 	}
 	return &d, nil
