@@ -158,7 +158,7 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 		if l.IdempotencyKey != nil { // the key is new, so even an equal row belongs to another creation
 			outcomes[i], err = shortener.Conflict, release(ctx, tx, l.IdempotencyKey)
 		} else {
-			outcomes[i], err = existing(tx.QueryRowContext(ctx, table.lookup.query, key), links, outcomes, i)
+			outcomes[i], err = outcomeOfRow(tx.QueryRowContext(ctx, table.lookup.query, key), links, outcomes, i)
 		}
 		if err != nil {
 			return nil, err
@@ -167,8 +167,8 @@ func (s *Store) insertIn(ctx context.Context, tx *sql.Tx, links []shortener.Link
 	return outcomes, s.recordCreations(ctx, tx, links, outcomes)
 }
 
-// existing returns the outcome of links[i], whose code already has the given row.
-func existing(row *sql.Row, links []shortener.Link, outcomes []shortener.Outcome, i int) (shortener.Outcome, error) {
+// outcomeOfRow returns the outcome of links[i], whose code already has the given row.
+func outcomeOfRow(row *sql.Row, links []shortener.Link, outcomes []shortener.Outcome, i int) (shortener.Outcome, error) {
 	stored, err := scanCode(row, links[i].Code)
 	switch {
 	case errors.Is(err, shortener.ErrDetails): // the row differs from every link
