@@ -168,9 +168,9 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 
 // floorAltered reports whether the floor of the pool is above the ids of the ledger. The caller has checked that the
 // floor is above maxTakenOver. If the floor is also above the ids, no ledger has set it, and the pool would refuse
-// every push. Therefore floorAltered treats the pool as damaged and begins a new epoch. Of a floor of at most
-// maxTakenOver, Status makes the id in the high-water mark of the pool. If such a floor is above the ids of the
-// ledger, the ledger may have been rolled back, and skips ahead.
+// every push. Therefore floorAltered treats the pool as damaged and begins a new epoch. The high-water mark of the
+// pool includes a floor of at most maxTakenOver. If such a floor is above the ids of the ledger, the ledger may have
+// been rolled back, and skips ahead.
 func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
 	counters, err := s.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
