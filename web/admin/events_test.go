@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -70,16 +71,22 @@ func TestEventStreamResumesAfterLastEventID(t *testing.T) {
 	upToDate.want(1)
 }
 
-// Ids increase even if the clock is set back.
-func TestEventIDsIncreaseWhenClockIsSetBack(t *testing.T) {
+// If the ids did not increase, a dashboard would ignore the samples. If they increased by less than an interval, its
+// charts would stand still until the clock reaches the newest id again.
+func TestEventIDsAdvanceByOneIntervalWhenClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, 2)
+	before := b.at
 	b.at = b.at.Add(-time.Minute)
-	b.sample(1)
+	b.sample(2)
 	l := b.listen("")
 	l.wantAbout()
-	if ids := l.want(3); ids[2] <= ids[1] {
-		t.Errorf("the ids do not increase: %v", ids)
+	var want []string
+	for i := range int64(4) {
+		want = append(want, strconv.FormatInt(before.UnixMilli()+(i-1)*sampleInterval.Milliseconds(), 10))
+	}
+	if got := l.want(4); !slices.Equal(got, want) {
+		t.Errorf("the ids are %v, want %v", got, want)
 	}
 }
 

@@ -61,7 +61,9 @@ func (s *sampler) sample(now time.Time) error {
 	}
 	sample := newSample(status, read, s.past)
 	s.past = append(s.past, read)
-	sample.At = max(sample.At, s.last+1) // ids increase even if the clock was set back
+	if sample.At <= s.last { // the clock was set back: ids increase, and the charts continue
+		sample.At = s.last + sampleInterval.Milliseconds()
+	}
 	s.last = sample.At
 	text, err := encodeEvent(fmt.Sprintf("id: %d\nevent: sample\n", sample.At), sample)
 	if err != nil {
