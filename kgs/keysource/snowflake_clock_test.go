@@ -64,8 +64,8 @@ func TestSnowflakeReplacesMachineIDIfClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind checks that a step of the clock by one second does not use up a
-// machine id.
+// TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind checks that a step back of one second does not
+// change the machine id.
 func TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)

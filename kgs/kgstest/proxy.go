@@ -18,7 +18,7 @@ type CuttingProxy struct {
 	running  sync.WaitGroup // goroutines of the proxy
 }
 
-// Freeze makes the proxy forward nothing more on its present connections. They stay open until the test ends.
+// Freeze makes the proxy forward nothing more on its present connections. They may stay open until the test ends.
 func (p *CuttingProxy) Freeze() { p.freezes.Add(1) }
 
 // NewCuttingProxy starts a proxy for the server at target, a host:port. The proxy ends with the
@@ -46,7 +46,7 @@ func NewCuttingProxy(t *testing.T, target string) *CuttingProxy {
 	return p
 }
 
-// serve returns when the client or the server closes its connection. If the connection is frozen, serve returns when
+// serve returns when the client or the server closes its connection. If the connection is frozen, serve may run until
 // ctx ends. The clients of a test close their connections before the test ends.
 func (p *CuttingProxy) serve(ctx context.Context, client net.Conn) {
 	defer func() { _ = client.Close() }() // the error does not matter, because no test checks it

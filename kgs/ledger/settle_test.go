@@ -217,7 +217,7 @@ func TestSweepKeepsBatchOfHolderWithRenewedHeartbeat(t *testing.T) {
 	})
 }
 
-func TestConcurrentOpenEpochCallsOpenOneEpoch(t *testing.T) {
+func TestOpenEpochInParallelOpensOneEpoch(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustReserve(t, "a", ledger.StateShipping, 10)
 		l.MustReserve(t, "a", ledger.StateBatch, 10)

@@ -110,7 +110,7 @@ func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {
 	v, err := TryCheck(r, through, census, loads...)
 	must(r, err, "read the links back")
-	r.Logf("%d links acknowledged, %d refused, %d unknown, %d unsent; %d read back: %d lost, %d wrong, %d twice, %d unread",
+	r.Logf("%d links acknowledged, %d refused, %d unknown, %d unsent; %d read back: %d lost, %d wrong, %d duplicate, %d unread",
 		v.Acknowledged, v.Refused, v.Unknown, v.Unsent, v.Checked, v.Lost, v.Wrong, v.Twice, v.Unread)
 	return v
 }

@@ -34,10 +34,10 @@ type redis struct {
 	pushed    int64
 	returned  int64
 	lost      int64 // keys in the pool when Redis lost its data
-	abandoned int64 // unused keys that a server returned after their epoch had ended
+	abandoned int64 // unused keys that a server returned and the pool did not take back
 	batches   int64
 	inEpoch   kgs.PoolStatus // its fields Taken and Pushed count from the start of the epoch
-	empty     time.Time      // when the pool became empty for the first time
+	empty     time.Time      // when a server first took the last key
 }
 
 // request is a call on its way.

@@ -85,8 +85,7 @@ func TestServerReadsTokensAgainAfterLostChangeAndAnotherChange(t *testing.T) {
 	})
 }
 
-// NewRegistry has no time limit apart from the time limit of its context, because the start of a server has a
-// separate time limit.
+// NewRegistry has only the time limit of its context, which the start of a server sets.
 func TestNewRegistryWaitsForSlowDatabase(t *testing.T) {
 	slowly(t, func(t *testing.T, s Store, slow func(time.Duration)) {
 		_, bearer := create(t, s, ordinary("ci"))

@@ -212,7 +212,7 @@ func (l *Limiters) anonymousRate(ip string) quota.Rate {
 // announce sets the headers that describe a limit, in the structured form of
 // draft-ietf-httpapi-ratelimit-headers. In the headers, q is the quota, and w the number of seconds
 // in which an empty quota becomes full. The member r is the rest of the quota (left), and t the number of
-// seconds until the quota is full again.
+// seconds, at least 1, until the quota is full again.
 func announce(c echo.Context, limit string, rate quota.Rate, left int) {
 	q := rate.Burst()
 	complete := max(1, (q-left+int(rate)-1)/int(rate))

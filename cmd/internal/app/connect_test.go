@@ -34,7 +34,7 @@ func openPing(ctx context.Context, t *testing.T, databaseURL string) error {
 }
 
 // A pooler may give the session to another program.
-func TestConnectionToPoolerLeavesKeepalivesOfSession(t *testing.T) {
+func TestConnectionToPoolerDoesNotSetKeepalives(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.StartPostgres(t)
 	for name, tt := range map[string]struct{ databaseURL, want string }{

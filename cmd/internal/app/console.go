@@ -24,7 +24,7 @@ import (
 // Exit statuses of all commands except audit.
 const (
 	exitFailed = 1
-	// ExitUsage means that a setting or an argument is invalid.
+	// ExitUsage means that a setting, an argument or the witness of a ledger is invalid.
 	ExitUsage = 2
 )
 

@@ -29,9 +29,9 @@ func movedRows() []row {
 			"deleted and restored, and replaced by a copy and restored. At the end, a backup replaces the files, and the server starts again with the backup.",
 		Run: inject(filesMoved), Controls: without(noFalseAck, "file-guard"),
 		Claims: theLinks(
-			counted(noFalseAck, "creations", "If a creation is sent while the SQLite files are not at their path, it is never acknowledged."),
-			observed(refusal, "While the SQLite files are not at their path, the server answers a creation with 503 and Retry-After."),
-			observed(unhealthy, "While the SQLite files are not at their path, /healthz answers with status 503."),
+			counted(noFalseAck, "creations", "If a creation is sent while the SQLite files that the server opened are not at their path, it is never acknowledged."),
+			observed(refusal, "While the SQLite files that the server opened are not at their path, the server answers a creation with 503 and Retry-After."),
+			observed(unhealthy, "While the SQLite files that the server opened are not at their path, /healthz answers with status 503."),
 			timed(inTime, "Within 2 s after the SQLite files were moved, deleted or replaced, the server refuses creations, and /healthz answers with status 503."),
 			observed(recovers, "When the SQLite files are back, the server creates links again without intervention."),
 		),
@@ -93,7 +93,7 @@ func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
 			late++
 		}
 	}
-	r.figure(noFalseAck, 0, float64(late), "%d creations were acknowledged although the files were not at their path when the creations were sent", late)
+	r.figure(noFalseAck, 0, float64(late), "%d creations were acknowledged although the opened files were not at their path when the creations were sent", late)
 }
 
 // deleteFile deletes a file. Its content stays at kept.

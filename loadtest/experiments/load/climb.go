@@ -45,7 +45,7 @@ func (s *run) climb(load measure.Load) {
 		return
 	}
 	for rate := s.rate * stepFactor; len(s.steps) <= s.plan.climb; rate *= stepFactor {
-		s.Phase(0.6, "raising the rate until the service no longer keeps up: %.0f per second", rate)
+		s.Phase(0.6, "raising the rate to %.0f per second", rate)
 		next := s.step(rate, load)
 		if !next.keptUp() && s.Context().Err() == nil {
 			next = s.step(rate, load)

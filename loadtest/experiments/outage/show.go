@@ -53,9 +53,9 @@ func (r *record) charts(predicted measure.Series) []report.Chart {
 		{At: 0, Name: "Redis killed"}, {At: mean(predicted), Name: "local keys used up, predicted"}, {At: r.back.Sub(r.killed).Seconds(), Name: "Redis available again"},
 	}
 	if took, servers := r.recovery(); servers == r.servers {
-		marks = append(marks, report.Mark{At: r.back.Add(took).Sub(r.killed).Seconds(), Name: "all keys from batches"})
+		marks = append(marks, report.Mark{At: r.back.Add(took).Sub(r.killed).Seconds(), Name: "all servers take batches again"})
 	}
-	declining := report.Series{Name: "predicted", Predicted: true}
+	declining := report.Series{Name: "local keys", Predicted: true}
 	for at := 0.0; at < slices.Max(predicted)+bin.Seconds(); at += bin.Seconds() {
 		left := 0.0
 		for _, lasts := range predicted { // each server uses keys at its share of the rate
@@ -63,7 +63,7 @@ func (r *record) charts(predicted measure.Series) []report.Chart {
 		}
 		declining.XY = append(declining.XY, [2]float64{at, left})
 	}
-	observed := report.Series{Name: "observed", XY: lab.Points(r.looks, r.killed, func(l look) (float64, bool) { return float64(l.local), true })}
+	observed := report.Series{Name: "local keys", XY: lab.Points(r.looks, r.killed, func(l look) (float64, bool) { return float64(l.local), true })}
 	return []report.Chart{
 		{
 			Title: "Local keys serve the creations until they are used up", X: x, Y: report.Axis{Label: "local keys of all servers", Unit: "keys"}, Marks: marks,
