@@ -119,7 +119,7 @@ type Config struct {
 }
 
 // Open creates the ledger if the database has none, and returns the code space of the ledger. If
-// cfg has a secret, the ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
+// cfg has a secret, a new ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
 // ledger was created with another secret or with another value of Permute. It fails with ErrWitness if
 // the ledger has a witness that cannot be used. After a crash, the database has no ledger, or a ledger
 // that the next Open completes. If several processes create the ledger at once, only one secret is
