@@ -18,7 +18,7 @@ const minContrast = 4.5
 // colours are the colours of one declaration in the light and in the dark scheme.
 type colours [2]string
 
-// stylesheet finds the colours of texts and backgrounds in a stylesheet. It understands only the part of
+// stylesheet holds the colours of texts and backgrounds in CSS. parseStyle understands only the part of
 // CSS that the stylesheets of this service use.
 type stylesheet struct {
 	variables map[string]colours
@@ -140,7 +140,7 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (l[1] + 0.05) / (l[0] + 0.05)
 }
 
-// Each text has enough contrast on each background of the stylesheet, in both colour schemes.
+// Each text has enough contrast on each background on which it may appear, in both colour schemes.
 func TestStyleHasEnoughContrast(t *testing.T) {
 	t.Parallel()
 	pairs := parseStyle(t, string(newPages(client.Limits{}, "", nil).shell.Style)).all()

@@ -97,8 +97,8 @@ func (s *slowTickets) Take(ctx context.Context, p Parity, n int64) (int64, error
 // SkipTo is never called, because the counter never returns to a lower number.
 func (s *slowTickets) SkipTo(context.Context, Parity, int64) (int64, error) { panic("SkipTo") }
 
-// TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown makes one database fail. The other database
-// must get the second call of each creation, which has the longer timeout.
+// TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown opens the circuit breaker of one database. Then
+// the other database must get the second call of each creation, which has the longer timeout.
 func TestTicketCallHasLongerTimeoutIfOtherDatabaseIsDown(t *testing.T) {
 	t.Parallel()
 	for _, dead := range []Parity{Even, Odd} {

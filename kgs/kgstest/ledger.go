@@ -154,7 +154,7 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return ended.Kept
 }
 
-// Reopen opens the same ledger again, as another process would.
+// Reopen returns the same ledger as another process has it before it calls Open or Identify.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }

@@ -203,7 +203,7 @@ func TestEachLedgerDatabaseHasPermanentUniqueName(t *testing.T) {
 	}
 }
 
-func TestRestoredCallFailsWithoutLedger(t *testing.T) {
+func TestRestoredFailsWithoutLedger(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `DELETE FROM kgs_ledger`)
 		if err := l.Restored(t.Context()); !errors.Is(err, ledger.ErrNotInitialized) {

@@ -79,9 +79,9 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
-// TestMarkThatNoPushWroteCausesNewEpochOfPool gives the next range a mark that no push of this range writes. The next epoch
+// TestInvalidMarkCausesNewEpochOfPool gives the next range a mark that no push of this range writes. The next epoch
 // must begin with the range that follows.
-func TestMarkThatNoPushWroteCausesNewEpochOfPool(t *testing.T) {
+func TestInvalidMarkCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]string{
 		"above the range":                        "111",

@@ -45,8 +45,8 @@ func retry(ctx context.Context, read func() error) (err error) {
 // then the codes in batches and write-offs. Other processes may push, take and settle during the
 // snapshot:
 //
-//   - A code that stays in the pool is yielded at least once. If it moves within the pool, it
-//     may be yielded twice.
+//   - A code that stays in a list, a batch or a write-off is yielded at least once. If it moves
+//     from one to another, it may be yielded twice.
 //   - A code that is taken and linked during the snapshot may be missing. The audit still finds the
 //     code, because the audit reads the links after the pool.
 //   - A code that is pushed during the snapshot may be missing. The audit still finds the code, because
@@ -73,8 +73,8 @@ func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {
 	}
 }
 
-// Epoch returns the epoch for which the pool is open. It repeats the call if Redis does not
-// answer in time.
+// Epoch returns the epoch for which the pool is open. It repeats a failed call as
+// described at retry.
 func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
 	err = retry(ctx, func() error {
 		status, err := p.Status(ctx)

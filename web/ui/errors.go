@@ -18,7 +18,7 @@ var (
 	errNoSession = &pageError{http.StatusForbidden, "You are not signed in",
 		"Your session has ended. Sign in in another tab, and then reload this page: the browser sends your input again."}
 	errForeign = &pageError{http.StatusForbidden, "Another site sent this request",
-		"The browser does not say that a page of this service sent the form. Open the page here and send the form again."}
+		"The browser does not say that a page of this service sent the form. Open the form on this site and send it again."}
 	errForm   = &pageError{http.StatusBadRequest, "The form is malformed", "Open the page again and repeat the input."}
 	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
 )

@@ -25,7 +25,7 @@ func TestLogShowsDurationsWithUnit(t *testing.T) {
 	}
 }
 
-// A program that cannot read the witness of its SQLite file does not start. The last line of its output names the file.
+// A program that cannot read the witness of its SQLite file does not start. It prints one line that names the witness.
 func TestProgramDoesNotStartIfWitnessIsUnreadable(t *testing.T) {
 	t.Parallel()
 	s := settings(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")).Common

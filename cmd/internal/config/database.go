@@ -22,8 +22,8 @@ var (
 )
 
 const (
-	// linkConns is enough for look-ups and commits at the same time. A server opens at most linkConns +
-	// ledgerConns + pollConns = 12 connections. So eight servers open at most 96 connections, and the default
+	// linkConns is enough for look-ups and commits at the same time. Without ticket databases, a server opens at most
+	// linkConns + ledgerConns + pollConns = 12 connections. So eight servers open at most 96 connections, and the default
 	// limit of PostgreSQL is 100. pool_max_conns in the URL overrides linkConns.
 	linkConns   = 8
 	ledgerConns = 3
@@ -37,10 +37,10 @@ const (
 	// next host by this time.
 	hostTimeout = 3 * time.Second
 	// maxHostTimeout limits the parameter connect_timeout if the URL names several hosts. With a longer limit, one host that hangs
-	// could delay the connections of a start beyond program.StartTimeout.
+	// could make a start take longer than program.StartTimeout.
 	maxHostTimeout = 5 * time.Second
-	// dialTimeout limits the time in which the kernel of a host accepts a connection. So a connection opens soon after a host
-	// has become reachable again.
+	// dialTimeout limits one attempt to open a TCP connection to a host. The next attempt follows soon, so a connection opens
+	// soon after the host has become reachable again.
 	dialTimeout = 2 * time.Second
 	// ledgerConnLife limits how long the ledger can use a demoted primary: pgx checks the role of the
 	// server (target_session_attrs) only when it opens a connection. The ledger has few connections, so
@@ -48,8 +48,8 @@ const (
 	ledgerConnLife = time.Minute
 )
 
-// Database is a database of links, of the ledger or of tickets. Exactly one field is set. Two
-// values are equal if they are copies of one setting.
+// Database is a database of links, of the ledger or of tickets. Exactly one field is set. Only
+// copies of one value are equal (==).
 type Database struct {
 	SQLitePath string
 	Postgres   *pgxpool.Config
@@ -109,7 +109,7 @@ func checkPath(path, raw string) error {
 	return nil
 }
 
-// badParameter returns the name of a parameter without which the URL of a PostgreSQL database is valid, or "" if there is none.
+// badParameter returns the name of a parameter whose removal makes the URL of a PostgreSQL database valid, or "" if there is none.
 func badParameter(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -136,8 +136,8 @@ func (d Database) LedgerPool() *pgxpool.Config {
 	return cfg
 }
 
-// PollPool returns the settings of the PostgreSQL connection on which a server reads the tokens and the order of the links,
-// about every second.
+// PollPool returns the settings of the PostgreSQL connection on which a server reads the tokens and the order of the links
+// at short intervals.
 func (d Database) PollPool() *pgxpool.Config {
 	cfg := d.LedgerPool()
 	cfg.MaxConns = pollConns

@@ -120,7 +120,7 @@ func counters(links *service.Metrics, requests *web.Metrics) admin.Counters {
 	}
 }
 
-// openPolled starts two tasks that read the database about every second. One task ends the program if the order of the links
+// openPolled starts two tasks that read the database at short intervals. One task ends the program if the order of the links
 // has changed. The other task keeps the tokens up to date.
 func openPolled(ctx context.Context, p *program.Program, c *app.Core, connections *pgxpool.Pool, order shortener.Order) (*token.Registry, error) {
 	polls, err := openPolls(ctx, c)

@@ -32,7 +32,7 @@ var errLinksNotMoved = errors.New("the links have not been moved to their tables
 type orderOf func(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error)
 
 // openConnections opens the connections to PostgreSQL for links, visits and changes of tokens. The ledger has its own
-// connections. The reads that a server repeats about every second also have their own connections (openPolls).
+// connections. The reads that a server repeats at short intervals also have their own connections (openPolls).
 // openConnections returns nil if the database is SQLite.
 func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {
@@ -41,7 +41,7 @@ func openConnections(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	return c.OpenPool(ctx, c.Database.Postgres)
 }
 
-// openPolls opens the connection to PostgreSQL for the data that a server reads about every second. It returns nil if
+// openPolls opens the connection to PostgreSQL for the data that a server reads at short intervals. It returns nil if
 // the database is SQLite.
 func openPolls(ctx context.Context, c *app.Core) (*pgxpool.Pool, error) {
 	if c.SQLite != nil {

@@ -123,7 +123,7 @@ func redirect() *experiment.Experiment {
 func memory() *experiment.Experiment {
 	const rest = 5 * time.Second
 	return define("memory", "Memory at rest",
-		"The embedded server fills its pool, makes one link and follows it. Then it gets no requests for five seconds.",
+		"A client creates and follows one link. When the pool of the embedded server is full, the server gets no requests for five seconds.",
 		[]bar{{name: "memory at rest, embedded", unit: "MiB", most: 30, text: "The resident memory of the idle embedded server is at most 30 MiB."}},
 		func(t *experiment.T, r *record) {
 			r.repeat(rounds, func() map[string]float64 {

@@ -17,7 +17,7 @@ func create() *experiment.Experiment {
 		Name: "load/create", Title: "New links at a steady rate",
 		Summary: fmt.Sprintf("Links are created at a steady rate (%.0f per second at scale 1, unless the flag --rate sets another rate). "+
 			"Each creation is sent at its due time, even if earlier creations are not finished. "+
-			"Then the rate rises until the service no longer keeps up. At the end, every acknowledged link is read back after a restart of the service. An existing deployment is not restarted.", createRate),
+			"Then the rate rises until the service no longer keeps up. At the end, every acknowledged link is read back after a restart of the service. `loadtest run` omits the restart.", createRate),
 		Suites: []experiment.Suite{experiment.Change, experiment.Nightly}, Alone: true, Anywhere: true,
 		Run: runCreate, Claims: createClaims(createRate), Controls: measure.LinkControls(),
 		Show: func(r *record, e *report.Experiment) { r.show(e, "creations", createClaims(r.rate)) },

@@ -40,7 +40,7 @@ func show(r *record, e *report.Experiment) {
 		name string
 		of   func(measure.Series) float64
 	}{
-		{"the first without local keys", slices.Min[measure.Series]}, {"mean", mean}, {"the last without local keys", slices.Max[measure.Series]},
+		{"first to run out", slices.Min[measure.Series]}, {"mean", mean}, {"last to run out", slices.Max[measure.Series]},
 	} {
 		e.Tables[0].Rows = append(e.Tables[0].Rows, []string{row.name, fmt.Sprintf("%.2f s", row.of(predicted)), fmt.Sprintf("%.2f s", row.of(observed))})
 	}
