@@ -1,6 +1,16 @@
 package migrations
 
-import "context"
+import (
+	"context"
+	"database/sql"
+)
 
-// WhenUnlocked exports whenUnlocked to the tests in package migrations_test.
+// These exports are for the tests in package migrations_test.
+
 func WhenUnlocked(ctx context.Context, f func() error) error { return whenUnlocked(ctx, f) }
+
+func Names(engine Engine) (set map[string]bool, err error) { return names(engine) }
+
+func Relations(ctx context.Context, db *sql.DB, engine Engine) (list []string, err error) {
+	return relations(ctx, db, engine)
+}

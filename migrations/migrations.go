@@ -47,7 +47,8 @@ const (
 var files embed.FS
 
 // Up migrates db to the schema of this program. It fails with ErrNewerSchema if the schema is newer than the program,
-// and with ErrCitusWorker if the database is on a worker of a Citus cluster.
+// with ErrForeign if the database belongs to another program, and with ErrCitusWorker if the database is on a worker of
+// a Citus cluster. After such an error, the tables have not changed.
 //
 // Any number of processes may call Up at the same time. One process migrates, and the other processes wait until the
 // migration is complete or their ctx ends. Each file is one transaction, or a sequence of statements that can be
@@ -68,6 +69,9 @@ func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 		// Check again under the lock. Another process may have migrated the database in the
 		// meantime, perhaps to a newer schema.
 		if err := check(ctx, db, engine, provider); !errors.Is(err, ErrOlderSchema) {
+			return err
+		}
+		if err := refuseForeign(ctx, db, engine); err != nil {
 			return err
 		}
 		err := apply(ctx, db, engine, provider)
@@ -107,7 +111,7 @@ func Exclusive(ctx context.Context, db *sql.DB, engine Engine, f func() error) (
 }
 
 // Check returns nil if db has exactly the schema of this program. Otherwise it fails with
-// ErrOlderSchema, ErrNewerSchema or ErrCitusWorker. It changes nothing and needs no write permission.
+// ErrOlderSchema, ErrNewerSchema, ErrForeign or ErrCitusWorker. It changes nothing and needs no write permission.
 func Check(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -139,26 +143,35 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	return nil
 }
 
-// Version returns the schema version of db, or 0 if db was never migrated. It changes nothing.
+// Version returns the schema version of db, or 0 if db was never migrated. It fails with ErrForeign if the version is that of
+// another program that uses goose too. It changes nothing.
 func Version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
 	// The provider of goose would create its table. So Version reads the table itself, if it
 	// exists.
-	exists := `SELECT to_regclass('goose_db_version') IS NOT NULL`
-	if engine == SQLite {
-		exists = `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = 'goose_db_version'`
+	migrated, err := hasTable(ctx, db, engine, "goose_db_version")
+	if err == nil && migrated {
+		err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&have)
 	}
-	var migrated bool
-	if err := db.QueryRowContext(ctx, exists).Scan(&migrated); err != nil {
+	own := true
+	if err == nil && have > 0 {
+		own, err = hasTable(ctx, db, engine, "kgs_ledger") // which the transaction of version 1 creates
+	}
+	switch {
+	case err != nil:
 		return 0, fmt.Errorf("look up the schema version: %w", err)
-	}
-	if !migrated {
-		return 0, nil
-	}
-	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&have)
-	if err != nil {
-		return 0, fmt.Errorf("look up the schema version: %w", err)
+	case !own:
+		return 0, fmt.Errorf("%w: its table goose_db_version has version %d, but there is no table kgs_ledger", ErrForeign, have)
 	}
 	return have, nil
+}
+
+func hasTable(ctx context.Context, db *sql.DB, engine Engine, name string) (has bool, err error) {
+	query := `SELECT to_regclass($1) IS NOT NULL`
+	if engine == SQLite {
+		query = `SELECT count(*) > 0 FROM sqlite_master WHERE type = 'table' AND name = $1`
+	}
+	err = db.QueryRowContext(ctx, query, name).Scan(&has)
+	return has, err
 }
 
 func newProvider(db *sql.DB, engine Engine) (*goose.Provider, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -115,7 +116,71 @@ func TestFunctionUpCreatesEveryTable(t *testing.T) {
 		if diff := cmp.Diff(want, tables(t, db, engine)); diff != "" {
 			t.Errorf("tables (-want +got):\n%s", diff)
 		}
+		known, err := migrations.Names(engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relations, err := migrations.Relations(t.Context(), db, engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The engine chooses the names of primary keys and of other constraints.
+		chosen := regexp.MustCompile(`^(goose_db_version|sqlite_)|_(key|pkey|id_seq)$`)
+		for _, name := range relations {
+			if !known[name] && !chosen.MatchString(name) {
+				t.Errorf("the name %s is missing from the names that the check for another program looks for", name)
+			}
+		}
 	})
+}
+
+// Without the check, the migration would create tables until it comes to the existing table.
+func TestMigrationRefusesDatabaseOfAnotherProgram(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
+		visits := "visits"
+		if engine == migrations.SQLite {
+			visits = "Visits"
+		}
+		mustExec(t, db, `CREATE TABLE users (id bigint)`, `CREATE TABLE `+visits+` (id bigint)`)
+		err := migrations.Up(t.Context(), db, engine)
+		if !errors.Is(err, migrations.ErrForeign) || !strings.HasSuffix(err.Error(), "has "+visits) {
+			t.Errorf("migration of a database with a table of another program: %v, want ErrForeign and the name of the table", err)
+		}
+		want := []string{"users", visits}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, tables(t, db, engine)); diff != "" {
+			t.Errorf("the migration changed the tables (-want +got):\n%s", diff)
+		}
+		mustExec(t, db, `DROP TABLE visits`)
+		if err := migrations.Up(t.Context(), db, engine); err != nil {
+			t.Errorf("migration of a database whose other tables have other names: %v", err)
+		}
+	})
+}
+
+func TestMigrationRefusesDatabaseOfAnotherProgramWithGoose(t *testing.T) {
+	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
+		mustExec(t, db, `CREATE TABLE goose_db_version (version_id bigint)`, `INSERT INTO goose_db_version VALUES (0), (3)`)
+		for name, f := range map[string]func(context.Context, *sql.DB, migrations.Engine) error{
+			"up": migrations.Up, "check": migrations.Check,
+		} {
+			if err := f(t.Context(), db, engine); !errors.Is(err, migrations.ErrForeign) {
+				t.Errorf("%s on a database of another program that uses goose: %v, want ErrForeign", name, err)
+			}
+		}
+		if diff := cmp.Diff([]string{"goose_db_version"}, tables(t, db, engine)); diff != "" {
+			t.Errorf("the tables changed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func mustExec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestSpaceSizesArePowersOf62 compares the sizes in the SQL files with the powers of 62.

@@ -42,7 +42,8 @@ func Table() []Edit {
 		{"small-log", "internal/sqlite/checkpoint.go",
 			"restart := max(walLeast, min(walRestart, (free+length)/walPart))",
 			"restart := max(walLeast, walRestart+0*free)"},
-		// A server commits no transaction of SQLite after the files of the database were moved, deleted, replaced or overwritten.
+		// A server commits no transaction of SQLite after the files of the database were moved, deleted, replaced or
+		// overwritten.
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
@@ -258,6 +259,10 @@ func Table() []Edit {
 		{"settle-later", "kgs/source_refill.go",
 			"if s.unsettled() > maxUnsettled {",
 			"if s.unsettled() > 0 {"},
+		// A migration refuses a database of another program before it creates a table.
+		{"foreign-tables", "migrations/foreign.go",
+			"err = checkUnused(ctx, db, engine)",
+			"_ = checkUnused(ctx, db, engine)"},
 		// When shards move to another node, a server learns on which node they are.
 		{"places", "shortener/citusstore/citusstore.go",
 			"return s.refresh(ctx, placementTimeout)",
@@ -413,7 +418,7 @@ func Table() []Edit {
 		{"forwarded-port", "web/client/proxies.go",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil {",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil && false {"},
-		// A closed connection counts until the client has received its data.
+		// A closed connection counts until the client has received its data, or until a time limit has passed.
 		{"closed-connections", "web/httpserver/conn.go",
 			"if unsent := c.unsent(); unsent != nil {",
 			"if unsent := c.unsent(); false {"},

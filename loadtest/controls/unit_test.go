@@ -30,6 +30,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 		{"cut-id", "./kgs/ledger", []string{"TestWitnessDetectsRestoredSQLiteFile"}},
 		{"damaged-witness", "./kgs/ledger", []string{"TestMissingOrDamagedWitnessCausesWarning"}},
 		{"foreign-numbers", "./kgs/redispool", []string{"TestWorkerRefusesRedisPoolOwnedByOtherDatabase"}},
+		{"foreign-tables", "./migrations", []string{"TestMigrationRefusesDatabaseOfAnotherProgram"}},
 		{"forwarded-port", "./web/client", []string{"TestClientAddressUsesForwardingHeaderOnlyFromTrustedProxies"}},
 		{"full-redis", "./kgs/redispool", []string{"TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders"}},
 		{"header-lines", "./cmd/internal/server", []string{"TestListenersLimitLinesOfEachHeader"}},

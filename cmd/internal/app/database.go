@@ -32,7 +32,7 @@ func (c *Core) openSQLite(ctx context.Context) error {
 	}
 	c.life.OnStop("database", func(ctx context.Context) error { return program.WaitFor(ctx, db.Close) })
 	if err := c.migrate(ctx, db.Write, migrations.SQLite); err != nil {
-		return err
+		return RefuseDatabase("DATABASE_URL", err)
 	}
 	c.ledger, c.SQLite = ledger.NewSQLite(db), db
 	c.ledger.KeepWitness(db.Path(), c.Log, c.metrics.CountWitnessFailure)
@@ -66,7 +66,7 @@ func (c *Core) openPostgres(ctx context.Context) error {
 	}
 	db := stdlib.OpenDBFromPool(ledgerDB)
 	if err = requireSuitable(ctx, db); err == nil {
-		err = RefuseWorker(c.migrate(ctx, db, migrations.PostgreSQL))
+		err = RefuseDatabase("DATABASE_URL", c.migrate(ctx, db, migrations.PostgreSQL))
 	}
 	if err := errors.Join(nameUnreachable(err), db.Close()); err != nil {
 		return nameReadOnly(err)
@@ -115,10 +115,14 @@ func requireSuitable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// RefuseWorker returns an error that names DATABASE_URL if err is [migrations.ErrCitusWorker].
-func RefuseWorker(err error) error {
-	if errors.Is(err, migrations.ErrCitusWorker) {
-		return &config.Error{Name: "DATABASE_URL", Got: "a worker of a Citus cluster", Takes: "the coordinator of this cluster"}
+// RefuseDatabase returns an error that names the setting of a database if err means that this database is on a worker of a
+// Citus cluster or belongs to another program. Otherwise it returns err.
+func RefuseDatabase(setting string, err error) error {
+	switch {
+	case errors.Is(err, migrations.ErrCitusWorker):
+		return &config.Error{Name: setting, Got: "a worker of a Citus cluster", Takes: "a database that is not on a worker, such as the database of the coordinator"}
+	case errors.Is(err, migrations.ErrForeign):
+		return &config.Error{Name: setting, Got: err.Error(), Takes: "an empty database, or a database of Keypool"}
 	}
 	return err
 }

@@ -22,7 +22,8 @@ import (
 // the start.
 const ticketRetry = 2 * time.Second
 
-// openTickets opens the key source ticket: two databases, each with a breaker.
+// openTickets opens the key source ticket: one or two databases, with a breaker for the odd numbers and a breaker for the
+// even numbers.
 func (ch *Chain) openTickets(ctx context.Context) error {
 	odd, err := ch.ticketDatabase(ctx, ch.settings.Tickets[0])
 	if err != nil {
@@ -54,12 +55,12 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 		return nil, err
 	}
 	ch.life.OnStop("ticket database", func(ctx context.Context) error { return program.WaitFor(ctx, db.Close) })
-	return keysource.NewSQLiteTickets(db), ch.migrate(ctx, db.Write, migrations.SQLite)
+	return keysource.NewSQLiteTickets(db), RefuseDatabase("TICKET_DATABASE_URLS", ch.migrate(ctx, db.Write, migrations.SQLite))
 }
 
 // ticketServer opens a ticket database in PostgreSQL. The database may be unreachable, because
 // the other ticket database can serve alone. ticketServer returns a config.Error if the server
-// rejects the connection or is a worker of a Citus cluster.
+// rejects the connection, is a worker of a Citus cluster or belongs to another program.
 func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	pool, err := ch.OpenPool(ctx, at.LedgerPool())
 	if err != nil {
@@ -71,9 +72,6 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 			Name: "TICKET_DATABASE_URLS", Got: "a server that rejects the connection: " + reason, Takes: "two databases that accept it",
 		}
 	}
-	if errors.Is(err, migrations.ErrCitusWorker) {
-		return nil, &config.Error{Name: "TICKET_DATABASE_URLS", Got: "a worker of a Citus cluster", Takes: "databases outside of such workers"}
-	}
 	if isUnreachable(err) {
 		ch.Log.Warn("could not connect to a ticket database; it will be migrated when it is reachable", slog.Any("error", err))
 		ch.life.Background("migration of a ticket database", ch.fail, func(ctx context.Context) error {
@@ -81,12 +79,13 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 		})
 		err = nil
 	}
-	return keysource.NewPostgresTickets(pool), err
+	return keysource.NewPostgresTickets(pool), RefuseDatabase("TICKET_DATABASE_URLS", err)
 }
 
 // migrateLater retries the migration until it succeeds or ctx ends. It returns an error if the
-// database has a schema that this program cannot use. It logs the first error whose cause is not an
-// unreachable database. ticketServer has already logged that the database is unreachable.
+// database has a schema that this program cannot use, is on a worker of a Citus cluster, or belongs to
+// another program. It logs the first other error whose cause is not an unreachable database.
+// ticketServer has already logged that the database is unreachable.
 func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()
@@ -103,8 +102,9 @@ func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 		case err == nil:
 			ch.Log.Info("migrated a ticket database, which is reachable again")
 			return nil
-		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema), errors.Is(err, migrations.ErrCitusWorker):
-			return err
+		case errors.Is(err, migrations.ErrNewerSchema), errors.Is(err, migrations.ErrOlderSchema),
+			errors.Is(err, migrations.ErrCitusWorker), errors.Is(err, migrations.ErrForeign):
+			return RefuseDatabase("TICKET_DATABASE_URLS", err)
 		case !logged && !isUnreachable(err):
 			ch.Log.Warn("could not migrate a ticket database", slog.Any("error", err))
 			logged = true

@@ -45,7 +45,7 @@ func checkShards(ctx context.Context, s config.Server, f migrateFlags) error {
 	}
 	defer pool.Close()
 	db := stdlib.OpenDBFromPool(pool)
-	return errors.Join(app.RefuseWorker(migrations.CheckCitus(ctx, db)), db.Close())
+	return errors.Join(app.RefuseDatabase("DATABASE_URL", migrations.CheckCitus(ctx, db)), db.Close())
 }
 
 // distribute distributes the tables of links over the nodes of the cluster.

@@ -52,6 +52,25 @@ func plantOlderLinks(t *testing.T, path string, links int) (codes []string) {
 	return codes
 }
 
+func TestStartRefusesDatabaseOfAnotherProgram(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "other.db")
+	db, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Write.ExecContext(t.Context(), `CREATE TABLE visits (id bigint)`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"migrate"}, {}} {
+		status, out := command(t, "sqlite:"+path, args...)
+		if status != 2 || !strings.HasPrefix(out, "shortener: DATABASE_URL ") || !strings.Contains(out, "visits") {
+			t.Errorf("shortener %s on a database of another program: status %d, want 2 and the table; output:\n%s", args, status, out)
+		}
+	}
+}
+
 // A server moves the links of an older schema before it serves. Until then, other commands refuse to use
 // the links.
 func TestServerMovesLinksOfOlderSchema(t *testing.T) {
