@@ -182,7 +182,7 @@ func (d *DeadMansSwitch) act(due action, j Judgement) {
 	case due == doNothing || d.cfg.Restart == nil:
 	case due == doGiveUp && d.cfg.GiveUp != nil:
 		d.cfg.GiveUp(fmt.Errorf("dead man's switch: no key reached the pool after %d restarts of the worker; "+
-			"at the last look, the pool %s; this process ends so that the service manager restarts it", futileRestarts, j.found()))
+			"at the last look, the pool %s; this process ends so that a process supervisor starts it again", futileRestarts, j.found()))
 	default:
 		d.cfg.Metrics.CountRestart()
 		d.cfg.Logger.Warn("restarting the refill worker", j.poolKeys()...)

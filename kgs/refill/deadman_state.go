@@ -33,9 +33,13 @@ func (d *DeadMansSwitch) observe(now time.Time, pool Observation, known bool) ac
 	if !known {
 		keys = 0 // if the pool lost its state, pool.Keys counts keys that servers cannot take
 	}
-	if known || pool.Unsafe != "" || now.Sub(d.seenAt) >= stillAfter {
-		state, why := d.assess(now, keys)
-		d.level = state
+	judged := known || now.Sub(d.seenAt) >= stillAfter
+	if judged || pool.Unsafe != "" {
+		var why string
+		if judged {
+			d.level, why = d.assess(now, keys)
+		}
+		state := d.level
 		if unsafe := cmp.Or(pool.Unsafe, d.last.Pool.Unsafe); unsafe != "" {
 			state, why = StatePage, unsafe
 		}

@@ -53,6 +53,9 @@ func TestDeadManSwitchStateDependsOnKeysInPool(t *testing.T) {
 		"one failed look changes nothing": {full, {unseen: true, want: StateOK}, full},
 		"a pool that cannot be read for 10 s counts as empty": append(append([]look{full},
 			repeat(9, look{unseen: true, want: StateOK})...), look{unseen: true, want: StatePage, do: doRestart}),
+		"a pool that cannot be read and needs an operator causes a page at once, and a restart after 10 s": append(append([]look{full},
+			repeat(9, look{unseen: true, unsafe: "another database owns the pool", want: StatePage})...),
+			look{unseen: true, unsafe: "another database owns the pool", want: StatePage, do: doRestart}),
 		"a pool without an epoch counts as empty after 10 s": append(append([]look{full},
 			repeat(9, look{unseen: true, keys: 1000, want: StateOK})...), look{unseen: true, keys: 1000, want: StatePage, do: doRestart}),
 		"a new epoch begins in the state filling": {
@@ -127,9 +130,9 @@ func TestDeadManSwitchPagesAtOnceIfUnreadablePoolNeedsOperator(t *testing.T) {
 	if got := d.Judgement().State; got != StateOK {
 		t.Errorf("the state is %s after one failed look, want ok", got)
 	}
-	d.observe(time.Now(), Observation{Unsafe: "another database owns the pool"}, false)
-	if got := d.Judgement().State; got != StatePage {
-		t.Errorf("the state is %s, want page", got)
+	do := d.observe(time.Now(), Observation{Unsafe: "another database owns the pool"}, false)
+	if got := d.Judgement().State; got != StatePage || do != doNothing {
+		t.Errorf("the state is %s and the action %v, want page and no action", got, do)
 	}
 }
 

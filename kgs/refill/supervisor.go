@@ -49,7 +49,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Warn("the replaced worker failed or did not end in time", slog.Any("error", err))
+			s.log.Warn("a worker failed, or did not end in time after a restart", slog.Any("error", err))
 		}
 		select {
 		case <-s.restart: // discard a request that was meant for the worker that has just ended
