@@ -55,11 +55,6 @@ func (c *Core) openRedisPool(ctx context.Context) error {
 // dead man's switch checks the eviction policy again later.
 func (c *Core) checkRedis(ctx context.Context, client redis.UniversalClient) error {
 	status, err := c.pool.Status(ctx) // the status contains the eviction policy even if the pool is not open yet
-	if single, ok := client.(*redis.Client); ok && err != nil && strings.Contains(err.Error(), "DB index is out of range") {
-		return &config.Error{
-			Name: "REDIS_URL", Got: fmt.Sprintf("the database number %d", single.Options().DB), Takes: "the number of a database that this Redis has",
-		}
-	}
 	if err := refusal(err); err != nil {
 		return err
 	}
@@ -118,7 +113,7 @@ func refuseNoCluster(err error) error {
 	return refusal(err)
 }
 
-// refusal returns a config.Error if err shows that Redis refuses access with REDIS_URL. It returns nil for other errors,
+// refusal returns a config.Error if err shows that Redis refuses REDIS_URL. It returns nil for other errors,
 // because Redis may be unreachable during the start.
 func refusal(err error) error {
 	var certificate *tls.CertificateVerificationError
@@ -136,6 +131,8 @@ func refusal(err error) error {
 	case redis.HasErrorPrefix(err, "NOPERM"):
 		refused.Got = "a Redis that refuses a command of the pool: " + err.Error()
 		refused.Takes = "a user with the permissions in docs/configuration.md"
+	case err != nil && strings.Contains(err.Error(), "DB index is out of range"):
+		refused.Got, refused.Takes = "a database number that this Redis does not have", "redis://host:port/N with the number N of a database that this Redis has"
 	default:
 		return nil
 	}

@@ -42,10 +42,12 @@ func TestStartRefusesRedisThatMayEvictKeys(t *testing.T) {
 func TestStartRefusesUnknownRedisDatabaseNumber(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
-	err := startError(t, "redis-pool", redis.URL+"/99")
-	var setting *config.Error
-	if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "99") {
-		t.Errorf("the start fails with %v, want a config.Error of REDIS_URL with the number 99", err)
+	for _, source := range []string{"redis-pool", "redis-incr"} {
+		err := startError(t, source, redis.URL+"/99")
+		var setting *config.Error
+		if !errors.As(err, &setting) || setting.Name != "REDIS_URL" || !strings.Contains(setting.Got, "database number") {
+			t.Errorf("%s: the start fails with %v, want a config.Error of REDIS_URL about the database number", source, err)
+		}
 	}
 }
 
