@@ -24,7 +24,8 @@ const (
 	// and 512 KiB. The 512 KiB are for the buffers of the connection, and for maxStreams requests in progress. Each of
 	// these requests takes about 28 KiB, because its header may have many fields.
 	http2Memory = program.SocketMemory + 512<<10
-	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514 bytes.
+	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514
+	// characters.
 	maxKeyHeader = 4 << 10
 	// maxStreams is the number of requests that an HTTP/2 connection may have in progress.
 	maxStreams = 16

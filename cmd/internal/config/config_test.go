@@ -395,7 +395,7 @@ func TestBadKeyServiceSettingsAreRefused(t *testing.T) {
 		{"--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
 		{"--kgs-tokens=" + secret, "KGS_TOKENS", "client=token"},
 		{"--kgs-tokens=a=" + secret + ",a=" + secret, "KGS_TOKENS", "all different"},
-		{"--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
+		{"--kgs-tokens=a=hunter2", "KGS_TOKENS", "16 to 512"},
 		{"--kgs-listen-addr=8082", "KGS_LISTEN_ADDR", "[host]:port"},
 		{"--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
 	} {

@@ -66,7 +66,7 @@ func TestInvalidSettingsPrintOneLineAndExitWithStatus2(t *testing.T) {
 		{Run, "--database-url=mysql://user:hunter2@host/db", "DATABASE_URL", "sqlite:PATH or postgres://"},
 		{Run, "--no-such-flag", "no-such-flag", "shortener --help"},
 		{runKGS, "--kgs-tokens=", "REDIS_URL", "KGS_TOKENS"},
-		{runKGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "at least 16"},
+		{runKGS, "--kgs-tokens=a=hunter2", "KGS_TOKENS", "16 to 512"},
 		{runKGS, "--kgs-client-rate=0", "KGS_CLIENT_RATE", "whole number"},
 	} {
 		status, stdout, stderr := runRefused(t, tt.run, tt.flag)
