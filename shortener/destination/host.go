@@ -30,8 +30,8 @@ func hostOf(spelling string) Host {
 	return Host{name: strings.ToLower(name)}
 }
 
-// ParseHost returns the host of a spelling that an operator wrote. It also accepts a name that is not ASCII, and an
-// IPv6 address without brackets. If no link can lead to the host, ok is false.
+// ParseHost returns the host of a spelling that a person wrote. It also accepts a name that is not ASCII, and an IPv6
+// address without brackets. If no link can lead to the host, ok is false.
 func ParseHost(spelling string) (_ Host, ok bool) {
 	if strings.HasPrefix(spelling, "[") {
 		if !validIPv6(spelling) {
@@ -47,8 +47,7 @@ func ParseHost(spelling string) (_ Host, ok bool) {
 	if err != nil {
 		return Host{}, false
 	}
-	h := hostOf(ascii)
-	return h, h.ip.IsValid() || !endsInNumber(h.name)
+	return hostOf(ascii), true
 }
 
 // HostOf returns the host to which a stored URL leads.

@@ -209,6 +209,9 @@ func asciiHost(host string) (string, error) {
 	if !validHost(host) {
 		return "", invalidURL("must have a host made of letters, digits, - and _, its parts separated by single dots")
 	}
+	if h := hostOf(host); endsInNumber(h.name) {
+		return "", invalidURL("must have a valid IPv4 address as its host, because the last part of the host is a number")
+	}
 	return host, nil
 }
 
