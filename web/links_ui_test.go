@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -12,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"keypool/internal/testenv/browser"
+	"keypool/shortener/service"
 	"keypool/shortener/token"
 )
 
@@ -179,4 +181,52 @@ func TestOperatorCanChooseOwnersWithSimilarNames(t *testing.T) {
 			}
 		}
 	}
+}
+
+// heldWriter is the answer to a client that does not read. The first Write calls begun. Each Write blocks until held is
+// closed.
+type heldWriter struct {
+	*httptest.ResponseRecorder
+	begun func()
+	held  <-chan struct{}
+}
+
+func (w *heldWriter) Write(p []byte) (int, error) {
+	w.begun()
+	<-w.held
+	return w.ResponseRecorder.Write(p)
+}
+
+// A page of links is in memory until the client has received it, so it occupies a slot for this time.
+func TestPageOfListOccupiesSlotUntilItIsSent(t *testing.T) {
+	t.Parallel()
+	const slots = 4 // of one actor
+	s := newUISite(t, "", nil)
+	pages := NewAdminUI(AdminUIConfig{Service: s.service, Tokens: s.registry, BaseURL: s.url})
+	begun, held := make(chan struct{}, slots), make(chan struct{})
+	var clients sync.WaitGroup
+	for range slots {
+		clients.Go(func() {
+			w := &heldWriter{httptest.NewRecorder(), sync.OnceFunc(func() { begun <- struct{}{} }), held}
+			pages.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/links/", nil))
+			if w.Code != http.StatusOK {
+				t.Errorf("the list of links has status %d, want 200", w.Code)
+			}
+		})
+	}
+	for range slots {
+		<-begun
+	}
+	operator := service.Actor{Admin: true}
+	if end, err := s.service.BeginAnswer(t.Context(), operator); err == nil {
+		end()
+		t.Error("a further answer has a slot while all slots are occupied")
+	}
+	close(held)
+	clients.Wait()
+	end, err := s.service.BeginAnswer(t.Context(), operator)
+	if err != nil {
+		t.Fatalf("an answer after the clients received the lists: %v", err)
+	}
+	end()
 }

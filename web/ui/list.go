@@ -134,7 +134,8 @@ func (u *UI) list(x *exchange) error {
 		return errState
 	}
 	selection := service.Filter{Text: page.Text, Tag: page.Tag, Host: page.Host, State: page.State}
-	links, next, err := u.matching(x, selection, page.Cursor)
+	links, next, end, err := u.matching(x, selection, page.Cursor)
+	defer end()
 	page.Next = next
 	if errors.Is(err, shortener.ErrPosition) {
 		return &pageError{http.StatusBadRequest, "There is no such page of the list", "The address has a cursor that this service did not return. Begin with the newest links."}
@@ -153,17 +154,18 @@ func (u *UI) list(x *exchange) error {
 	return nil
 }
 
-// matching returns a page of the links that the filter f selects, and the cursor of the next page.
-func (u *UI) matching(x *exchange, f service.Filter, cursor string) (links []shortener.Link, next string, err error) {
+// matching returns a page of the links that the filter f selects, and the cursor of the next page. The caller must call end
+// after it has sent the page, even if err is not nil.
+func (u *UI) matching(x *exchange, f service.Filter, cursor string) (links []shortener.Link, next string, end func(), err error) {
+	end = func() {}
 	if _, ok := destination.ParseHost(f.Host); !ok && f.Host != "" {
-		return nil, "", &shortener.InvalidError{Field: "host", Reason: "must be a host such as go.dev, without a scheme and a port"}
+		return nil, "", end, &shortener.InvalidError{Field: "host", Reason: "must be a host such as go.dev, without a scheme and a port"}
 	}
-	end, err := u.Service.BeginAnswer(x.r.Context(), x.person.actor())
-	if err != nil {
-		return nil, "", err
+	if end, err = u.Service.BeginAnswer(x.r.Context(), x.person.actor()); err != nil {
+		return nil, "", func() {}, err
 	}
-	defer end()
-	return u.Service.List(x.r.Context(), x.person.actor(), f, cursor, pageSize)
+	links, next, err = u.Service.List(x.r.Context(), x.person.actor(), f, cursor, pageSize)
+	return links, next, end, err
 }
 
 // said returns the message about the result of a form. After a form, u.redirect sends the browser to a page with
