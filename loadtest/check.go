@@ -25,7 +25,7 @@ type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code leads nowhere
 	Wrong   int64    // links with another wrong answer, such as another URL or status, and acknowledgements without a code
-	Twice   int64    // codes that were acknowledged for a second creation, and creations (acknowledged or not) that were stored as more than one link
+	Twice   int64    // repeated acknowledgements of a code, and stored links beyond the first of a creation (acknowledged or not)
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
 }

@@ -18,7 +18,7 @@ const (
 	Intended     State = "intended"
 	Acknowledged State = "acknowledged" // status 201: the service promised the link
 	Refused      State = "refused"      // status 4xx or 5xx
-	Unknown      State = "unknown"      // the request was sent at least in part and got no valid answer; the link may exist
+	Unknown      State = "unknown"      // the request may have been sent, and got no valid answer; the link may exist
 	Unsent       State = "unsent"       // no part of the request was sent: no connection, or too many requests in flight
 )
 

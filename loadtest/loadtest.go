@@ -15,7 +15,8 @@
 //   - the intent of a creation is in the journal before its request is sent;
 //   - a creation is sent at most once, so two stored links for one creation are an error of the
 //     service;
-//   - a request that could not be sent when it was due counts as a failure.
+//   - a request that is not sent, because too many requests are in flight or the service cannot be
+//     reached, counts as a failure.
 //
 // The package does not use the load generator vegeta, for two reasons. First, vegeta starts the
 // clock of a request when one of its workers is free, so its latencies omit the wait for a worker.
@@ -47,8 +48,8 @@ type Load struct {
 	inFlight int
 }
 
-// NewLoad returns a load with at most inFlight requests at a time; 0 means [DefaultInFlight]. The
-// caller closes client.
+// NewLoad returns a load. Each call of Run has at most inFlight requests in flight at a time; 0 means
+// [DefaultInFlight]. The caller closes client.
 func NewLoad(client *Client, journal *Journal, inFlight int) *Load {
 	return &Load{client: client, journal: journal, inFlight: inFlight}
 }

@@ -68,9 +68,9 @@ func pace(ctx context.Context, s Schedule, inFlight int, r *Recorder, send func(
 }
 
 // Pace calls do for each request of the schedule, with at most inFlight calls at a time; 0 means
-// [DefaultInFlight]. It does not send a request beyond this limit, and records it as [Unsent]. It records in r the state that do returns, and the time from the due time of the
-// request to the return of do. Pace is for requests that need no [Journal], such as reads and the
-// baselines of package measure.
+// [DefaultInFlight]. It makes no call for a request beyond this limit, and records this request as [Unsent].
+// Pace records in r the state that do returns, and the time from the due time of the request to the return of
+// do. Pace is for requests that need no [Journal], such as reads and the baselines of package measure.
 //
 // When ctx ends, Pace makes no further call and waits until the running calls return. do gets a context
 // that does not end with ctx, so do must have its own time limit.

@@ -20,8 +20,8 @@ const (
 	// writeLimit is a time for a small durable write. If a write takes longer, the disk is too busy to judge claims that
 	// depend on time: a service refuses a creation whose commit takes about a second.
 	writeLimit = 500 * time.Millisecond
-	// writeInterval is the pause between two writes that are measured. It is so long that the writes do not disturb a
-	// measurement, and shorter than writeLimit.
+	// writeInterval is the interval at which writes begin. It is so long that the writes do not disturb a measurement, and
+	// shorter than writeLimit.
 	writeInterval = 250 * time.Millisecond
 )
 

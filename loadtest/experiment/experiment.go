@@ -22,6 +22,7 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"keypool/loadtest/report"
@@ -122,14 +123,22 @@ type Control struct {
 // refutes returns the names of all claims that must fail.
 func (c Control) refutes() []string { return append([]string{c.Refutes}, c.AlsoRefutes...) }
 
-// Name returns the name of the control in reports, such as "without commit" or "with FALLBACK=none".
+// Name returns the name of the control in reports, such as "without commit" or "with FALLBACK=none". A value with spaces is
+// in quotes.
 func (c Control) Name() string {
 	var parts []string
 	if len(c.Without) > 0 {
-		parts = append(parts, "without "+strings.Join(c.Without, ", "))
+		parts = append(parts, "without "+strings.Join(c.Without, " and "))
 	}
 	if len(c.Settings) > 0 {
-		parts = append(parts, "with "+strings.Join(c.Settings, ", "))
+		settings := make([]string, len(c.Settings))
+		for i, s := range c.Settings {
+			settings[i] = s
+			if name, value, _ := strings.Cut(s, "="); strings.Contains(value, " ") {
+				settings[i] = name + "=" + strconv.Quote(value)
+			}
+		}
+		parts = append(parts, "with "+strings.Join(settings, " and "))
 	}
 	return strings.Join(parts, "; ")
 }

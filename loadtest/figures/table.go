@@ -107,10 +107,10 @@ func power(base, exponent int64) int64 {
 	return new(big.Int).Exp(big.NewInt(base), big.NewInt(exponent), nil).Int64()
 }
 
-// short formats a number with up to three digits.
+// short formats a number with up to three significant digits.
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// fourDigits formats a number of attempts, which is at least 1.
+// fourDigits formats a number of attempts, which is at least 1. A number below 2 has four decimals.
 func fourDigits(v float64) string {
 	if v < 2 {
 		return strconv.FormatFloat(v, 'f', 4, 64)

@@ -212,7 +212,7 @@ func (p *Program) Ended() bool {
 // PID returns the id of the latest process of the program.
 func (p *Program) PID() int { return p.process.PID() }
 
-// Tail returns the last 4,000 bytes that the program wrote to its standard error.
+// Tail returns the last 4,000 bytes of the log file in Dir. If Errors is set, the program does not write to this file.
 func (p *Program) Tail() string {
 	text, err := os.ReadFile(p.logFile())
 	if err != nil {

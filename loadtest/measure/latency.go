@@ -51,7 +51,7 @@ type Latencies struct {
 
 	Warm    loadtest.Figures // figures of the load during the warm-up
 	Total   loadtest.Figures // figures of the load in all rounds
-	Seconds float64          // sum of the durations of the rounds, each from its begin to the outcome of its last request
+	Seconds float64          // sum of the durations of the load in all rounds, each from its start to the outcome of its last request
 	Rounds  int              // number of complete rounds
 	P99     Series           // p99 of the load in each round, in ms
 	Beside  []Series         // p99 of each baseline in each round, in ms

@@ -104,7 +104,7 @@ func TestRandomScriptOfWrkRequestsEveryLinkAndNoOther(t *testing.T) {
 	}
 }
 
-func TestWrkScriptNamedPostRepeatsOneCreation(t *testing.T) {
+func TestWrkScriptPostRepeatsOneCreation(t *testing.T) {
 	t.Parallel()
 	const body = `{"url":"https://go.dev/"}`
 	seen := load(t, "/shorten", "post", body)
@@ -115,7 +115,7 @@ func TestWrkScriptNamedPostRepeatsOneCreation(t *testing.T) {
 
 // When the load ends, some of the last requests do not reach the server. Therefore up to Connections
 // numbers may be missing among the last URLs.
-func TestWrkScriptNamedPostsSendsEachURLOnce(t *testing.T) {
+func TestWrkScriptPostsSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	seen := load(t, "/shorten", "posts", "https://go.dev/")
 	posted := len(seen)

@@ -190,8 +190,8 @@ func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	axis.Width, axis.Tick.Width, axis.Tick.Length = 1, 1, 4
 }
 
-// Ticks implements plot.Ticker. It returns the ticks of package plot with short labels. A logarithmic axis whose ends differ by less than a factor of 500 also has labels at 2 and 5
-// times the powers of ten.
+// Ticks implements plot.Ticker. It returns the ticks of package plot with short labels. A logarithmic axis whose
+// ends differ by less than a factor of 500 also has labels at 2 and 5 times the powers of ten.
 func (a Axis) Ticks(low, high float64) (all []plot.Tick) {
 	all = plot.DefaultTicks{}.Ticks(low, high)
 	if a.Log {

@@ -47,12 +47,13 @@ func (r *Report) Summary() string {
 	return s + " It took " + took(r.Seconds) + "."
 }
 
-// ControlTerm explains in two sentences what a control is. It returns "" if the run has no control.
+// ControlTerm explains what a control is. It returns "" if the run has no control.
 func (r *Report) ControlTerm() string {
 	if !slices.ContainsFunc(r.Experiments, func(e Experiment) bool { return len(e.Controls) > 0 }) {
 		return ""
 	}
-	return "A control repeats an experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail."
+	return "A control repeats an experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail. " +
+		"The word after \"without\" is the name of a protection in loadtest/controls/table.go."
 }
 
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the

@@ -53,7 +53,7 @@ func TestMarkdownHasVerdictClaimsTablesAndNotes(t *testing.T) {
 	text := b.String()
 	for _, want := range []string{
 		"## Keypool load test, 2026-11-24, `bin/loadtest run", "**FAIL**: 5 of 9 claims hold, 1 failed, 1 inconclusive, 2 not judged; 1 of 2 bars hold, 1 missed",
-		"Commit fd22103; 2 cores of AMD EPYC", "PostgreSQL 15.14, Redis 7.0.15.", "A control is caught if all claims that it names fail.\n\n| row | fault | result |\n|---|---|---|\n", "\n\n### A thousand creations a second",
+		"Commit fd22103; 2 cores of AMD EPYC", "PostgreSQL 15.14, Redis 7.0.15.", "in loadtest/controls/table.go.\n\n| row | fault | result |\n|---|---|---|\n", "\n\n### A thousand creations a second",
 		"| claim | bound or prediction | observed | ratio | outcome | figures |\n|---|",
 		"| Creations on SQLite reach 0.7 of a bare server. | 0.7 | 0.46 | 0.657 | MISSES | 28,800/s beside 63,100/s. |\n",
 		"| Cached redirects reach 0.9 of a bare server. | 0.9 | 1.07 | 1.189 | HOLDS | 52,500/s beside 50,600/s. |\n",

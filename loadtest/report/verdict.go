@@ -14,13 +14,13 @@ type Verdict string
 const (
 	Pass    Verdict = "PASS"
 	Fail    Verdict = "FAIL"         // a claim fails, or a control is not caught
-	Errored Verdict = "ERROR"        // an experiment did not run to its end, or nothing was judged
+	Errored Verdict = "ERROR"        // an experiment did not run to its end, the run was interrupted, or nothing was judged
 	Unsure  Verdict = "INCONCLUSIVE" // no claim fails; at least one is inconclusive
 )
 
-// fails reports whether the claim makes its experiment fail. A failed speed claim makes the experiment
-// fail only if strict is true. Only claims that depend on time may be inconclusive, so any other
-// inconclusive claim fails.
+// fails reports whether the claim makes its experiment fail. A bar never makes the experiment fail. A failed
+// speed claim makes the experiment fail only if strict is true. Only claims that depend on time may be
+// inconclusive, so an inconclusive correctness claim makes the experiment fail.
 func (c Claim) fails(strict bool) bool {
 	switch {
 	case c.Outcome == Held, c.Outcome == NotJudged, c.Kind == Bar:

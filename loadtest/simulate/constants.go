@@ -6,7 +6,7 @@ import (
 	"keypool/loadtest/plan"
 )
 
-// The constants of the models. The function constants states their sources.
+// The constants of the models. The function constants states their sources, except that of stopTime.
 const (
 	oneWay       = 15 * time.Microsecond
 	callBusy     = 20 * time.Microsecond
@@ -15,7 +15,7 @@ const (
 	keyTime      = 340 * time.Nanosecond // time of a worker for each key, including the push
 	ledgerTime   = 1500 * time.Microsecond
 	restartPause = 2 * time.Second
-	stopTime     = 10 * time.Second
+	stopTime     = 10 * time.Second // time after which a server that stops gives up the return of its keys
 )
 
 // step returns the longest step in which a server makes at most one creation on average. If there is no such step, it
@@ -32,7 +32,7 @@ func (in Input) step() time.Duration {
 	return steps[len(steps)-1]
 }
 
-// constants returns every constant of the models in a simulation with a given step.
+// constants returns the constants of the models in a simulation with a given step.
 func constants(step time.Duration) []plan.Constant {
 	return []plan.Constant{
 		{Name: "network_one_way_seconds", Value: oneWay.Seconds(), Source: modelTimes},
@@ -42,7 +42,7 @@ func constants(step time.Duration) []plan.Constant {
 		{Name: "ledger_call_seconds", Value: ledgerTime.Seconds(), Source: "docs/benchmarks.md, Load test, 2026-11-22, p99 of a single-row INSERT"},
 		{Name: "worker_seconds_per_key", Value: keyTime.Seconds(), Source: "docs/benchmarks.md, Bars, 2026-11-23, refill at 2.94M/s"},
 		{Name: "worker_restart_seconds", Value: restartPause.Seconds(), Source: "deploy/systemd/keypool-kgs.service, RestartSec"},
-		{Name: "workers", Value: workers, Source: "an assumption: one worker and one standby"},
+		{Name: "workers", Value: workers, Source: "deploy/helm/keypool/values.yaml, kgs.replicas"},
 		{Name: "batch_keys_max", Value: batchMax, Source: "docs/configuration.md, KGS_BATCH_MAX"},
 		{Name: "creations_step_seconds", Value: step.Seconds(), Source: "loadtest/simulate/constants.go"},
 	}

@@ -11,8 +11,8 @@ import (
 // run, and the index of the server.
 type Load = iter.Seq2[time.Duration, int]
 
-// Steady returns a load at a constant rate, in creations per second. The parameter from is the time of the first
-// creation. The parameter until is a time before which all creations happen. The creations go to the servers in turn.
+// Steady returns a load at a constant rate, in creations per second. The first creation is at the time from, and all
+// creations are before the time until. The creations go to the servers in turn.
 func Steady(from, until time.Duration, rate float64, servers int) Load {
 	return func(yield func(time.Duration, int) bool) {
 		for n := 0; ; n++ {

@@ -8,8 +8,8 @@ import (
 	"keypool/kgs/refill"
 )
 
-// server is the part of a server that supplies keys. The breaker, the source and the fallback are code of the product. Only the
-// field supply calls the model of Redis.
+// server is the part of a server that supplies keys. The breaker, the source, the fallback and the dead man's switch are
+// code of the product. The field supply and the switch call the model of Redis.
 type server struct {
 	supply  *supply
 	breaker *kgs.Breaker

@@ -77,9 +77,9 @@ type Deploy struct {
 }
 
 const (
-	workers  = 2 // as many as the files in deploy/ start
+	workers  = 2 // as many as the Helm chart in deploy/helm starts by default
 	batchMax = 100_000
-	samples  = 1440 // number of samples of a simulation: one for each minute of a day
+	samples  = 1440 // wanted number of samples of a simulation: one for each minute of a day
 )
 
 // Make runs the simulation. It returns an error only if ctx ends.

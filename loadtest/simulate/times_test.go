@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// BenchmarkRedisPoolCallTimes measures calls of the real pool in Redis. The constants of the model are such times. The benchmark
-// reports the smallest time of many calls, because other programs on the machine can only make a call slower.
+// BenchmarkRedisPoolCallTimes measures calls of the real pool in Redis. The constants of the model that concern Redis are such times. The
+// benchmark reports the smallest time of many calls, because other programs on the machine can only make a call slower.
 func BenchmarkRedisPoolCallTimes(b *testing.B) {
 	server := testenv.StartRedis(b, "--appendonly", "no")
 	client, err := redispool.OpenClient(server.URL)

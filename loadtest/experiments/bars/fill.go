@@ -32,7 +32,7 @@ import (
 
 const (
 	codeLength = 6
-	storeConns = 8         // number of connections to PostgreSQL; a server opens as many
+	storeConns = 8         // number of connections to PostgreSQL; a server opens as many for its links
 	fillRows   = 1_000_000 // links that one transaction of fill makes
 
 	// urlPrefix is the beginning of the URL of every link.

@@ -39,10 +39,10 @@ const (
 	mostAhead   = 0.05 // greatest number of calls per creation for a key source that takes keys ahead
 	perKeyOff   = 0.05 // allowed difference from one call per creation for a key source that makes a call for each key
 	mostWithout = 0.01 // greatest number of calls per creation for a key source without a supply
-	// mostSkipped is how many numbers a crash may skip if the server holds two batches.
+	// mostSkipped is how many numbers a crash may skip on average if the server holds two batches.
 	mostSkipped = 250
-	// fewSkipped is how many numbers a crash may skip if the key source makes a call for each key.
-	// These are the numbers of the creations in progress.
+	// fewSkipped is how many numbers a crash may skip on average if the key source makes a call for each
+	// key. These are the numbers of the creations in progress.
 	fewSkipped = 40
 )
 
@@ -172,7 +172,7 @@ func claims() []experiment.Claim[record] {
 		atMost(ahead, mostSkipped, "numbers per crash", skipped, "a crash costs at most two batches",
 			fmt.Sprintf("If a key source takes keys in batches, a crash of a server loses at most %d numbers on average: two batches of %d keys, and the keys of the creations in progress.", mostSkipped, crashBatch)),
 		atMost(perKey, fewSkipped, "numbers per crash", skipped, "a crash with a counter loses few numbers",
-			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers, which are those of the creations in progress.", fewSkipped)),
+			fmt.Sprintf("With redis-incr or ticket, a crash of a server loses at most %d numbers on average. These are the numbers of the creations in progress.", fewSkipped)),
 	}, outageClaims(), []experiment.Claim[record]{
 		{
 			Name: "a pool is faster than the rivals", Unit: "ratio", Kind: report.Speed, Judge: judgeRivals,

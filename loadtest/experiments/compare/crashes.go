@@ -84,7 +84,7 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 }
 
 // skippedBy counts the skipped numbers or keys of a server. The server took them, no link has them, and
-// no server can take them again now. All servers must have ended before the call.
+// no server can take them again now. The server and its key service must have ended before the call.
 func skippedBy(t *experiment.T, one *sources.Running) (n int64, err error) {
 	switch one.Name {
 	case "kgs", incr:

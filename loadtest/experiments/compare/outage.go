@@ -39,9 +39,9 @@ type outage struct {
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe summarises the creations of a load. The due time of a creation decides whether the creation
-// belongs to the outage or to the time after it. observe ignores creations that were due before the
-// kill, because the kill may be the cause of their failure.
+// observe summarises the creations of a load. The time at which the intent of a creation was recorded
+// decides whether the creation belongs to the outage or to the time after it. observe ignores creations
+// from before the kill, because the kill may be the cause of their failure.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -107,7 +107,7 @@ func (o *outage) stops() bool {
 	return o.victim != thePostgres && o.victim != evenTickets && o.fallback == "none"
 }
 
-// all returns the number of creations that were due during the outage.
+// all returns the number of creations that belong to the outage.
 func (o *outage) all() int { return o.served + o.byFallback + o.refused + o.unknown }
 
 // String describes what happened to the creations during the outage, for a table cell.

@@ -162,8 +162,8 @@ func (f *found) refuses(refused, sent int64) {
 	f.refused = measure.Series{max(f.refused.Median(), 100*float64(refused)/float64(max(1, sent)))}
 }
 
-// supplyStatements counts all statements except those of the link store, which name a table of links or set lock_timeout. It counts
-// each BEGIN and each COMMIT, also of transactions that write links.
+// supplyStatements counts all statements except those of the link store, which name a table of links or set
+// lock_timeout. It counts each BEGIN and each COMMIT, also of transactions that write links.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\m((un)?ranked_links|lock_timeout)\M'`

@@ -17,7 +17,7 @@ type Record struct {
 	Served    loadtest.Figures // figures of the creations that the availability claim is about
 	Slowest   time.Duration    // latency of the slowest creation; 0 if the row does not record it
 	Abandoned map[string]int64 // number of keys by reason, from the last audit
-	Worker    workerLatency    // latencies in the fault row in which a worker of Citus is killed
+	Worker    workerLatency    // latencies in the fault rows in which a worker of Citus is killed or frozen
 	Visits    visitTotals      // redirects and stored visits of all links that were compared
 
 	seen map[string]observation // the worst observation of each claim, by the name of the claim

@@ -30,7 +30,7 @@ func editRows() []row {
 		counted(fixedKept, "changed links", "The URL of a fixed link never changes: each request to change it is refused."),
 		counted(staysGone, "answers with a URL", "After a deletion was acknowledged, the API always answers that the link is deleted. "+
 			"While the database answers, no redirect leads to the URL of the link more than 3 s after the acknowledgement."),
-		timed(freshChange, "While the database answers, every server uses an acknowledged change within 1 s. This is the expected time. The claims about wrong answers allow 3 s."),
+		timed(freshChange, "While the database answers, every server uses an acknowledged change within 1 s. This is the documented time. The claims about wrong answers allow 3 s."),
 	}
 	const how = "Two servers share the database. For each link, one client changes the URL and then deletes the link, and another client changes the title. " +
 		"Other clients read all links through both servers. "
@@ -84,7 +84,8 @@ func (e *editing) end(r *run, servers []*lab.Program) {
 	for range 2 {
 		for i := range servers {
 			for _, h := range links {
-				// On a busy machine, a server may refuse a look-up. Like loadtest.Checker, the run repeats the requests for 10 s.
+				// On a busy machine, a server may refuse a look-up. Like loadtest.Checker, the run repeats the requests
+				// for 10 s.
 				if !lab.Happens(r, 10*time.Second, func() bool { return e.follow(r.Context(), i, h) && e.find(r.Context(), h) }) {
 					unread++
 				}

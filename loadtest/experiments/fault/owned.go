@@ -52,7 +52,7 @@ func (r *run) mustToken(args ...string) string {
 	return string(out)
 }
 
-// send sends a JSON object to the server with the given index.
+// send sends a request to the server with the given index. The body is JSON, or "" for a request without a body.
 func (o *owner) send(ctx context.Context, server int, method, path, body string) (loadtest.Answer, error) {
 	return o.sendWith(ctx, server, method, path, http.Header{}, body)
 }

@@ -78,10 +78,10 @@ type repeating struct {
 	sent atomic.Int64 // number of requests, including repetitions
 
 	mu        sync.Mutex
-	different []string // descriptions of answers that contradict the first answer to the same creation
+	different []string // descriptions of answers that contradict the request, or the first answer to the same creation
 }
 
-// differs records an answer that contradicts the first answer to the same creation.
+// differs records an answer that contradicts the request, or the first answer to the same creation.
 func (p *repeating) differs(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,6 +137,10 @@ func (p *repeating) bulk(ctx context.Context, server int, lines []*repeated, rep
 		}
 		if json.Unmarshal(text, &l) != nil || again(l.Status) {
 			continue // the answer is cut, or the client must repeat the line
+		}
+		if l.Line < 1 || l.Line > len(lines) {
+			p.differs("the answer to a bulk request of %d lines has the line number %d", len(lines), l.Line)
+			return true
 		}
 		complete++
 		a := lines[l.Line-1]

@@ -16,7 +16,8 @@ const (
 	linksRedirect = "links redirect"
 	linksAnswered = "links are available"
 
-	// deletionLimit is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read.
+	// deletionLimit is the default of DATABASE_READ_MAX_LAG (1 s) plus the time for which a server uses a link that it has
+	// read (0.9 s), rounded up to 2 s.
 	deletionLimit = 2 * time.Second
 	replicaDelay  = 10 * time.Second
 )
@@ -31,7 +32,7 @@ func replicaRows() []row {
 		Claims: theLinks(
 			counted(justCreated, "links", "A link redirects directly after its creation, even on a server whose only replica does not have the link yet."),
 			counted(deletedGone, "links", "A deleted link is gone (status 410), even on a server whose only replica still has the link. The run waits at most 4 s for each deleted link."),
-			timed(deletionTime, "On a server whose only replica still has a deleted link, the link is gone within 2 s after the answer to the deletion. The limit is the default of DATABASE_READ_MAX_LAG plus the time for which a server uses a link that it has read."),
+			timed(deletionTime, "On a server whose only replica still has a deleted link, the link is gone within 2 s after the answer to the deletion. The limit is the default of DATABASE_READ_MAX_LAG (1 s) plus the time for which a server uses a link that it has read (0.9 s), rounded up."),
 			counted(linksRedirect, "wrong answers", "While a replica hangs, while a replica is down, and while the primary is down, no link leads to a wrong URL, and no link is answered as if it did not exist."),
 			uninterrupted(linksAnswered, "failed redirects", "While replicas lag, hang or are down, and while the primary is down, the servers redirect for every link: no answer is missing, and none has a status such as 503."),
 			noneFails("while replicas lag, hang or are down"),

@@ -122,7 +122,7 @@ func TestRepeatedGuessCountsOnceAtFirstPosition(t *testing.T) {
 	}
 }
 
-func TestWrongCodesOfKeySourceRefuteOnlyMatchingClaims(t *testing.T) {
+func TestWrongFiguresOfKeySourceRefuteOnlyClaimsAboutThem(t *testing.T) {
 	const counter, pool = 0, 1
 	for _, tt := range []struct {
 		name  string

@@ -14,7 +14,8 @@ const (
 	stepFactor = 1.6 // ratio of the rates of two successive steps
 	maxSteps   = 8
 	// kneeLatency is the greatest p99 of a service that keeps up. It is much longer than the time of a single
-	// request. If the service does not keep up with a step, requests wait much longer than kneeLatency at its end.
+	// request. If the service does not keep up with a step, requests at the end of the step wait much longer than
+	// kneeLatency.
 	kneeLatency = 100 * time.Millisecond
 )
 

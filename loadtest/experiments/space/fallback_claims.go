@@ -25,7 +25,7 @@ func fallback() *experiment.Experiment {
 	return experiment.Define(experiment.Definition[record]{
 		Name: "space/fallback", Title: "Attempts of the fallback as the space fills",
 		Summary: "The pool gives no keys, so the fallback draws every code at random. If another link has the code, the fallback draws again. With a share f " +
-			"of all codes in use, this takes 1/(1-f) attempts on average: about one in an almost empty space, and 18 in a space that is " +
+			"of all codes in use, this takes 1/(1-f) attempts on average: about one in an almost empty space, and about 18.5 in a space that is " +
 			"94.6 % full. FALLBACK=ledger reserves numbers instead and always needs one attempt.",
 		Suites: []experiment.Suite{experiment.Nightly, experiment.Full}, Alone: true,
 		Run: runFallback, Claims: fallbackClaims(), Show: showFallback,

@@ -81,7 +81,7 @@ func keySources() *experiment.Experiment {
 	})
 }
 
-// judgeRemembering judges the key source that takes the most attempts. It leaves out random codes.
+// judgeRemembering judges the key source that takes the most attempts. It leaves out the key source random.
 func judgeRemembering(r *attemptsRecord) experiment.Verdict {
 	worst, name := 0.0, ""
 	for _, s := range sources.Compared() {

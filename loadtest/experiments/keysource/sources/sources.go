@@ -28,7 +28,7 @@ const (
 	Random  Class = "random"  // six digits; successive codes are in random order
 	Hash    Class = "hash"    // six digits of base64url; successive codes are in random order
 	UUID    Class = "uuid"    // 22 digits; successive codes are in random order
-	Other   Class = "other"   // a variant that the comparison leaves out
+	Other   Class = "other"   // a variant that [Compared] leaves out, or a rival of package compare
 )
 
 // Source describes one key source, as an operator selects it and a client observes it.
