@@ -1,4 +1,4 @@
-# CONTRIBUTING.md describes each target. docs/testing.md describes experiments, claims, controls and suites.
+# CONTRIBUTING.md describes the targets. docs/testing.md describes experiments, claims, controls and suites.
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMIT   ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
@@ -43,10 +43,10 @@ build:
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
-# On a terminal, bash runs the server as a job (-m). So Ctrl-C reaches only the server, and make ends with
-# its exit status. If make is killed, the server gets SIGTERM.
+# On a terminal, bash runs the server as a job (-m). So Ctrl-C reaches only the server, and make ends with the exit
+# status of the server. If make gets SIGTERM, it ends bash, and then the server gets SIGTERM.
 run: build
-	@if [ -t 0 ]; then bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
+	@if [ -t 0 ]; then exec bash -mc 'setpriv --pdeathsig TERM bin/shortener; exit $$?'; else exec bin/shortener; fi
 
 # The race detector checks all code except SQLite, which is C code translated to Go. SQLite starts no
 # goroutines, and its check would take most of the time of the tests.
@@ -88,7 +88,7 @@ controls: keeper
 	$(keeper) need redis-server postgres
 	go test -tags drill -count 1 -timeout 20m ./loadtest/controls
 
-# Measures every bar of speed, memory and growth, with its baseline.
+# Measures the bars of the group bars, which concern speed, memory and growth, and runs load/create.
 bench: build keeper
 	$(keeper) need redis-server postgres wrk nginx fincore
 	go test -c -o bin/ ./kgs ./kgs/codespace

@@ -122,7 +122,8 @@ func ofKind(objects []object, kind string) (found []object) {
 	return found
 }
 
-// Each program gets the secrets from the Secret of the operator, and all other settings from one ConfigMap.
+// The settings that may contain a password are only in the Secret of the operator. Each program reads this Secret and one
+// ConfigMap.
 func TestHelmChartKeepsSecretsOutOfConfigMap(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "settings.BASE_URL=https://go.example,kgs.keyService=true")

@@ -46,7 +46,7 @@ func TestReminderLogsAtMostOneFailurePerMinute(t *testing.T) {
 	}
 }
 
-// The stop of the program cancels attempts, which is no failure.
+// When the program stops, it cancels attempts. A canceled attempt is not a failure.
 func TestFailureLogIgnoresCanceledAttempt(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

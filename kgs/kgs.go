@@ -17,8 +17,10 @@
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns the numbers into codes.
 // A worker pushes the codes to a pool. A Source takes a batch from the pool, and gives one key to each creation. A
-// creation is a request that creates a link. There are two exceptions to these steps. A pool in PostgreSQL holds random
-// codes, so it needs neither the ledger nor a code space. The key sources of package keysource have no pool.
+// creation is a request that creates a link. These steps differ in some cases. A pool in PostgreSQL holds random codes,
+// so it needs neither the ledger nor a code space. A pool in memory holds ranges, and makes the codes of a batch when a
+// Source takes the batch. Without a pool, a Source takes its batches from the ledger or from a key service. The key
+// sources of package keysource have neither a pool nor batches.
 //
 // Vocabulary:
 //
@@ -100,9 +102,9 @@ const (
 	ReasonConflict     = "conflict"      // a link has the code as its alias or random code; only the audit reports this
 )
 
-// Names of key sources in metrics and links. The keys of SourcePool and SourceLedger are numbers of
-// the ledger. A key of SourceKGS is a number of the ledger of the remote KGS, which may be another
-// ledger.
+// Names of key sources in metrics and links. The keys of SourcePool and SourceLedger stand for numbers
+// of the ledger. A key of SourceKGS stands for a number of the ledger of the remote KGS, which may be
+// another ledger.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"

@@ -24,8 +24,9 @@ const (
 	maxGrowth = 4
 )
 
-// run refills the source on demand and settles finished batches, until ctx ends. If the supply does not
-// accept a settlement, run tries again with the next refill, at most a second later.
+// run refills the source on demand and settles finished batches, until ctx ends. If a settlement fails, the next refill
+// in which each Take gets an answer tries it again. While batches wait to be settled, run begins the next refill at
+// most a second after the end of the last refill.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -54,8 +55,8 @@ func (s *Source) run(ctx context.Context) {
 	}
 }
 
-// refill takes batches until the source holds two batches. Then it settles finished batches. At the end it wakes the
-// callers that wait in Next.
+// refill takes batches until the source holds two batches. Then it settles finished batches. If a Take got no answer,
+// refill leaves them for a later refill. At the end it wakes the callers that wait in Next.
 //
 // A supply may consist of several parts, for example the lists of a pool in Redis. If one part is
 // down, its batches cannot be settled, but the other parts still give batches. Therefore refill takes
@@ -191,10 +192,11 @@ func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) err
 }
 
 // Close stops the source, returns unused keys to the supply and settles all batches. Call it after
-// the last creation has ended. Close blocks until the supply has answered or ctx ends. If Close
-// cannot settle a batch, the supply keeps the batch on record. The keys of the batch are abandoned
-// when the holder is declared dead. If ctx ends before the refill has ended, Close
-// fails and may be called again. Otherwise a further call does nothing.
+// the last creation has ended. Close blocks until the running refill has ended and the batches are
+// settled, or until ctx ends. Each call of the supply takes at most SourceConfig.Timeout. If Close cannot
+// settle a batch, the supply keeps the batch on record. The keys of the batch are abandoned when the
+// holder is declared dead. If ctx ends before the refill has ended, Close fails and may be called again.
+// Otherwise a further call does nothing.
 func (s *Source) Close(ctx context.Context) error {
 	s.stop()
 	select {

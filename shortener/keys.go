@@ -7,16 +7,16 @@ import "context"
 type Keys interface {
 	// Next returns a key for url. For the first key of a creation, the attempt is 0. The creation adds
 	// 1 to the attempt after each key that is in conflict or equals a path of this service. It also
-	// adds 1 after each key that it drops. Only keys without a batch are dropped. The reason is that
-	// the part of the store to which the key belongs does not answer or did not store the link, or
-	// that another part suits the creation better. Next may be called concurrently. If a local batch
-	// has keys, Next returns at once. Otherwise it blocks until a key arrives or ctx ends. Next fails
+	// adds 1 after each key that it drops. A creation drops a key without a batch if the part of the
+	// store to which the key belongs does not answer or did not store the link, or if another part
+	// suits the creation better. Next may be called concurrently. If a local batch has keys, Next
+	// returns at once. Otherwise Next may block, and returns at the latest when ctx ends. Next fails
 	// with ErrKeysExhausted if no key is available.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 
-// Key is a key that a creation drew. The creation settles it exactly once: it calls one
-// method of Batch.
+// Key is a key that a creation drew. If Batch is not nil, the creation settles the key
+// with exactly one call of one method of Batch.
 type Key struct {
 	Code   string
 	Source string // the Source of the link and a metric label
@@ -29,8 +29,8 @@ type Key struct {
 type Batch interface {
 	// Used records that the store has a row with a code of this batch.
 	Used()
-	// Returned records that the store has no row with code. The key source may hand the code
-	// out again.
+	// Returned records that the creation stored no row with code. The key source may hand the
+	// code out again.
 	Returned(code string)
 	// Lost records that the store may have a row with code. The key source never hands the
 	// code out again.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// numbered returns a read function for Pages. It returns rows with the codes "0" to n-1 in pages of size
-// rows. After the last row, the read function fails with err if err is not nil.
+// numbered returns a read function for Pages. The read function returns rows with the codes "0" to n-1, in
+// pages of size rows. After the last row, the read function fails with err if err is not nil.
 func numbered(n, size int, err error) func(context.Context) ([]Row, error) {
 	next := 0
 	return func(context.Context) (page []Row, _ error) {

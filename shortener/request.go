@@ -142,9 +142,9 @@ const (
 	maxYears  = 100
 )
 
-// parseExpiry returns the expiry of a link created at now, truncated to the microsecond. The parameter at is a time
-// in RFC 3339. The parameter in is a decimal number of seconds or a Go duration. If at and in are nil, the result
-// is the zero time. parseExpiry fails if the expiry is outside the bounds minExpiry and maxYears.
+// parseExpiry returns the expiry of a link that is created or changed at now, truncated to the microsecond. The
+// parameter at is a time in RFC 3339. The parameter in is a decimal number of seconds or a Go duration. If at and in
+// are nil, the result is the zero time. parseExpiry fails if the expiry is outside the bounds minExpiry and maxYears.
 func parseExpiry(at, in *string, now time.Time) (time.Time, error) {
 	switch {
 	case at != nil && in != nil:
@@ -193,7 +193,7 @@ func (r *Request) boundAge(expires, now time.Time) (time.Time, error) {
 		if r.ExpiresIn != nil {
 			field = "expires_in"
 		}
-		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within " + shortDuration(r.MaxAge) + ", the longest life of a link without a token"}
+		return time.Time{}, &InvalidError{Field: field, Reason: "must lie within " + shortDuration(r.MaxAge) + ", the maximum lifetime of a link that is created without a token"}
 	}
 	return expires, nil
 }

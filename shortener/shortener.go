@@ -19,8 +19,9 @@
 //
 //   - Only the primary keys of the store decide whether a code is free.
 //   - After the service has acknowledged a fixed link, its code never resolves to another URL, not even
-//     after the link expired or was deleted. The code of an editable link resolves to the last
-//     acknowledged URL.
+//     after the link expired or was deleted. After the service has acknowledged a change of an editable
+//     link, its code resolves to the new URL. Another server may use the older URL for a short time, or for
+//     longer while it does not reach the store (see package service).
 //
 // [Request], [Patch] and [ImportRules] decide which links are valid. Package service creates, resolves
 // and manages links. The packages sqlitestore, pgstore and citusstore implement the store. This package
@@ -31,11 +32,11 @@ package shortener
 import "time"
 
 // SourceAlias is the Source of a [Link] whose code the user chose. The Source of a link with a key is the
-// name of the key source of the code ("pool", "ledger", "random", ...).
+// name of the key source of the code ("pool", "ledger", "random", ...), or SourceFormer.
 const SourceAlias = "alias"
 
-// SourceRandom is the Source of random keys. The metric kgs_fallback_attempts counts
-// the random keys that a creation tried.
+// SourceRandom is the Source of random keys. For each creation that succeeds with a key, the metric
+// kgs_fallback_attempts counts the random keys that the creation tried.
 const SourceRandom = "random"
 
 // SourceImport is the Source of a link that an import stored. The code of such a link does not come

@@ -16,8 +16,8 @@ import (
 //
 // All methods may be called concurrently. They block until the database engine answers or ctx ends. After ctx ends, a
 // method may still wait until the engine has completed a running statement. ErrRefused, ErrNotFound, ErrChanged and
-// ErrPosition concern the arguments of the call. ErrOtherOrder concerns the order of all links. Every other error
-// concerns the engine, which may be unreachable, full or interrupted.
+// ErrPosition concern the arguments of the call. ErrDetails concerns one row. ErrOtherOrder concerns the order of all
+// links. Every other error concerns the engine, which may be unreachable, full or interrupted.
 type Store interface {
 	// Insert writes all links in one transaction and returns after the transaction is durable. The i-th outcome belongs to
 	// the i-th link. An import inserts links that were changed or deleted before, so a link may have a Version above 1 or be

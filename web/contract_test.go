@@ -22,7 +22,7 @@ import (
 )
 
 // contract checks each exchange against openapi.yaml. The document must describe each
-// answer, and each request that succeeds.
+// answer of its paths, and each request that succeeds.
 type contract struct {
 	t      *testing.T
 	router routers.Router

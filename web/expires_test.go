@@ -14,8 +14,8 @@ import (
 	"keypool/internal/testenv/browser"
 )
 
-// The expiry field offers only what the service gives. It shows the expiry in the address of the page, or the reason why the
-// service would refuse this expiry.
+// The expiry field offers only expiries that the service accepts. If the address of the page contains an expiry, the field
+// shows this expiry, or the reason why the service would refuse it.
 func TestPageOffersOnlyExpiriesThatServiceAccepts(t *testing.T) {
 	t.Parallel()
 	const (
@@ -39,7 +39,7 @@ func TestPageOffersOnlyExpiriesThatServiceAccepts(t *testing.T) {
 			{"", month + short, ""},
 			{"720h", month + short, ""},
 			{"48h", "After 30 days" + short + ", [After 2 days]", ""},
-			{"721h", month + short, "The expiry must lie within 720h, the longest life of a link without a token"},
+			{"721h", month + short, "The expiry must lie within 720h, the maximum lifetime of a link that is created without a token"},
 		},
 		90 * time.Second:   {{"", "[After 1 minute 30 seconds]", ""}},
 		876000 * time.Hour: {{"", "[After 36,500 days]" + long, ""}},
@@ -65,7 +65,7 @@ func TestPageOffersOnlyExpiriesThatServiceAccepts(t *testing.T) {
 	}
 }
 
-// A person who opens a prepared form gets the expiry of the address, although it is none of the usual choices.
+// If the address of the page contains an expiry, the link gets this expiry, although it is none of the usual choices.
 func TestPageCreatesLinkWithExpiryFromPageAddress(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, func(c *PublicConfig) { c.Limits.AnonymousMaxAge = 720 * time.Hour }), browser.New(t)

@@ -53,7 +53,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 		if !p.proxies.Addressed(c.Request()) {
 			return problem.ErrMisdirected
 		}
-		if _, err := p.proxies.Self(c); err != nil { // a link must not lead to this origin
+		if _, err := p.proxies.Self(c); err != nil { // if the origin were unknown, a link could lead back to this service
 			return err
 		}
 		return pages(c)
@@ -68,14 +68,14 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 type AdminUIConfig struct {
 	Service *service.Service
 	Tokens  *token.Registry
-	BaseURL string  // prefix of short URLs
+	BaseURL string  // prefix of short URLs; if empty, each request determines the prefix
 	Visits  *Visits // nil if visits are not counted
 	Logger  *slog.Logger
 }
 
 // NewAdminUI returns the pages for links on the admin listener. The handler answers requests for /links and for the paths
-// below /links. Each client is the operator, who sees and changes all links. NewAdminUI panics if the base URL is not an
-// origin.
+// below /links. Each client is the operator, who sees and changes all links. NewAdminUI panics if BaseURL is neither empty
+// nor an origin.
 func NewAdminUI(cfg AdminUIConfig) http.Handler {
 	return ui.New(ui.Config{
 		Service: cfg.Service, Base: adminBase, Entrance: ui.Operator{}, Tokens: cfg.Tokens, Origin: client.NewProxies(cfg.BaseURL, nil, cfg.Logger).Origin,

@@ -38,7 +38,7 @@ func spoken(t *testing.T, b *browser.Tab) (elements []string) {
 	return elements
 }
 
-// A screen reader finds the stored value of a field that another request changed with the field.
+// If the person and another request changed a field, a screen reader announces the stored value together with the field.
 func TestUIDescribesFieldsWithStoredValues(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)

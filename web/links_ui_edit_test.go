@@ -73,7 +73,7 @@ func TestUISavesFormThatIsSentTwice(t *testing.T) {
 	}
 }
 
-// The service normalizes the typed values. A form that is sent twice is still not the change of another person.
+// The service normalizes the typed values. Even so, a form that is sent twice is not refused as a change by another person.
 func TestUISavesFormWithNormalizedValuesThatIsSentTwice(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

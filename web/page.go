@@ -83,8 +83,8 @@ func (e *entered) With(alias string) string {
 	return "/?" + q.Encode()
 }
 
-// Wrong returns the error of a form field, or "" if the field has no error. Wrong("")
-// returns an error that concerns no form field.
+// Wrong returns the error of a form field, or "" if the field has no error. If the page added the scheme of the URL, the field
+// url has no error. Wrong("") returns an error that concerns no form field.
 func (v *view) Wrong(field string) string {
 	if v.Problem == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Package web serves the public HTTP listener of package shortener: redirects, previews, QR codes and the page. Package
-// web/api has the API, and package web/ui has the pages for the owners of links. Package web/admin serves the listener for
-// operators.
+// Package web serves the public HTTP listener of package shortener: redirects, previews, QR codes and the page on which
+// people create links. Package web/api has the API, and package web/ui has the pages for the owners of links. Package
+// web/admin serves the listener for operators.
 //
 // Invariants:
 //

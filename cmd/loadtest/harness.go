@@ -59,7 +59,7 @@ func (c *common) execute(ctx context.Context, out output, all []*experiment.Expe
 }
 
 // run runs the experiments. It writes the report after each experiment, so that no result is lost if the run
-// ends early. If no experiment was started, the report is nil.
+// ends early. If the directory of the report cannot be created, run starts no experiment and returns no report.
 func (c *common) run(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) (*report.Report, error) {
 	if err := os.MkdirAll(c.Report, 0o755); err != nil { //nolint:gosec // other users may read a report
 		return nil, err

@@ -10,7 +10,8 @@ import (
 
 // CreateBeside creates a file at path for the processes that use the SQLite file at database. It fails with
 // [os.ErrExist] if the file exists. The new file has the permissions of the database. If this process runs as root, the
-// new file also has the owner of the database, because the next process may run as this owner.
+// new file also has the owner of the database, because the next process may run as this owner. Some file systems and
+// containers do not permit these changes. CreateBeside ignores this.
 func CreateBeside(database, path string) (*os.File, error) {
 	of, err := os.Stat(database)
 	if err != nil {
@@ -60,7 +61,8 @@ func giveTo(file *os.File, of os.FileInfo) error {
 	return err
 }
 
-// SyncFolder makes the names of the files in a folder durable. Some file systems do not support this.
+// SyncFolder makes the names of the files in a folder durable. If the file system does not support this, SyncFolder does
+// nothing and returns nil.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 
 const year = 365 * 86400 // seconds
 
-// units returns the units of a duration, largest first, with their symbols. The symbol "d" is from
-// UCUM. The other symbols are from the SI.
+// units returns the units of a duration, largest first, with the symbols of the SI Brochure.
 func units() []unit {
 	return []unit{{"d", 86400}, {"h", 3600}, {"min", 60}, {"s", 1}}
 }

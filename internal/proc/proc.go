@@ -59,8 +59,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err returns how the process ended: nil for exit status 0, and otherwise an [exec.ExitError]. The
-// process must have ended.
+// Err returns how the process ended: nil for exit status 0, and otherwise the error of [exec.Cmd.Wait], usually an
+// [exec.ExitError]. The process must have ended.
 func (p *Process) Err() error { return p.err }
 
 // Exit waits for the end of the process and returns its exit status, or -1 if a signal ended it. It

@@ -95,7 +95,6 @@ func TestFreePortReturnsDifferentPorts(t *testing.T) {
 	}
 }
 
-// The processor time of an ended child still counts for its family.
 func TestProcessorTimeOfProcessTreeIncludesEndedChildren(t *testing.T) {
 	t.Parallel()
 	const initial, us, child, grandchild, other = 1, 10, 11, 12, 20

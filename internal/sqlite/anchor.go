@@ -9,7 +9,7 @@ import (
 )
 
 // anchor is an idle connection that is open as long as its database. SQLite deletes the log when the last connection
-// ends, and package database/sql ends a connection when the context of its transaction ends. Without the anchor, an
+// ends, and package database/sql may end a connection when the context of a statement ends. Without the anchor, an
 // idle database could lose its log. The guard, which checks that the files of the database exist, would then report
 // that the files were deleted.
 type anchor struct {

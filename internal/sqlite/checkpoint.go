@@ -148,8 +148,9 @@ var ErrLogInUse = errors.New("the log of the database is in use")
 
 // TruncateLog moves the log into the database file and makes the log empty, so that no former content of the database
 // remains in the log. It waits until no transaction reads from the log and no other checkpoint runs. After 10 s, or when
-// ctx ends, it stops waiting and fails with ErrLogInUse. Other processes can write meanwhile, but one write may wait for
-// 50 ms.
+// ctx ends, it stops waiting and fails with ErrLogInUse. Other processes can write meanwhile, but a write may wait for
+// 50 ms. TruncateLog occupies the connection of db.Write, so other uses of db.Write wait until TruncateLog returns. If
+// db.Write itself does not become free within the time limit, the error is the error of the context.
 func (db *DB) TruncateLog(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, truncateTimeout)
 	defer cancel()

@@ -63,7 +63,8 @@ func replaced(path, kept string) error {
 	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600))
 }
 
-// The database file was moved while the program was running, or before a start after a kill. Its log has the newest commits.
+// If the database file was moved and its log was not, the log has the newest commits. Open must fail, and must not delete
+// the log.
 func TestOpenKeepsLogOfMissingFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data.db")
@@ -92,7 +93,8 @@ func TestOpenKeepsLogOfMissingFile(t *testing.T) {
 	}
 }
 
-// The next start would use the file to which the link leads then.
+// While the link leads to no file or to another file, no commit may succeed, because the next start would not find the
+// commit.
 func TestNoCommitSucceedsWhileSymbolicLinkLeadsToOtherFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -126,7 +128,7 @@ func TestNoCommitSucceedsWhileSymbolicLinkLeadsToOtherFile(t *testing.T) {
 	exec(t, db.Write, `INSERT INTO t VALUES (3)`)
 }
 
-// A connection ends when the context of its transaction ends. SQLite must keep the log even if all connections that
+// A connection may end when the context of a statement ends. SQLite must keep the log even if all connections that
 // ran statements have ended.
 func TestWALIsKeptWhileDatabaseIsOpen(t *testing.T) {
 	t.Parallel()

@@ -75,9 +75,9 @@ var ErrNoFile = errors.New("the database file is missing, but its log exists")
 // file that Open creates, because the key ledger keeps a secret in it. If root creates the file, it belongs to the owner of
 // the folder, so that a service of this user can use it. If another process creates or recovers the same
 // database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
-// if path leads to something other than a regular file, or is a symbolic link to a missing file. It fails with
-// ErrNoFile if the file is missing and has a log, and with ErrSeveralNames if the file has several hard links or is itself
-// mounted.
+// if path leads to something other than a regular file, leads to a file of another format, or is a symbolic link to a
+// missing file. It fails with ErrNoFile if the file is missing but its log or the index of the log exists. It fails with
+// ErrSeveralNames if the file has several hard links or is itself mounted.
 func Open(ctx context.Context, path string) (*DB, error) {
 	files, err := locate(path)
 	if err != nil {
@@ -157,10 +157,10 @@ func (db *DB) Ping(ctx context.Context) error {
 	return tx.Rollback()
 }
 
-// OverwriteFreedPages changes a setting of Write: each later transaction that frees a page writes zeros over the
-// content of the page. A row that is longer than about 4 KiB has pages of its own. By default, such pages keep their
-// content after the row is deleted, because the removal of a large table would otherwise write as much as the table
-// occupies.
+// OverwriteFreedPages changes a setting of the connection of Write: each later transaction that frees a page writes
+// zeros over the content of the page. If package database/sql replaces the connection, the setting is lost. A row that is
+// longer than about 4 KiB has pages of its own. By default, such pages keep their content after the row is deleted,
+// because the removal of a large table would otherwise write as much as the table occupies.
 func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 	if _, err := db.Write.ExecContext(ctx, `PRAGMA secure_delete = ON`); err != nil {
 		return fmt.Errorf("make the database overwrite freed pages: %w", err)

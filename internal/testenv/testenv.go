@@ -29,7 +29,7 @@ import (
 const setupTimeout = time.Minute
 
 // Main runs the tests of a package, stops the shared servers, checks for leaked goroutines and
-// exits. TestMain calls Main in every package that uses servers.
+// exits. If the tests of a package use the shared servers, its TestMain must call Main.
 func Main(m *testing.M) {
 	code := m.Run()
 	err := errors.Join(postgres.stop(), redisServer.stop())

@@ -15,8 +15,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newLongFixture returns a ledger with four epochs. Epoch 2 has no numbers, and the earlier epochs
-// have lost some of their numbers. Number 41 of the present epoch is missing, which is a fault.
+// newLongFixture returns a ledger with four epochs and with numbers from the time before epoch 1. Epoch 2
+// has no numbers. Some numbers of epochs 1 and 3, and all numbers from the time before epoch 1, are lost.
+// Number 41 of the present epoch is missing, which is a fault.
 func newLongFixture(t *testing.T, l kgstest.LedgerUnderTest) *fixture {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})

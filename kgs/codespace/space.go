@@ -53,7 +53,7 @@ const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 type Space struct {
 	fingerprint string
 	ff1         [MaxLength + 1]*ff1 // the index is the length; the elements are nil in the space of Plain, which does not permute
-	digits      [256]int8           // the value of each byte as a digit; -1 for other bytes
+	digits      [256]int8           // the value of each digit of base 62; -1 for every other byte
 	scratch     sync.Pool           // pool of *ff1Scratch
 }
 

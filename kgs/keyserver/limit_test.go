@@ -110,7 +110,8 @@ func TestKeyRateLimitCountsOnlyNewKeys(t *testing.T) {
 	ask("c", MaxCount/2, http.StatusTooManyRequests)
 }
 
-// A client whose messages have not arrived, or are malformed, has no more requests in progress than any other client.
+// A request is in progress even if its message has not arrived. A request with a malformed message is in progress only
+// until its reply.
 func TestRequestsWithoutMessagesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)
@@ -255,7 +256,8 @@ func (s signal) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// A client may have as many requests in progress as it sends answers of earlier requests, and no more.
+// While the server sends the answers of maxUnderWay requests of a client, the client may have maxUnderWay further
+// requests in progress, and no more.
 func TestAnswersThatAreBeingSentAreLimited(t *testing.T) {
 	t.Parallel()
 	c := newClients([]Client{{"one", mine}}, 1)[0]

@@ -129,9 +129,9 @@ func errorReplies() []errorReply {
 // outageRetry is how long a client must wait before it retries when the database does not answer.
 const outageRetry = time.Second
 
-// clientError converts an error of the ledger into the error for a client. An error that
-// errorReplies does not contain is a failure of the database. clientError logs such a failure, and
-// returns an error that says when to retry.
+// clientError converts an error of the ledger into the error for a client. It treats every error that
+// errorReplies does not contain as a failure of the database: it logs the error, at most once a minute,
+// and returns an error that says when to retry.
 func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range errorReplies() {
 		if errors.Is(err, a.err) {
@@ -141,7 +141,7 @@ func (s *server) clientError(ctx context.Context, err error) error {
 	s.outageLog.Do(func() {
 		s.Logger.WarnContext(ctx, "could not serve a request of the key service", slog.String("client", clientOf(ctx).name), slog.Any("error", err))
 	})
-	return later(connect.CodeUnavailable, "the ledger does not answer; repeat the same request", outageRetry)
+	return later(connect.CodeUnavailable, "the key service cannot use its ledger now; repeat the same request", outageRetry)
 }
 
 // invalid returns the error for a request that cannot succeed, however often the client repeats it.

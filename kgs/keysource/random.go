@@ -11,13 +11,13 @@ import (
 // Random draws random codes. It keeps no record of used codes, so its caller retries after a
 // conflict. If a fraction f of the space is in use, a code needs 1/(1-f) attempts on average.
 type Random struct {
-	Length func() int // returns the number of characters of the first codes of a creation
+	Length func() int // returns the number of characters of a code; later attempts of a creation can draw longer codes
 	First  int        // the attempt of a creation at which Random draws its first code
 }
 
 // attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, the codes of
 // the creation are one character longer. So a creation can succeed even if all codes of the first length are in use.
-// For this purpose, its time limit must allow more attempts, so an attempt must take less than 25 ms on average. If 53
+// For this purpose, its time limit of 5 s must allow more attempts, so an attempt must take less than 25 ms on average. If 53
 // billion of the codes with six characters are in use, one creation in a million needs more attempts than this.
 const attemptsOfLength = 200
 

@@ -14,7 +14,7 @@ import (
 	"keypool/kgs"
 )
 
-// codeShape matches the codes that the link store accepts: base62 or base64url, and at most as long
+// codeShape matches the codes that a key source may make: base62 or base64url, and at most as long
 // as a code of the key source uuid.
 var codeShape = regexp.MustCompile(`^[0-9A-Za-z_-]{3,22}$`)
 

@@ -37,7 +37,7 @@ func (d *dialect) lockRow(ctx context.Context, tx *sql.Tx) (r row, err error) {
 
 // PostgresHistory is an SQL expression that identifies the history of the data: the cluster and
 // its timeline. A new timeline begins when a standby is promoted or a backup is recovered to a
-// point in time (PostgreSQL manual, 26.3.5). Every role may evaluate the expression.
+// point in time (PostgreSQL manual, section "Timelines"). Every role may evaluate the expression.
 const PostgresHistory = `(SELECT system_identifier FROM pg_control_system()) || '/' ||
 	left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
@@ -47,8 +47,8 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 	db := stdlib.OpenDBFromPool(pool)
 	return &Ledger{write: db, read: db, close: db.Close, random: rand.Int64N, dialect: dialect{
 		// A process that freezes or loses its connection during a transaction keeps the lock of the
-		// ledger's row. Without this timeout, all other processes would wait until the TCP connection
-		// times out.
+		// ledger's row. Without this timeout, all other processes would wait until the frozen process
+		// continues or ends, or until the lost connection times out.
 		begin: `SET LOCAL idle_in_transaction_session_timeout = '5s'`,
 		lock:  `SELECT name, epoch, last_range, history, ` + PostgresHistory + ` FROM kgs_ledger WHERE id = 1 FOR UPDATE`,
 		// The statement does not use now(), because now() is the time at which the transaction began. The

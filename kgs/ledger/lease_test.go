@@ -248,7 +248,7 @@ func TestExpireLeasesEndsManyLeases(t *testing.T) {
 }
 
 // TestExpireLeasesLimitsRangesPerTransaction expires leases of scattered keys. Each transaction must
-// end only a few ranges, because all other changes wait for the transaction.
+// end a limited number of ranges, because all other changes wait for the transaction.
 func TestExpireLeasesLimitsRangesPerTransaction(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		const leases = 5

@@ -24,8 +24,8 @@
 //
 //   - the ranges of two rows do not overlap, with one exception. Servers may take keys of a shipping range before the
 //     range is delivered, and the ledger may abandon such keys before the delivery. The row of the abandoned numbers
-//     then lies within the range of the shipping row;
-//   - a number is reserved a second time only if it was returned unused;
+//     then begins within the range of the shipping row, but after its first number;
+//   - a number is handed out a second time only if it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.
 package ledger
@@ -81,7 +81,7 @@ type Ledger struct {
 	highWater   highWater             // high-water mark of this process
 	name        atomic.Value          // the string that Name returns
 	database    atomic.Value          // the string that Database returns
-	onSkipAhead func(abandoned int64) // called after each skip-ahead; may be nil
+	onSkipAhead func(abandoned int64) // the function of OnSkipAhead; may be nil
 	witness     *witness              // nil unless KeepWitness was called
 }
 

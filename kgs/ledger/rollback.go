@@ -119,9 +119,9 @@ func (l *Ledger) Restored(ctx context.Context) error {
 	return nil
 }
 
-// OnSkipAhead sets a function that the ledger calls after every skip-ahead of this process. f gets the count of the
-// numbers that the skip-ahead abandoned: the skipped numbers, and the numbers of the ranges, batches and leases that
-// the ledger had on record. The caller must call OnSkipAhead before it uses the ledger.
+// OnSkipAhead sets a function that the ledger calls after a change of this process that skipped ahead and abandoned
+// numbers. f gets the count of the abandoned numbers: the skipped numbers, and the numbers of the ranges, batches and
+// leases that the ledger had on record. The caller must call OnSkipAhead before it uses the ledger.
 func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
@@ -157,9 +157,10 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 // rollback removed. It skips all numbers up to the high-water mark, and a margin above the mark (see skipMargin). If
 // the history name differs or the witness is damaged, skipAhead skips numbers of every code length, because the lost
 // history may contain the first numbers of a length. Otherwise it leaves out the lengths of which no number is known to
-// have been reserved. skipAhead also abandons every range that has a row, because the range may have been settled in
-// the lost history. The reason of all these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens
-// a new epoch of each of its lists, which abandons the keys in the pool.
+// have been reserved. If a length has too few numbers for the margin, skipAhead skips the rest of the margin in the
+// next length. skipAhead also abandons every range that has a row, because the range may have been settled in the lost
+// history. The reason of all these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new
+// epoch of each of its lists, which abandons the keys in the pool.
 //
 // The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
 // processes have ended, and no pool has a record of the numbers. Synchronous replication prevents

@@ -26,7 +26,7 @@ func TestDeliverReturnsLowestRangeIDThatMayBePushed(t *testing.T) {
 				t.Errorf("deliver %d: floor %d, want %d; error %v", step.deliver.ID, floor, step.floor, err)
 			}
 		}
-		// A range that starts shipping now has an id above the floor, even with old numbers.
+		// A range that starts shipping now has an id of at least the floor, even with old numbers.
 		l.DeclareDead(t, "x")
 		if r := l.MustReserve(t, "c", ledger.StateShipping, 10); r.Lo != 10 || r.ID <= b.ID {
 			t.Errorf("a range that was taken over is shipping under an id below the floor: %+v", r)

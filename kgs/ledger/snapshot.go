@@ -49,7 +49,7 @@ func (b Snapshot) Epochs() map[int]int64 {
 	return epochs
 }
 
-// Counters is the part of a snapshot that is cheap to read.
+// Counters holds the counters of the ledger, and sums over its ranges. It takes less time to read than a Snapshot.
 type Counters struct {
 	Spaces []SpaceCounter // counters in order of length
 	// Held is how many numbers of each code length are in reserved and shipping ranges, and in batches that

@@ -21,7 +21,7 @@ type tx struct {
 	highWater   *highWater
 	everyLength bool                // whether a skip-ahead also skips numbers of the lengths of which no reservation is known
 	random      func(n int64) int64 // returns a number from 0 to n-1
-	rolledBack  int64               // numbers that this change has abandoned as ReasonRollback; greater than 0 after a skip-ahead
+	rolledBack  int64               // numbers that skip-aheads of this change have abandoned as ReasonRollback
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) error {

@@ -19,7 +19,7 @@ const (
 )
 
 // Watch keeps a recent copy of a ledger's counters, so that neither a scrape of the metrics nor a
-// fallback queries the database. All methods are safe for concurrent use.
+// fallback queries the database. Run must be called once. The other methods are safe for concurrent use.
 type Watch struct {
 	counters func(context.Context) (Counters, error)
 	length   int            // minimum length of the codes
@@ -33,7 +33,7 @@ type Watch struct {
 type Observed struct {
 	Counters
 	// Rate is the growth of Counters.Taken per second, over all processes. It is an average over takeWindow, or over the
-	// time since the start of the watch or the last skip-ahead, if this time is shorter.
+	// time since the start of the watch, the last rollback or the last skip-ahead, if this time is shorter.
 	Rate float64
 	at   time.Time
 }
@@ -75,8 +75,8 @@ func (w *Watch) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The numbers that a skip-ahead abandons are not taken. Therefore the measurement starts anew after a rollback,
-	// which lowers the last id, and after a skip-ahead. A skip-ahead raises the last id by at least skipIDs. If a
+	// A rollback lowers the number of taken numbers, and the numbers that a skip-ahead abandons are not taken. Therefore
+	// the measurement starts anew after both. A rollback lowers the last id. A skip-ahead raises it by at least skipIDs. If a
 	// rollback lowered the last id just before, the increase since the last read can be smaller than skipIDs. Therefore
 	// the limit is half of skipIDs.
 	if grown := counters.LastID - w.lastID; grown < 0 || grown > skipIDs/2 {

@@ -64,8 +64,8 @@ func (l *Ledger) KeepWitness(path string, log *slog.Logger, failed func()) {
 }
 
 // openWitness compares the witness with the database under the lock of the database, and writes the witness after the
-// commit. It skips ahead if the database is older than the witness. It also skips ahead if the witness is damaged,
-// because the database may then be older.
+// commit. It skips ahead if the database is older than the witness. It also skips ahead if the witness is damaged and
+// the database has issued numbers, because the database may then be older.
 func (l *Ledger) openWitness(ctx context.Context) error {
 	w := l.witness
 	if w == nil {

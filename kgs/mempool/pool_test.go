@@ -77,8 +77,8 @@ func TestMemoryPoolDropsRangesThatWereTakenOver(t *testing.T) {
 	})
 }
 
-// TestMemoryPoolTakeReturnsWhenContextEnds checks that a Take that waits for another Take returns when
-// its context ends.
+// TestMemoryPoolTakeReturnsWhenContextEnds checks that a Take whose context has ended returns although it would
+// have to wait for the ledger or for another Take.
 func TestMemoryPoolTakeReturnsWhenContextEnds(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		pool := New(l.Ledger, kgstest.OpenWith(t, l, 10), "a")
@@ -89,7 +89,7 @@ func TestMemoryPoolTakeReturnsWhenContextEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			if _, err := pool.Take(ctx, 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("Take that waits while its context is cancelled: error %v, want Canceled", err)
+				t.Errorf("Take with a cancelled context while the ledger is locked: error %v, want Canceled", err)
 			}
 		})
 		wg.Wait()

@@ -88,8 +88,8 @@ func TestPostgresFillersOfOnePoolStopAtCapacity(t *testing.T) {
 	}
 }
 
-// When a database comes back from an older state, its available keys may already have been handed
-// out. The history shows this, or Restored records it.
+// When a database returns to an older state, its available keys may already have been handed out. The
+// history shows the return, or Restored records it.
 func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)

@@ -27,7 +27,7 @@ const maxKeys = 10_000
 // Config selects how a Pool takes keys.
 type Config struct {
 	Holder  string // name of this process; it must be a holder in the ledger while the process runs
-	Reserve bool   // if true, Take marks keys as reserved, and Settle moves the used keys to used_keys
+	Reserve bool   // if true, Take marks keys as reserved, and Settle moves all of them except the unused keys to used_keys
 }
 
 // Pool is a pool of codes that a worker drew at random in advance. The codes wait in the table
@@ -47,8 +47,8 @@ type Config struct {
 //     only a key whose id is at most the last id of its batch. So the holder cannot return a key
 //     twice, and it cannot return a key that another holder has taken since.
 //
-// With Config.Reserve, Take marks the row as reserved, and Settle moves the key to used_keys. While
-// the row is reserved, no other process can take the key, and no worker can insert it again. Take
+// With Config.Reserve, Take marks the row as reserved. Settle moves the key to used_keys, or makes it
+// available again if it is unused. While the row is reserved, no other process can take the key, and no worker can insert it again. Take
 // drops a key that it finds in used_keys. The reserved keys of a dead holder become available
 // again, at the earliest 10 minutes after the Take. Two kinds of conflicts are then possible. The
 // dead holder may have used some of these keys already. And if the holder was only frozen, it may
@@ -208,7 +208,7 @@ func (f *front) forget() { f.store(0) }
 //
 // Status fails with [kgs.ErrNoEpoch] if the database returned to an older state, or a standby was
 // promoted, after the pool was filled. The keys in the pool may then already have been handed out.
-// If only this process knows that the state is older, Status closes the pool for all processes.
+// If the state is older than this process remembers, Status closes the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	known := p.transactions.Load()

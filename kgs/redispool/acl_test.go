@@ -106,7 +106,7 @@ func TestRedisPoolNeedsExactlyDocumentedRights(t *testing.T) {
 	}
 }
 
-// Without this check, a worker would begin an epoch in the ledger before each attempt to open the pool.
+// Without this check, a worker would begin an epoch in the ledger in each failed attempt to open the pool.
 func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
@@ -129,7 +129,7 @@ func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
 	}
 }
 
-// A Take that removed keys and could not record them would lose them, once in each attempt.
+// A Take that removed keys without a record of them would lose keys in each attempt.
 func TestTakeWithoutRightsRemovesNoKeys(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

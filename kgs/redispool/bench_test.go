@@ -15,8 +15,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// These are two alternatives to scriptPush with the same guarantees. BenchmarkRedisPush compares
-// them.
+// These are two alternatives to scriptPush. They also push the codes and set the mark together, but they do not check
+// the floor, and they count no keys. BenchmarkRedisPush compares them with scriptPush.
 const (
 	scriptPushSub = scriptWorker + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)
@@ -97,7 +97,7 @@ func appendCodes(args []any, text []byte, length int) []any {
 	return args
 }
 
-// BenchmarkRedisPush compares several ways to push a chunk of codes exactly once. It reports the
+// BenchmarkRedisPush compares several ways to push a chunk of codes. It reports the
 // elapsed time, the processor time of Redis, and the memory for each key. The processor time does
 // not depend on the load of the machine.
 func BenchmarkRedisPush(b *testing.B) {

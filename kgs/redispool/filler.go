@@ -62,8 +62,8 @@ func NewFiller(cfg FillerConfig) *Filler {
 	return &Filler{cfg: cfg, ledger: cfg.Ledger.List(cfg.Pool.cfg.List)}
 }
 
-// Prepare sends a heartbeat to the ledger. If the pool lost its state, or its epoch differs from
-// the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
+// Prepare sends a heartbeat to the ledger if one is due. If the pool lost its state, or its epoch differs
+// from the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
 //
 // Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool
 // has received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go).
@@ -204,8 +204,8 @@ func (s *Filler) renew(ctx context.Context) error {
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
 func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
-	// Each epoch adds rows to the ledger for ever. If Redis refuses writes, no attempt could open its epoch. So first
-	// check that Redis accepts writes.
+	// The ledger keeps the rows of each epoch for ever. While Redis refuses writes, each attempt would add rows and fail
+	// to open the pool. So first check that Redis accepts writes.
 	if err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
 		s.noteRefusal(err)
 		return err

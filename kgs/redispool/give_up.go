@@ -41,8 +41,8 @@ func (s *Filler) mayGiveUp(progress bool) error {
 }
 
 // giveUp removes the name of this filler from the ledger, so that another worker can adopt the current range. The
-// filler then uses another name, so that it never owns this range again. A push of the filler may still arrive late.
-// The mark of the range then prevents a second push of a number.
+// filler then uses another name. If no worker adopts the range within restTime, this filler may adopt it under the new
+// name. A push of the filler may still arrive late. The mark of the range then prevents a second push of a number.
 func (s *Filler) giveUp(ctx context.Context) error {
 	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
 		return fmt.Errorf("give up range %d: %w", s.current.ID, err)

@@ -162,8 +162,7 @@ func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 	sweep(t, p, 0)
 }
 
-// The holder has a batch of epoch 7. PostgreSQL and Redis both come back from older states, so the next epoch is epoch
-// 1.
+// The holder has a batch of epoch 7. PostgreSQL and Redis both return to older states, so the next epoch is epoch 1.
 func TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber(t *testing.T) {
 	t.Parallel()
 	p, _ := newTestPool(t, testenv.Redis(t), "holder")

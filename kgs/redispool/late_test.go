@@ -44,7 +44,8 @@ func TestLateTakeAfterReleaseDoesNotChangeBatches(t *testing.T) {
 
 // A Take of an epoch may arrive after the next epoch has begun. The batch that it creates in the
 // new epoch has the same id as a batch of the old epoch. When the holder settles the old batch, the
-// new batch must not change. If PostgreSQL and Redis both come back from older states, even the numbers of the two epochs may be equal.
+// new batch must not change. If PostgreSQL and Redis both return to older states, even the numbers of
+// the two epochs may be equal.
 func TestSettleOfOldBatchKeepsNewBatchWithSameID(t *testing.T) {
 	t.Parallel()
 	for _, next := range []int64{1, 2} {

@@ -19,8 +19,8 @@
 //
 //   - only Lua scripts change the pool. The changes of one script happen together or not at all, and
 //     the caller may run the script again;
-//   - on a Redis that returned to an older state, only the script that opens a new epoch has an
-//     effect;
+//   - on a Redis that returned to an older state, only the scripts that open a new epoch or delete
+//     keys of a wrong type have an effect;
 //   - each number of a range is pushed once, even if several workers push the range.
 package redispool
 
@@ -79,12 +79,13 @@ type Config struct {
 //
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old snapshot, fail over to a
 // replica that lagged behind, or be flushed. The list may then hold keys that were already handed out. Therefore Open
-// stores the name of the current history in the pool. Every script except the script of Open first compares the stored
-// name with the name that the history has when the script runs. If the names differ, the script changes nothing and the
-// method returns [kgs.ErrNoEpoch]. A worker then calls Open for a new epoch, which empties the pool.
+// stores the name of the current history in the pool. Every script, except those that open or repair the pool, first
+// compares the stored name with the name that the history has when the script runs. If the names differ, the script
+// changes nothing and the method returns [kgs.ErrNoEpoch]. A worker then calls Open for a new epoch, which empties the
+// pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
-// begins a new history at every restart and every fail-over. Redis also begins a new history when
+// begins a new history at every restart and every failover. Redis also begins a new history when
 // the first replica is attached, and when the last replica stays disconnected for repl-backlog-ttl.
 // The cost is small, because a pool of 100 million keys is 0.2 % of all codes of six characters.
 //

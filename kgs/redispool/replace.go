@@ -79,8 +79,9 @@ type refusal struct {
 }
 
 // note records the result of a call. If Redis has refused such calls for refusedAfter, for example because its disk is full,
-// note raises the alarm with the text why. Reads may still work, so the dead man's switch may see a full pool. A call that
-// Redis did not answer ends the series, because the switch notices that Redis does not answer.
+// note raises the alarm with the text why. Reads may still work, so the dead man's switch may see a full pool. A call
+// that succeeds ends the series. A call that Redis did not answer ends it too, because the switch notices that Redis
+// does not answer.
 func (r *refusal) note(err error, alarm *Alarm, why string) {
 	var reply redis.Error
 	switch {

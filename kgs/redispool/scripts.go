@@ -97,8 +97,9 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
 // The first HDEL changes nothing. Redis at its maxmemory limit refuses a script whose first write may
-// grow the data. It accepts every later write of the script. The first HSET changes nothing either. It
-// fails if the user lacks the right to HSET, and must not remove codes that the script cannot record.
+// grow the data. It accepts every later write of the script. The first HSET stores the last batch id
+// of the holder again, or 0 for a new holder. If the user lacks the right to HSET, the script fails
+// there, before it removes codes that it cannot record.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id

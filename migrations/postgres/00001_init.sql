@@ -14,7 +14,7 @@ CREATE TABLE links (
 -- ids are committed in the order in which they were assigned.
 CREATE TABLE kgs_ledger (
     id          smallint    PRIMARY KEY CHECK (id = 1),
-    secret      bytea,                           -- the FF1 key if Keypool made it, null if the operator supplies it
+    secret      bytea,                           -- the FF1 key that Keypool made, null if there is none
     fingerprint text        NOT NULL,            -- of the FF1 key, or 'plain' if numbers are not permuted
     epoch       bigint      NOT NULL DEFAULT 0,
     pool        text        NOT NULL DEFAULT '', -- identity of the Redis process that the epoch was opened on
@@ -52,7 +52,7 @@ CREATE TABLE kgs_ranges (
     lo     bigint   NOT NULL,
     hi     bigint   NOT NULL CHECK (hi > lo), -- exclusive
     state  text     NOT NULL CHECK (state IN ('reserved', 'shipping', 'batch', 'abandoned')),
-    holder text     NOT NULL DEFAULT '',      -- the process that works on the range, '' for none
+    holder text     NOT NULL DEFAULT '',      -- the holder of the range, '' for none
     origin bigint   NOT NULL DEFAULT 0,       -- the range from which a batch was cut, 0 for none
     reason text     NOT NULL DEFAULT '',      -- why the range was abandoned
     epoch  bigint   NOT NULL,
@@ -60,7 +60,7 @@ CREATE TABLE kgs_ranges (
 );
 CREATE INDEX kgs_ranges_state ON kgs_ranges (state, id);
 
--- The processes that hold ranges. Times are read from the clock of this database.
+-- The registered holders. A holder may have no range. Times are read from the clock of this database.
 CREATE TABLE kgs_holders (
     holder  text        PRIMARY KEY,
     seen_at timestamptz NOT NULL

@@ -20,8 +20,9 @@ CREATE TABLE used_keys (
     key         text COLLATE "C" PRIMARY KEY
 );
 
--- One row. A transaction that adds keys to the pool locks this row. So ids have no gaps, and they
--- become visible in the order in which they were assigned. Taking keys needs no lock.
+-- One row. A transaction that adds keys to the pool locks this row. So a transaction that is rolled back
+-- leaves no gap in the ids, and ids become visible in the order in which they were assigned. A
+-- transaction that takes keys does not lock this row.
 CREATE TABLE key_pool (
     id      smallint PRIMARY KEY CHECK (id = 1),
     last_id bigint   NOT NULL DEFAULT 0,

@@ -17,8 +17,8 @@ CREATE TABLE tokens (
 -- A name can be used again after its token was revoked.
 CREATE UNIQUE INDEX tokens_name ON tokens (name) WHERE revoked_at IS NULL;
 
--- One row. Each transaction that creates or revokes a token replaces the version by another number. A server
--- reads the tokens again only if the version changed.
+-- One row. Each transaction that creates, renews or revokes a token replaces the version by another number. A
+-- server reads the tokens again only if the version changed.
 CREATE TABLE token_changes (
     id      smallint PRIMARY KEY CHECK (id = 1),
     version bigint   NOT NULL

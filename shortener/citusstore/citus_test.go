@@ -56,7 +56,8 @@ func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	return pool
 }
 
-// schemas are schemas with distributed tables. Tests use them one after the other, because it takes long to create a schema.
+// schemas contains the schemas with distributed tables that no test uses at present. Later tests use a schema again, because
+// it takes long to create a schema.
 type schemas chan *pgxpool.Pool
 
 func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {

@@ -48,8 +48,8 @@ type Store struct {
 	closed bool
 }
 
-// Opener returns a pool of connections to a node of a cluster. An Opener does not connect to the node yet. The
-// store closes the pool.
+// Opener returns a pool of connections to a node of a cluster. An Opener does not wait for a connection. The store
+// closes the pool.
 type Opener func(ctx context.Context, host string, port uint16) (*pgxpool.Pool, error)
 
 var (

@@ -67,7 +67,7 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 			case to == gobreaker.StateClosed:
 				log.Info("node with links answers again")
 			case from == gobreaker.StateClosed:
-				log.Warn("node with links does not answer; new links are stored on other nodes", slog.Any("error", last))
+				log.Warn("node with links does not answer; only its links in the cache redirect, and new links get keys of the other nodes", slog.Any("error", last))
 			}
 		},
 	})}

@@ -85,8 +85,8 @@ func (h *halves) Insert(ctx context.Context, links []shortener.Link) ([]shortene
 	return outcomes, nil
 }
 
-// counted supplies keys whose codes are n and a number of five digits, such as n00001. The numbers are the multiples of
-// step. The type counts what happened to the keys.
+// counted supplies keys whose codes consist of the letter n and a number of five digits, such as n00001. The numbers
+// are the multiples of step. The type counts what happened to the keys.
 type counted struct {
 	step      int
 	batchless bool // whether the keys have no batch, like the keys of the key source hash

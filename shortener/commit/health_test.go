@@ -127,15 +127,15 @@ func TestCreationsUseFailingStorePartsIfNoOtherPartAnswers(t *testing.T) {
 	})
 }
 
-// After failureMemory, the next Insert in a part that failed tests the part. While this Insert is running, the part
-// counts as bad for all other creations.
+// When failureMemory has passed after a failure of a part, the next Insert in this part is a test. While this Insert is
+// running, the part counts as bad for all other creations.
 func TestOnlyOneInsertTestsStorePartAfterFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := health{origin: time.Now()}
 		h.begin()(errors.New("connection reset"))
 		if h.good() || !h.bad() {
-			t.Error("a part whose Insert failed is good")
+			t.Error("a part whose Insert failed is good, or is not bad")
 		}
 		time.Sleep(failureMemory + time.Millisecond)
 		if h.good() || h.bad() {

@@ -36,7 +36,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		rows: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "shortener_commit_rows",
-			Help:    "Rows sent in one transaction that succeeded: links, keys and aliases that exist already, and repeated requests.",
+			Help:    "Links sent in one transaction that succeeded, including links whose code was in use and links of repeated requests.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 12),
 		}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{

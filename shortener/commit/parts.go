@@ -4,7 +4,8 @@
 //   - A part is one of the servers of a store, as [shortener.Placement] defines it. Most stores have one part.
 //   - A group consists of the links that one Insert of the store writes. The group commit collects these links from
 //     concurrent creations.
-//   - A key is set aside if its part does not answer, or if another part suits the creation better. A later creation uses the key.
+//   - A key is set aside if its part does not answer or did not store the link, or if another part suits the creation better. A
+//     later creation uses the key.
 //
 // These invariants also hold when the store or a key source fails:
 //

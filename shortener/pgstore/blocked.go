@@ -20,9 +20,9 @@ const (
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true) AS lock_timeout`
-	// noTimeout removes the limit. Insert uses it if its first pipeline has waited for lockTimeout for a lock that is
-	// not the lock of a code, such as the lock of a table. Such a lock concerns all links, so only the context limits
-	// the wait.
+	// noTimeout removes the limit. An Insert without idempotency keys uses it if its first pipeline has reached the limit
+	// lockTimeout at a lock that is not the lock of a code, such as the lock of a table. Such a lock concerns all links,
+	// so only the context limits the wait.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true) AS lock_timeout`
 	// defaultTimeout ends the limit for the following statements.
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`

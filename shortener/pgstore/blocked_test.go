@@ -34,8 +34,8 @@ func holdCodes(t *testing.T, s *Store, codes ...string) pgx.Tx {
 	return tx
 }
 
-// While another transaction holds two codes, Insert refuses only the links with these codes. This is true for each of the
-// three forms of an Insert. The context ends after the time after which the group commit interrupts an Insert.
+// While another transaction holds two codes, Insert refuses only the links with these codes. This is true for each of
+// the three forms of an Insert. The context has the time limit that the group commit gives an Insert.
 func TestInsertRefusesOnlyLinksWhoseCodesAnotherTransactionHolds(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())

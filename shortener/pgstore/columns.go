@@ -19,8 +19,8 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// The next two statements are for Inserts in which at least one link has details or is deleted. The statements
-	// above are for all other Inserts, and need two values fewer for each link.
+	// The next two statements are for a table if at least one link that an Insert adds to it has details or is deleted.
+	// Otherwise the Insert uses the statements above, which need two values fewer for each link.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`

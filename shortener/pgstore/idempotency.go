@@ -24,8 +24,8 @@ func hasKey(links []shortener.Link) bool {
 	return false
 }
 
-// insertWithKeys inserts links, some of which have an idempotency key. It needs three round trips, and further round
-// trips if another transaction holds one of the keys.
+// insertWithKeys inserts links, some of which have an idempotency key. If no key and no code is in use, it needs two
+// round trips. Otherwise it needs further round trips.
 func (s *Store) insertWithKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
@@ -58,8 +58,9 @@ type ownerKey struct {
 func keyOf(o *shortener.IdempotencyKey) ownerKey { return ownerKey{o.Owner, o.Key} }
 
 // takeKeys inserts the idempotency keys of links. The map taken contains the link of each inserted key. The map busy
-// contains the keys that another transaction has inserted and not committed. takeKeys inserts the keys in sorted order,
-// because two transactions that used different orders could deadlock.
+// contains the keys whose insert waited too long for another transaction, which usually has inserted the same key and
+// not committed. takeKeys inserts the keys in sorted order, because two transactions that used different orders could
+// deadlock.
 func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map[ownerKey]*shortener.Link, busy map[ownerKey]bool, err error) {
 	first := make(map[ownerKey]*shortener.Link)
 	for i := range links {

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// lagInterval is the time between two measurements. A measured lag may exceed the true lag by up to this time.
+	// lagInterval is the time between two measurements. A measured lag may exceed the true lag by up to this time, plus
+	// the durations of the queries.
 	lagInterval = 100 * time.Millisecond
 	// lagTimeout is the time limit of a measurement.
 	lagTimeout = 500 * time.Millisecond
@@ -27,7 +28,7 @@ const (
 // Errors of a measurement.
 var (
 	errNotReplica   = errors.New("the server is not a replica: it accepts writes")
-	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier or another database")
+	errOtherCluster = errors.New("the server does not replicate the primary: it has another system identifier, database or schema")
 	errTimeline     = errors.New("the server replays another timeline than the primary")
 	errAhead        = errors.New("the replica is ahead of the primary: the primary was restored from an older state, so the replica must be built again")
 	errLag          = errors.New("the replica lags more than the maximum")
@@ -150,7 +151,7 @@ type reading struct {
 // and the timeline of the primary.
 //
 // If an older copy of the files of the primary replaces them, the primary continues on the same timeline, and a replica
-// has changes that the primary lacks. Such a replica usually does not continue, and later the primary passes its
+// has changes that the primary lacks. Such a replica usually stays at its position, and later the primary passes this
 // position. Therefore follows remembers the position at which the replica was ahead. While the replica stays at this
 // position, it is not used.
 //

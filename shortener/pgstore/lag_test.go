@@ -14,8 +14,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// In this test, an older copy of its files replaces the files of the primary. The timeline stays the same, and the replica has
-// links that the primary has lost.
+// In this test, an older copy replaces the files of the primary. The timeline stays the same, and the replica has links
+// that the primary has lost.
 func TestLookupsSkipReplicaAheadOfRestoredPrimary(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
@@ -47,12 +47,12 @@ func TestLookupsSkipReplicaAheadOfRestoredPrimary(t *testing.T) {
 	}
 	copyFiles(t, backup, c.primary.Dir())
 	c.primary.Restart()
-	c.await(t, errAhead) // a server that runs
+	c.await(t, errAhead) // a server that ran before the restore
 	if asked := c.replicas.next(time.Now()); asked != nil {
 		t.Error("a replica that is ahead of the primary is asked")
 	}
 	c.watch(t, time.Hour, c.standby.URL)
-	c.await(t, errAhead) // a server that starts now
+	c.await(t, errAhead) // a server that starts after the restore
 	if used := testutil.ToFloat64(c.replicas.metrics.found); used > 0 {
 		t.Errorf("the replica answered %v look-ups", used)
 	}
@@ -66,8 +66,8 @@ func copyFiles(t *testing.T, from, to string) {
 	}
 }
 
-// A replica that was ahead of the primary stays at its position, and is not used when the primary has passed this position. A
-// replica that is built again has another position.
+// A replica that was ahead of the primary stays at its position. It is not used, not even after the primary has passed this
+// position. A replica that is built again has another position.
 func TestReplicaThatWasAheadIsUnusedUntilItsPositionChanges(t *testing.T) {
 	t.Parallel()
 	var r replica

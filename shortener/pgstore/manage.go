@@ -84,8 +84,8 @@ func list[K any](ctx context.Context, pool *pgxpool.Pool, t table, owner int64, 
 }
 
 // streaming begins a transaction whose result the caller reads slowly. While this program reads nothing, its TCP
-// receive window is zero. If tcp_user_timeout is set, the server ends a connection whose window is zero for longer than
-// this timeout.
+// receive window becomes zero. If tcp_user_timeout is set, the server ends a connection whose window is zero for longer
+// than this timeout.
 const streaming = `BEGIN READ ONLY; SET LOCAL tcp_user_timeout = 0`
 
 // Oldest implements [shortener.Store]. The server sorts the links, and needs temporary disk space if

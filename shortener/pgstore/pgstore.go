@@ -47,7 +47,7 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 	return s
 }
 
-// Writers implements [shortener.Store]. The result is the number of connections, each of which can write.
+// Writers implements [shortener.Store]. The result is the maximum number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
 // suspicion is the number of Inserts that use ON CONFLICT after a conflict.
@@ -61,8 +61,8 @@ const suspicion = 64
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
-// conflict, so Insert first tries a plain INSERT. After a conflict, the next Inserts do not try a plain
-// INSERT, and use ON CONFLICT at once.
+// conflict, so Insert first tries a plain INSERT. After a conflict, it tries again with ON CONFLICT, and
+// the next Inserts use ON CONFLICT at once (see suspicion).
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -113,8 +113,8 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 	return s.send(ctx, conn, &batch)
 }
 
-// send executes a pipeline of statements that insert links, in one transaction. If the pipeline is not yet
-// in a transaction, send adds lockTimeout. If the server is also a node of a Citus cluster, send adds BEGIN and COMMIT.
+// send executes a pipeline of statements that insert links, in one transaction. If db is not a transaction, send
+// adds lockTimeout. In this case, send also adds BEGIN and COMMIT if the server is a node of a Citus cluster.
 func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error {
 	if _, begun := db.(pgx.Tx); begun {
 		return db.SendBatch(ctx, batch).Close()

@@ -118,7 +118,8 @@ func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shor
 	t.Errorf("no look-up of %d has this result; the error of the last look-up: %v", attempts, last)
 }
 
-// wantPosition measures the position of the primary of s. It repeats a measurement that reaches its time limit.
+// wantPosition measures the position of the server of s, which must be a primary. It repeats a measurement that reaches
+// its time limit.
 func wantPosition(t *testing.T, s *Store) position {
 	t.Helper()
 	err := context.DeadlineExceeded

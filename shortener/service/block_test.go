@@ -61,7 +61,7 @@ func TestLinksDoNotResolveWhileTheirHostIsBlocked(t *testing.T) {
 	assertResolves(t, s, evil)
 }
 
-// A URL must not lead to this service under any of its names, on any port.
+// A URL must not lead to the origin of this service, nor to one of its other host names on any port.
 func TestCreateRefusesURLsOfServiceItself(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{

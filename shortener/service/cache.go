@@ -60,9 +60,10 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 // returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at
 // any time, and then every process must find the link at once.
 //
-// The methods add and put store a link in the field created. The first look-up of the link moves the link to the field entries.
-// Most new links are not followed at once, and an insertion in entries costs more time than the rest of the creation. If a
-// link counts as several links, add and put store it in entries, because only entries has a limit of memory.
+// The methods add and put store a link in the field created. The first look-up of the link moves the link to the field
+// entries. Most new links are not followed at once, and an insertion in entries costs more time than an insertion in
+// created. If a link counts as several links, add and put store it in entries, because only entries has a limit of
+// memory.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
@@ -90,7 +91,8 @@ type call struct {
 	answered time.Duration // time from the start of the cache until the primary last answered before the look-up
 }
 
-// failure is the time of the last failed look-up in a part of the store. It is nil after a successful look-up.
+// failure is the time of the last failed look-up in a part of the store, or the time at which storeDown let a caller try
+// the store again. It is nil after a successful look-up.
 type failure = atomic.Pointer[time.Time]
 
 // newCache returns a cache for up to size links. Without its new links, the cache needs at most size times LinkMemory bytes,
@@ -113,8 +115,8 @@ func newCache(size int, lookup Lookup, placement shortener.Placement, now func()
 	}
 }
 
-// get returns the live link of code. It fails with ErrNotFound or ErrGone, or with an *UnavailableError if the store is
-// unavailable and the cache has no link with this code.
+// get returns the live link of code. It fails with ErrNotFound or ErrGone, or with an *UnavailableError if the look-up
+// fails and the cache has no link with this code.
 func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	now := c.now()
 	e, known := c.present(code)
@@ -165,8 +167,9 @@ func (c *cache) failure(code string) *failure {
 }
 
 // storeDown reports whether the caller should not wait for the store, because the last look-up failed. When 0.9 s (Freshness)
-// have passed since the last attempt, storeDown returns false to one caller, which tries the store for all callers. So a
-// store that hangs delays only about one request per second.
+// have passed since the last attempt, storeDown returns false to one caller, which tries the store for all callers. Only
+// requests for links in the cache call storeDown. So after the first failure, a store that hangs delays at most about one of
+// these requests per second.
 func storeDown(last *failure, now time.Time) bool {
 	failed := last.Load()
 	if failed == nil {
@@ -242,7 +245,7 @@ func (c *cache) finish(code string, shared *call) {
 		switch {
 		case shared.err != nil:
 		case shared.entry.missing():
-			c.entries.Invalidate(code) // the store lost the link in a failover
+			c.entries.Invalidate(code) // the cache may have a link that the store lost in a failover
 			c.created.remove(code)
 		default:
 			if c.replicas.MaxLag > 0 {
@@ -261,10 +264,11 @@ func (c *cache) finish(code string, shared *call) {
 // asked a replica that lacks a change, although the cache has the change already. A client that saw the change must not see the
 // earlier state. So latest returns the later state, as if the look-up had returned this state.
 //
-// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag. Every
-// replica that look-ups ask has such a state, unless the store has lost the state, or the primary does not answer since then.
-// Therefore the time after the last answer of the primary does not count. The field asked is the start of a look-up, and the
-// cache got the state at most lookupTimeout later. After a change, put subtracts the time that the change took.
+// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag.
+// Every replica that look-ups ask has such a state, unless the store has lost the state, or the primary has stopped
+// answering since then. Therefore the time after the last answer of the primary does not count. The field asked is the
+// start of a look-up, and the cache got the state at most lookupTimeout later. After a change, put subtracts the time
+// that the change took.
 func (c *cache) latest(found *entry, answered time.Duration) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {

@@ -11,9 +11,10 @@ import (
 	"keypool/shortener/commit"
 )
 
-// CreateIdempotent is like Create, for a request with a token and an idempotency key. If a creation with the same key
-// succeeded within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation, and
-// replayed is true. It returns this link even if the request is invalid by now, for example because its expiry has
+// CreateIdempotent is like Create, for a request with a token and an idempotency key. But it can block for longer,
+// because it waits up to five seconds for a slot before it looks up an earlier creation. If a creation with the same
+// key succeeded within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation,
+// and replayed is true. It returns this link even if the request is invalid by now, for example because its expiry has
 // passed. CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. In this
 // case, it also returns the link of the earlier creation, or a link without a code if that link cannot be read. It
 // fails with ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress. It fails with an
@@ -32,15 +33,15 @@ func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key
 		if isInvalid(err) {
 			return shortener.Link{}, false, false, err
 		}
-		// Either the key was removed meanwhile, so try again. Or the store has no link of the creation that used the key. With
-		// Citus, key and link can be on two nodes. Then the commit of the link may come later than that of the key, or a
-		// failover of one node lost the link.
+		// Try again. Either the key was removed meanwhile, or the store has no link of the creation that used the key. With
+		// Citus, the key and the link can be on two nodes. Then the link may be committed later than the key, or a failover
+		// of one node may have lost the link.
 	}
 	return shortener.Link{}, false, false, unavailable(fmt.Errorf("%w, but the link of the first creation is missing", commit.ErrRepeated))
 }
 
 const (
-	// maxRepeats is the maximum number of attempts of CreateIdempotent.
+	// maxRepeats is the maximum number of times that CreateIdempotent tries to create the link.
 	maxRepeats = 10
 	// maxRepetitions is the maximum number of look-ups of idempotency keys that a server makes at the same time.
 	// maxRepetitionsOfToken is the same limit for one token. Without these limits, repetitions could occupy all

@@ -90,15 +90,16 @@ func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	}
 }
 
-// Repeated requests of one token leave slots for other tokens, and those of all tokens leave connections to the database.
+// The repeated requests of one token leave slots for other tokens. The repeated requests of all tokens leave connections to
+// the database for other work.
 func TestRepetitionsWaitForSlotsOfTokenAndServer(t *testing.T) {
 	t.Parallel()
 	t.Run("one token", func(t *testing.T) { testRepetitions(t, 1, 4) })
 	t.Run("two tokens", func(t *testing.T) { testRepetitions(t, 2, 6) })
 }
 
-// testRepetitions repeats the requests of the given number of tokens. It fails the test unless up to want repetitions run at the
-// same time.
+// testRepetitions repeats the requests of the given number of tokens. The maximum number of repetitions that run at the same
+// time must be want.
 func testRepetitions(t *testing.T, tokens, want int) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,12 +12,12 @@ import (
 	"keypool/shortener/destination"
 )
 
-// State selects links by whether they can be followed.
+// State selects links by whether they have expired or were deleted.
 type State string
 
 // The values of a State.
 const (
-	StateActive  State = "active"  // the links that can be followed
+	StateActive  State = "active"  // the links that have not expired and were not deleted
 	StateExpired State = "expired" // the links that have expired and were not deleted
 	StateDeleted State = "deleted"
 	StateAll     State = "all"
@@ -85,7 +85,8 @@ const (
 	// listPart is the number of links that List and All read at a time, so that a slow client keeps few links in memory.
 	// They read more if few links match.
 	listPart = 100
-	// maxListBytes is the number of bytes after which List ends a page early. A page can exceed it by one part.
+	// maxListBytes is the number of bytes of links after which List returns, although further links follow. The result
+	// can exceed this number by at most listPart links.
 	maxListBytes = 512 << 10
 	// maxAnswers is the maximum number of lists and counts of visits that are in memory while clients receive them.
 	maxAnswers = 8
@@ -97,7 +98,7 @@ const (
 	listTimeout = 2 * time.Second
 	// scanTimeout is the time after which List reads no further page.
 	scanTimeout = 5 * time.Second
-	// defaultReaders is the maximum number of pages and queries for visits that a server reads at the same time.
+	// defaultReaders is the default of Config.Readers.
 	defaultReaders = 4
 	// readWait is the maximum time that a page of List, or a query for visits, waits for a slot.
 	readWait = time.Second

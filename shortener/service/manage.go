@@ -60,8 +60,9 @@ func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.
 	})
 }
 
-// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does nothing. If
-// versions is not nil, the link must have one of these versions. Delete fails as Change does.
+// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does not change it,
+// whatever its version. Otherwise, if versions is not nil, the link must have one of these versions. Delete fails as
+// Change does.
 func (s *Service) Delete(ctx context.Context, a Actor, code string, versions []int64) error {
 	_, err := s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if !l.DeletedAt.IsZero() {
@@ -79,8 +80,8 @@ func requireVersion(l *shortener.Link, versions []int64) error {
 	return nil
 }
 
-// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does nothing. If there
-// is no link, Delete fails with ErrNotFound. Delete is for programs that have a store but no Service.
+// Delete turns the link with this code into a tombstone. If the link is already deleted, Delete does not change it. If
+// there is no link, Delete fails with ErrNotFound. Delete is for programs that have a store but no Service.
 func Delete(ctx context.Context, store shortener.Store, code string, now time.Time) error {
 	_, err := replace(ctx, store, code, func(l shortener.Link) (shortener.Link, error) { return l.Tombstone(now), nil })
 	return err

@@ -11,8 +11,9 @@
 //   - A creation never looks its code up before the insert. Only the insert decides whether the code is free.
 //     [Service.Suggest] looks codes up, but only to give advice.
 //
-// A creation begins in [Service.Create]. Package commit draws a key from the [shortener.Keys] and inserts the link into the
-// [shortener.Store]. A redirect begins in [Service.Resolve], which asks the cache (cache.go). The cache asks the store.
+// A creation begins in [Service.Create] or [Service.CreateIdempotent]. Package commit draws a key from the
+// [shortener.Keys] and inserts the link into the [shortener.Store]. A redirect begins in [Service.Resolve], which asks
+// the cache (cache.go). The cache asks the store.
 package service
 
 import (
@@ -71,8 +72,9 @@ type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 // Replicas describes the replicas of the store that a [Lookup] asks. The zero value means that there are none.
 type Replicas struct {
 	MaxLag time.Duration // maximum lag of a replica that Lookup asks
-	// Answered returns the time at which the primary last answered: now while it answers. A replica may lack the
-	// changes after this time, even for longer than MaxLag. Answered is required with replicas.
+	// Answered returns the time at which the primary last answered. While the primary answers, this time is now. A
+	// replica may lack the changes after this time, even for longer than MaxLag. Answered is required if MaxLag is
+	// not 0.
 	Answered func(now time.Time) time.Time
 }
 

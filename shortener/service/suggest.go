@@ -45,9 +45,9 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	return free
 }
 
-// variants returns different aliases that resemble alias; their number is suggestLookups. The first variants end with
-// small numbers. The other variants end with random numbers of growing length, because the aliases with small numbers
-// are often taken already if the alias is popular.
+// variants returns suggestLookups different aliases that resemble alias. The first variants end with small numbers. The
+// other variants end with random numbers of growing length, because the aliases with small numbers are often taken
+// already if the alias is popular.
 func variants(alias string) []string {
 	numbers := []int{2, 3, 4}
 	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {

@@ -59,7 +59,7 @@ func parseCreation(text string) (c creation, err error) {
 	return c, nil
 }
 
-// newestOfAll lists the links of all owners in the reverse order of their creation.
+// newestOfAll lists the links of all owners in the reverse order of the table creations.
 func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) (links []shortener.Link, next string, err error) {
 	from, err := parseCreation(selection.From)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) newestOfAll(ctx context.Context, selection shortener.Selection) 
 	return links, next, err
 }
 
-// createdCodes returns up to limit codes in the reverse order of their creation. The parameter first is the place
+// createdCodes returns up to limit codes in the reverse order of the table creations. The parameter first is the place
 // of the first code, and the result last is the place of the last code.
 func (s *Store) createdCodes(ctx context.Context, first creation, limit int) (codes []string, last creation, err error) {
 	rows, err := s.db.Scan.QueryContext(ctx, `SELECT id, codes FROM creations WHERE id <= ? ORDER BY id DESC LIMIT ?`, first.id, limit)

@@ -11,7 +11,7 @@ import (
 )
 
 // insertKey inserts the idempotency key of a link and returns 0. If the key is already in use, it inserts nothing and returns
-// the outcome of the link.
+// the [shortener.Outcome] that the creation of the link gets.
 func (s *Store) insertKey(ctx context.Context, tx *sql.Tx, l *shortener.Link) (shortener.Outcome, error) {
 	o := l.IdempotencyKey
 	expired := l.CreatedAt.Add(-shortener.IdempotencyKeyLifetime).UnixMicro()

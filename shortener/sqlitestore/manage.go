@@ -123,7 +123,7 @@ func query(ctx context.Context, db *sql.DB, statement string, values ...any) (li
 }
 
 // Oldest implements [shortener.Store]. SQLite sorts the links, and needs a temporary file if there are many links.
-// Until the sequence ends, the write-ahead log keeps growing.
+// Until the sequence ends, each write makes the write-ahead log grow.
 func (s *Store) Oldest(ctx context.Context) iter.Seq2[shortener.Link, error] {
 	return func(yield func(shortener.Link, error) bool) {
 		rows, err := s.db.Scan.QueryContext(ctx, `SELECT `+linkColumns+` FROM all_links ORDER BY created_at, code`)

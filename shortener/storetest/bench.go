@@ -23,7 +23,7 @@ func BenchLink(n int64) shortener.Link {
 }
 
 // BenchInsert measures Inserts of groups of several sizes, each size in a new store. The
-// measured rate is an upper limit for the group commit of package commit.
+// Inserts run one after the other.
 func BenchInsert(b *testing.B, open func(testing.TB) shortener.Store) {
 	for _, rows := range []int{1, BenchClients / 2, BenchClients, 512} {
 		b.Run(fmt.Sprintf("rows=%d", rows), func(b *testing.B) {

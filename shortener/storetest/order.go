@@ -62,10 +62,9 @@ func codesShorterThan(length int) (n int64) {
 	return n
 }
 
-// RefusesOtherOrder checks a store that expects another order than the order in which the links are
-// stored. Such a store must never return the link of a wrong code. The parameters right and wrong are
-// stores on one database. The store right has the order [Plain], and the store wrong has the order
-// [Reversed].
+// RefusesOtherOrder checks a store that expects another order than the order in which the links are stored. Such a
+// store must never return a link with another code. The parameters right and wrong are stores on one database. The
+// store right has the order [Plain], and the store wrong has the order [Reversed].
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
 	const last, first = "zzzzzzzzzz", "000" // the store wrong gives the code first the rank that the store right gives the code last

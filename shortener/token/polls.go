@@ -97,8 +97,8 @@ func (r *Registry) pollOnce(ctx context.Context, limit time.Duration) (took time
 	return time.Since(began)
 }
 
-// late returns nil if the tokens in memory are at most Freshness old when a poll ends. If they are older, it returns the error
-// of the poll, or errLate if the poll succeeded.
+// late returns nil if a poll ends at most Freshness after the previous successful poll began. If the poll ends later, late
+// returns the error of the poll, or errLate if the poll succeeded.
 func (r *Registry) late(err error) error {
 	if time.Since(r.Current()) <= Freshness {
 		return nil
@@ -143,8 +143,8 @@ func (r *Registry) reload(ctx context.Context) error {
 }
 
 // awaitPoll waits for the end of a poll that begins after the call. If the poll runs out of time, awaitPoll waits for the next
-// poll, which may have more time. After unknownWait, or if a poll fails for another reason, awaitPoll fails with
-// ErrUnavailable.
+// poll, which may have more time. After unknownWait, when ctx ends, or if a poll fails for another reason, awaitPoll fails
+// with ErrUnavailable.
 func (r *Registry) awaitPoll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unknownWait)
 	defer cancel()

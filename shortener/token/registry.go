@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// Errors of Authenticate.
+// Errors of Authenticate and Named.
 var (
-	// ErrUnknown reports that no token has this id and secret.
+	// ErrUnknown reports that no token has this id and secret, or that this name belongs to no token or only to revoked
+	// tokens.
 	ErrUnknown = errors.New("no token has this id and secret")
 	// ErrRevoked reports that the token is revoked.
 	ErrRevoked = errors.New("the token is revoked")
 	// ErrExpired reports that the token has expired.
 	ErrExpired = errors.New("the token has expired")
-	// ErrUnavailable reports that no token in memory has this id and secret, and that the database does not answer.
+	// ErrUnavailable reports that the request needs a poll of the tokens, and that no poll succeeded in time.
 	ErrUnavailable = errors.New("the tokens cannot be read")
 )
 

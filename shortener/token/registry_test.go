@@ -129,8 +129,7 @@ func TestAuthenticateChecksIDAndSecretAndExpiry(t *testing.T) {
 	})
 }
 
-// After the next poll, the registry refuses a token that was revoked through another connection.
-// Name still returns the name of the revoked token.
+// After the next poll, the registry refuses a revoked token. Name still returns the name of the revoked token.
 func TestRegistryRefusesRevokedTokenAfterNextPoll(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		created, bearer := create(t, s, ordinary("ci"))

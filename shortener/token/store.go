@@ -107,7 +107,7 @@ func (s Store) Renew(ctx context.Context, id int64, expires time.Time) (bearer s
 	return formatBearer(id, secret), nil
 }
 
-// notRenewable returns the reason why Renew found no token with the id that is not revoked.
+// notRenewable returns the reason why Renew changed no token: the token is revoked, or no token has the id.
 func notRenewable(ctx context.Context, tx *sql.Tx, id int64) error {
 	var revoked int64
 	err := tx.QueryRowContext(ctx, `SELECT id FROM tokens WHERE id = $1 AND revoked_at IS NOT NULL`, id).Scan(&revoked)

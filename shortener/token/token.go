@@ -9,7 +9,7 @@
 //   - The version of the tokens is a number that each change of a token replaces by a random number. A poll reads the
 //     version from the database. If the version has changed, the poll also reads all tokens.
 //   - A renewal gives a token a new secret and a new expiry. The token keeps its id, and therefore its links.
-//   - A use is an authentication that succeeded.
+//   - A use is a call of [Registry.Authenticate] or [Registry.Named] that succeeded.
 //
 // Invariants:
 //

@@ -10,7 +10,7 @@ const (
 	// useUnit is the precision of Token.LastUsedAt. So for each token, a server writes at most once per
 	// hour.
 	useUnit = time.Hour
-	// recordRetry is the time after which the recorder tries again to record uses.
+	// recordRetry is the interval at which the recorder tries again to record uses that it could not record.
 	recordRetry = time.Minute
 	// recordTimeout is the time limit for recording one use.
 	recordTimeout = 5 * time.Second
@@ -19,7 +19,7 @@ const (
 // uses contains the last hour in which a token was used, as the number of hours since 1970.
 type uses struct {
 	last     atomic.Int64
-	recorded int64 // the last hour in the database; after newUses, only the recorder uses this field
+	recorded int64 // the last hour that this server read from the database or stored; after newUses, only the recorder uses this field
 }
 
 func newUses(last time.Time) *uses {
@@ -42,8 +42,8 @@ func (r *Registry) noteUse(e *entry, now time.Time) {
 	}
 }
 
-// runRecorder records uses soon after they are noted. After a failure, it tries again when recordRetry
-// has passed.
+// runRecorder records uses soon after they are noted. After a failure, it tries again at the next use that
+// noteUse signals, and at the latest after recordRetry.
 func (r *Registry) runRecorder(ctx context.Context) {
 	retry := time.NewTicker(recordRetry)
 	defer retry.Stop()

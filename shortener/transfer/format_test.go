@@ -116,8 +116,6 @@ type same string
 
 func (s same) Read(p []byte) (int, error) { return copy(p, s), nil }
 
-// A record that is too long must be refused, and the next line must be read. The whole record must never be in
-// memory. The test is not parallel, because it measures the memory of the process.
 // A URL in another encoding would lead to another page.
 func TestReadRefusesCSVRecordsInOtherEncodings(t *testing.T) {
 	t.Parallel()
@@ -132,6 +130,8 @@ func TestReadRefusesCSVRecordsInOtherEncodings(t *testing.T) {
 	}
 }
 
+// A record that is too long must be refused, and the next line must be read. The whole record must never be in
+// memory. The test is not parallel, because it measures the memory of the process.
 func TestReadRefusesTooLongRecords(t *testing.T) {
 	const gigabyte = 1 << 30
 	ok := `"code":"b","url":"https://example.com/b"`

@@ -31,7 +31,7 @@ type Config struct {
 	MaxRows    int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold the same number of rows in addition
 	PartFacets int              // maximum length of Part.Facets, 4096 if 0; see Store.PartFacets
 	Metrics    *Metrics         // if nil, the metrics are not exported
-	Note       func(error)      // gets the result of each flush; may be nil
+	Note       func(error)      // gets the result of each flush at an interval; may be nil
 	Now        func() time.Time // if nil, time.Now
 }
 
@@ -45,7 +45,7 @@ type Counter struct {
 	flusher
 }
 
-// New returns a counter. It stores nothing until Run is called.
+// New returns a counter. The counter stores nothing until Run or FlushNow is called.
 func New(cfg Config) *Counter {
 	if cfg.Flush == 0 {
 		cfg.Flush = time.Second
@@ -117,9 +117,10 @@ func (s *shard) take() (map[rowKey]*tally, map[facetKey]*Count) {
 	return rows, facets
 }
 
-// Count counts one visit. It never waits for the database. If the counts do not fit in memory, it drops
-// the visit. Count allocates memory only for the first visit of a link in an hour or after a flush, for
-// a new value of a facet, and for a user agent that is not in memory.
+// Count counts one visit. It never waits for the database. If the count of the link does not fit in memory, it drops
+// the visit. If a count of a facet does not fit, it drops only this count. Count allocates memory only for the first
+// visit of a link in an hour or after a flush, for a new value of a facet, for a user agent that is not in memory, and
+// to change the letter case of a referrer or a country.
 func (c *Counter) Count(v Visit) {
 	agent := c.agents.of(v.Agent)
 	one := Count{Human: 1}

@@ -29,10 +29,11 @@ const (
 type Applier interface {
 	// Register records a new writer. The caller may repeat the call until it applies the first part of the writer.
 	Register(ctx context.Context, writer string) error
-	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1, and
-	// each further part has the next number. If the store has already applied a part with the same writer and number,
-	// Apply does nothing. If the store has neither this part nor the previous part, Apply changes nothing and fails with
-	// ErrForgotten. After any other error, the part may be stored, and Apply may be repeated with the same part.
+	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1,
+	// and each further part has the next number. If the store has already applied a part with the same writer and
+	// number, Apply does nothing. If the store does not know the writer, or has neither this part nor the previous
+	// part, Apply changes nothing and fails with ErrForgotten. After any other error, the part may be stored, and Apply
+	// may be repeated with the same part.
 	Apply(ctx context.Context, p Part) error
 }
 
@@ -86,8 +87,9 @@ func (c *Counter) start() {
 	c.Metrics.stored.Set(float64(now.Unix()))
 }
 
-// AsOf returns a time. All visits that this server counted before this time are in the database or were dropped. The
-// time is the start of the last flush that succeeded, even if that flush had nothing to store. AsOf does not block.
+// AsOf returns a time. All visits that this server counted before this time are in the database or were dropped. At this
+// time, the last flush that succeeded took the counts from memory, even if there were none. Before the first
+// such flush, the time is the start of the counter. AsOf does not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
 // Run flushes the counts at intervals until ctx ends. Then it flushes until all counts are stored, and fails if this
@@ -107,7 +109,7 @@ func (c *Counter) Run(ctx context.Context) error {
 	}
 }
 
-// flushFinally repeats a flush until it succeeds or FinalTimeout has passed.
+// flushFinally repeats a flush until all counts are stored or FinalTimeout has passed.
 func (c *Counter) flushFinally(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FinalTimeout)
 	defer cancel()
@@ -128,8 +130,8 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	}
 }
 
-// details returns the words that an error adds to a number of visits if details are counted. They have no number,
-// because the counts of details may be stored in other parts than the visits.
+// details returns the words that an error adds to a number of visits if details are counted. The words contain no number
+// of details, because the counts of details may be stored in other parts than the visits.
 func (c *Counter) details() string {
 	if c.Detail {
 		return " and the details of visits"

@@ -23,7 +23,7 @@ const (
 
 // failing records since when the program cannot do its work. It is safe for concurrent use.
 type failing struct {
-	since atomic.Pointer[time.Time] // time of the first check that failed; nil while the program is ready
+	since atomic.Pointer[time.Time] // time of the first failed check since the last successful one; nil while the program is ready or starts
 	ended atomic.Pointer[time.Time] // time of the last check that succeeded after a failed one; nil if there was none
 }
 

@@ -42,9 +42,9 @@ const (
 	// bulkTimeout is the time limit for the creations and the answer. If no two lines have the same ref or alias, 10,000
 	// lines are 79 rounds of up to 128 lines. Package commit waits up to 0.9 s for one commit. So if each creation needs
 	// one commit, the creations take at most 79 x 0.9 s = 71 s. In a repeated request, each line also needs a look-up of its
-	// ref, and four of these look-ups run at the same time. So 10,000 lines fit into bulkTimeout if a look-up takes about 0.1 s:
-	// 10,000 / 4 x 0.1 s = 250 s. If four tokens send such requests at the same time, six look-ups run at the same time, and
-	// the lines fit if a look-up takes 0.04 s.
+	// ref, and four of these look-ups run at the same time. So if the commits are fast, 10,000 lines fit into bulkTimeout if a
+	// look-up takes about 0.1 s: 10,000 / 4 x 0.1 s = 250 s. If four tokens send such requests at the same time, six look-ups
+	// run at the same time, and the lines fit if a look-up takes 0.04 s.
 	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20
@@ -296,8 +296,8 @@ func (a *API) recheck(c echo.Context, last error) error {
 	return err
 }
 
-// createLine creates the link of one line. It answers as POST /shorten would answer. A panic becomes a problem of
-// this line, because an unrecovered panic in a goroutine ends the program.
+// createLine creates the link of one line. It answers as POST /shorten would answer, except that the status for a repeated ref
+// is 200 and not 201. A panic becomes a problem of this line, because an unrecovered panic in a goroutine ends the program.
 func (a *API) createLine(c echo.Context, tok token.Token, self destination.Origin, line *parsedLine) bulkAnswer {
 	answer := bulkAnswer{Line: line.number}
 	if line.Ref != nil {

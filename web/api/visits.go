@@ -103,8 +103,8 @@ func (a *API) topVisits(c echo.Context) error {
 	})
 }
 
-// sendVisits calls the function read, which makes one query, and sends the result as JSON or CSV. The service limits how
-// many of these queries run at the same time, and how many answers are in memory while clients receive them.
+// sendVisits calls the function read, which queries the database, and sends the result as JSON or CSV. The service limits
+// how many calls of read run at the same time, and how many answers are in memory while clients receive them.
 func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.Context) (table, error)) error {
 	end, err := a.service.BeginAnswer(c.Request().Context(), actor)
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *API) sendVisits(c echo.Context, actor service.Actor, read func(context.
 	return reply.JSON(c.Response(), media.JSON, http.StatusOK, answer)
 }
 
-// readVisits waits until the service permits the actor one more query, and then calls read. An error of read becomes an
+// readVisits waits for a slot of the actor (see package slots), and then calls read. An error of read becomes an
 // *UnavailableError.
 func (a *API) readVisits(ctx context.Context, actor service.Actor, read func(context.Context) (table, error)) (table, error) {
 	end, err := a.service.BeginRead(ctx, actor)

@@ -23,8 +23,8 @@ var (
 	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
 )
 
-// formUsed returns the error for a form that has already created a link with other values. The person may not know this link,
-// because the answer to the first form may be lost. The parameter link names the link.
+// formUsed returns the error for a form that has already created a link with other values. The parameter link names this
+// link. The error repeats the name, because the answer to the first form may be lost.
 func formUsed(link string) error {
 	return &pageError{http.StatusConflict, "The form was used before",
 		"This form has already created " + link + " with other values. Send the form again to create another link."}

@@ -23,8 +23,8 @@ func editable() []string {
 }
 
 // readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
-// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of the typed
-// value, but not the format of the seen value.
+// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of a value that a
+// person can type, but not the format of a hidden field.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
 	for _, name := range names {
@@ -179,11 +179,12 @@ func (*form) Forwards() []choice {
 func labels() map[string]string {
 	return map[string]string{
 		"url": "The destination", "alias": "The alias", "title": "The title", "tags": "Tags", "expires_at": "The expiry",
-		"redirect": "The status", "forward": "The field", "owner": "The owner",
+		"redirect": "The status", "forward": "The choice of what to append", "owner": "The owner",
 	}
 }
 
-// Wrong returns the error of a field, or "" if the field has no error. Wrong("") returns an error that concerns no field.
+// Wrong returns the error of a field, or "" if the field has no error. If the page added the scheme of the URL, the field url
+// has no error. Wrong("") returns an error that concerns no field.
 func (f *form) Wrong(field string) string {
 	if f.Problem == nil || (field == "url" && f.Completed) {
 		return ""
@@ -248,7 +249,7 @@ func (f *form) DescribedBy(field string) string {
 }
 
 // Unusual reports whether the form must open its section about the redirect, because a field in it differs from the
-// default or has an error.
+// default, has an error, or is one for which Differs is true.
 func (f *form) Unusual() bool {
 	return f.Values["redirect"] != "302" || f.Values["forward"] != string(shortener.ForwardNone) ||
 		f.Wrong("redirect") != "" || f.Wrong("forward") != "" || f.Differs("redirect") || f.Differs("forward")

@@ -121,8 +121,8 @@ func isStored(patch shortener.Patch, l *shortener.Link) bool {
 	return err == nil && changed.Version() == l.Version()
 }
 
-// showUnread shows the form of a change that failed, as the person sent it, because the link cannot be read. err must not wrap
-// the error of the change, because it determines the status.
+// showUnread shows the form of a change that failed, as the person sent it, because the link cannot be read. err determines
+// the status of the answer, so it must not wrap the error of the change.
 func (u *UI) showUnread(x *exchange, sent *form, err error) {
 	p := u.problem(x, err)
 	sent.Problem = &p

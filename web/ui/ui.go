@@ -72,7 +72,7 @@ type Config struct {
 	Problem func(error) (p reply.Problem, retry int)
 	Limits  Limits                           // nil on the admin listener
 	Visits  Visits                           // nil if visits are not counted
-	Drawer  *qr.Drawer                       // draws QR codes; pages and redirects on the same listener share it
+	Drawer  *qr.Drawer                       // draws QR codes; on the public listener, package web uses the same Drawer
 	Client  func(*http.Request) netip.Prefix // the client that a QR code is drawn for
 	Footer  []shell.Link
 	Logger  *slog.Logger

@@ -101,7 +101,7 @@ func (u *UI) chartOf(x *exchange, code string) *chart {
 	return draw(s)
 }
 
-// daily waits until the service permits the person one more query, and then reads the visits of a link.
+// daily waits for a slot of the person (see package slots), and then reads the visits of a link.
 func (u *UI) daily(x *exchange, code string) (Series, error) {
 	end, err := u.Service.BeginRead(x.r.Context(), x.person.actor())
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) erro
 }
 
 // probe calls [ask] every probeInterval. It returns the error of ask if the database has not answered for maxSilence, or nil
-// when ctx ends. probe does not use the connection pool of c, because all connections of the pool may be busy.
+// when ctx ends. probe does not use the connection pool of the ledger, because all connections of the pool may be busy.
 func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ticks := time.NewTicker(probeInterval)
 	defer ticks.Stop()

@@ -43,7 +43,7 @@ type Chain struct {
 // Keys returns the generator of the keys of the chain.
 func (ch *Chain) Keys() kgs.Generator { return ch.keys }
 
-// keySource is one value of KEY_SOURCE. A new key source needs an entry in keySources, and in no other list.
+// keySource is one value of KEY_SOURCE. For this program, a new key source needs an entry in keySources, and in no other list.
 type keySource struct {
 	name  string
 	needs config.Need // "" if the key source needs no setting
@@ -134,7 +134,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 }
 
 // byCreations returns a function that calls look, and subtracts from Taken the keys that are still in the
-// local batch. So Taken counts only the keys that creations used. Without the subtraction, a server that has
+// local batch of this server. So this server adds only keys to Taken that its creations used. Without the subtraction, a server that has
 // just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {

@@ -15,7 +15,7 @@ import (
 
 // setKeepalives makes PostgreSQL end a connection whose client has not answered for 10 s + 3 * 5 s = 25 s. Without these settings,
 // PostgreSQL keeps a connection by default for two hours after a network partition has broken it. Such connections count towards
-// max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 19.3.2.)
+// max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 20.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
 // setIsolation sets the isolation level of the transactions that do not state theirs. At the level repeatable read, concurrent
@@ -31,7 +31,7 @@ const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN (
 // selectDefault returns the value of synchronous_commit that a new session has.
 const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'`
 
-// errNotDurable reports that a connection to a pooler would lose acknowledged links. Behind a pooler, a setting of one session does
+// errNotDurable reports that a connection to a pooler could lose acknowledged links. Behind a pooler, a setting of one session does
 // not concern all transactions of a connection.
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
@@ -73,7 +73,8 @@ func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// schemas returns the names in a search path. ALTER ROLE stores a search path with other spaces and quotes than its statement.
+// schemas returns the names in a search path, without spaces and quotes. The search path that ALTER ROLE stores may differ from the
+// statement in spaces and quotes.
 func schemas(searchPath string) []string {
 	names := strings.Split(searchPath, ",")
 	for i, name := range names {
@@ -98,17 +99,18 @@ func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit, because a connection
-// attempt continues when the statement that needs the connection has been canceled. If a network partition began during the
-// first statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
+// limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit: a connection attempt
+// continues after the statement that needs the connection was canceled. If a network partition began during the first
+// statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
 func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
 
 // beginConnections adds the check, the isolation level and the keepalives to the first statements of each new connection, and limits
-// the time of these statements. It sets the keepalives with a statement and not with connection parameters, because a pooler, which has
-// keepalives of its own, refuses parameters that it does not know. If a server refuses the keepalives, the connection works
-// without them.
+// the time of these statements. If the connection may lead to a pooler, the isolation level and the keepalives are not set, and
+// requireSearchPath runs instead. beginConnections sets the keepalives with a statement and not with connection parameters, because a
+// pooler, which has keepalives of its own, refuses parameters that it does not know. If a server refuses the keepalives, the
+// connection works without them.
 func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

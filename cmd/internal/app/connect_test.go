@@ -113,7 +113,8 @@ func TestHostThatHangsDelaysConnectionOnlyBySeconds(t *testing.T) {
 				query := database.Query()
 				query.Set("sslmode", mode)
 				database.RawQuery = query.Encode()
-				// The first connection finds out whether there is a pooler. Two connections to one host could take 20 s.
+				// openPing opens two connections, because the first one finds out whether there is a pooler. If the first
+				// host delayed each of them by the 10 s that a single host gets, openPing would exceed this limit.
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()
 				if err := openPing(ctx, t, database.String()); err != nil {

@@ -37,7 +37,7 @@ func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
 	filler.Crowded = func() {
 		if length < codespace.MaxLength {
 			length++
-			c.Log.Info("most codes of the previous length are used: the pool gets longer codes", slog.Int("length", length))
+			c.Log.Info("about half of the codes of the previous length are used or in the pool: the pool gets longer codes", slog.Int("length", length))
 		}
 	}
 	return filler

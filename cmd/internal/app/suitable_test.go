@@ -12,7 +12,7 @@ import (
 	"keypool/internal/testenv"
 )
 
-// A database with another encoding cannot store each text of Unicode.
+// A database with an encoding such as LATIN1 cannot store every Unicode text.
 func TestMigrationRefusesDatabaseThatCannotStoreUnicode(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)

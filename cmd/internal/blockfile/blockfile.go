@@ -38,7 +38,7 @@ var (
 	errEmpty      = errors.New(`the file is empty; an empty list needs a comment line, for example "# no hosts"`)
 )
 
-// File is a block list and the file that it comes from. Only one goroutine may use it.
+// File is a block list and the file that it comes from. Only one goroutine may use it at a time.
 type File struct {
 	path string
 	log  *slog.Logger

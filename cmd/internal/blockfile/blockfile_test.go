@@ -201,7 +201,6 @@ func TestReplacedBlockFileOfSameSizeAndTimeIsReloaded(t *testing.T) {
 	})
 }
 
-// While another program writes the file, its content does not come into use.
 func TestHalfWrittenBlockFileIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	run(t, "a.example\nb.example\n", func(w *world) {

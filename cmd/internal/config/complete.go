@@ -53,7 +53,8 @@ func (n Need) satisfied(s *Server) bool {
 	panic("config: unknown need " + string(n))
 }
 
-// Complete checks the levels of the pool against its capacity.
+// Complete checks the levels of the dead man's switch against each other, and against the capacity and the low-water mark of
+// the pool.
 func (s *Common) Complete() error {
 	for _, level := range []struct {
 		name string
@@ -66,7 +67,7 @@ func (s *Common) Complete() error {
 	restart, page := s.RestartBelow.Keys(s.PoolCapacity), s.PageBelow.Keys(s.PoolCapacity)
 	if mark := refill.LowWater(s.PoolCapacity); restart > mark {
 		return &Error{"KGS_RESTART_BELOW", s.RestartBelow.String(),
-			fmt.Sprintf("at most 90%%, that is %d keys: the worker does not refill a pool that is above this level", mark)}
+			fmt.Sprintf("at most 90%%, that is %d keys: the worker begins no refill while the pool is above this level", mark)}
 	}
 	if page > restart {
 		return &Error{"KGS_PAGE_BELOW", s.PageBelow.String(), "a level that is not above KGS_RESTART_BELOW, " + s.RestartBelow.String()}

@@ -27,7 +27,7 @@ type Common struct {
 	Migrate  Switch   `env:"MIGRATE" default:"true" group:"database" help:"Migrate the schema at start. With false, only check the schema."`
 
 	CodeLength int    `env:"CODE_LENGTH" default:"6" min:"3" max:"10" group:"keys" help:"Characters in a code, 3 to 10."`
-	Secret     Secret `name:"kgs-secret" env:"KGS_SECRET" group:"keys" placeholder:"HEX" help:"FF1 key that permutes the codes, 16 or 32 bytes as hex. If it is set, the ledger stores only its fingerprint. Default: generated once and stored in the ledger."`
+	Secret     Secret `name:"kgs-secret" env:"KGS_SECRET" group:"keys" placeholder:"HEX" help:"FF1 key that permutes the codes, 16 or 32 bytes as hex. If it is set before the first start, the ledger stores only its fingerprint. Default: generated once and stored in the ledger."`
 	Permute    Switch `name:"kgs-permute" env:"KGS_PERMUTE" default:"true" group:"keys" help:"Permute the codes. With false, codes are in counter order, and anyone can enumerate them."`
 
 	RedisURL     RedisURL `name:"redis-url" env:"REDIS_URL" group:"pool" placeholder:"URL" help:"Redis of the key pool: redis://host:port or rediss://... for TLS. Several hosts, separated by commas, are the nodes of a Cluster or, with ?master_name=, the Sentinels."`
@@ -71,7 +71,7 @@ type Serve struct {
 
 	KeySource     string       `env:"KEY_SOURCE" group:"keys" placeholder:"NAME" help:"Where codes come from: ${key_sources}. Default: redis-pool with a REDIS_URL, else memory-pool."`
 	KGSURL        KGSURL       `name:"kgs-url" env:"KGS_URL" group:"keys" placeholder:"URL" help:"Key service of KEY_SOURCE=kgs: http://client:token@host:port or https://..."`
-	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. With reserve, the server only marks keys, and the marked keys of a dead server return to the pool after ten minutes."`
+	KGSTake       string       `name:"kgs-take" env:"KGS_TAKE" default:"delete" oneof:"delete,reserve" group:"keys" help:"How KEY_SOURCE=postgres-pool takes keys: delete moves keys to the table used_keys at once. With reserve, the server only marks keys, and the marked keys of a dead server return to the pool after at least ten minutes."`
 	Tickets       DatabasePair `name:"ticket-database-urls" env:"TICKET_DATABASE_URLS" group:"keys" placeholder:"ODD,EVEN" help:"Two databases of KEY_SOURCE=ticket, separated by a comma: the first issues odd numbers, the second even ones. Default: DATABASE_URL for both."`
 	MachineID     Machine      `name:"machine-id" env:"MACHINE_ID" group:"keys" placeholder:"NUMBER" help:"Machine id of KEY_SOURCE=snowflake, 0 to 1023. Default: an id that the database reserves while the server runs."`
 	HashAlgorithm string       `env:"HASH_ALGORITHM" default:"sha256" oneof:"sha256,md5" group:"keys" help:"Hash of KEY_SOURCE=hash: sha256 or md5."`
@@ -81,7 +81,7 @@ type Serve struct {
 	BatchMax int    `name:"kgs-batch-max" env:"KGS_BATCH_MAX" default:"100000" min:"1" max:"1000000" group:"pool" help:"Most keys in a local batch."`
 
 	Anonymous       Switch `env:"ANONYMOUS" default:"true" group:"limits" help:"Let clients without a token create links."`
-	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Links that an address may create per second without a token. A burst may have ten times as many. The value off removes the limit. Default: 10/s for every address except loopback addresses."`
+	AnonymousRate   Rate   `env:"ANONYMOUS_RATE" group:"limits" placeholder:"N/s" help:"Creations that an address may request per second without a token. A burst may have ten times as many. The value off removes the limit. Default: 10/s for every address except loopback addresses."`
 	AnonymousMaxAge Age    `env:"ANONYMOUS_MAX_AGE" group:"limits" placeholder:"DURATION" help:"Longest life of a link that is created without a token, such as 720h. A link without an expiry expires after this time. Default: no maximum."`
 	MissRate        int    `env:"MISS_RATE" default:"50" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have per second before it gets status 429. A miss is a request for an unknown code, a creation with a taken alias or a failed sign-in."`
 	MissBurst       int    `env:"MISS_BURST" default:"200" min:"1" max:"1000000" group:"limits" help:"Misses that an address may have at once."`

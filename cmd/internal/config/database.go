@@ -22,9 +22,10 @@ var (
 )
 
 const (
-	// linkConns is enough for look-ups and commits at the same time. Without ticket databases, a server opens at most
-	// linkConns + ledgerConns + pollConns = 12 connections. So eight servers open at most 96 connections, and the default
-	// limit of PostgreSQL is 100. pool_max_conns in the URL overrides linkConns.
+	// linkConns is enough for look-ups and commits at the same time. Without ticket databases, a server has at most
+	// linkConns + ledgerConns + pollConns = 12 connections to its database. So eight servers have at most 96 connections,
+	// and the default limit of PostgreSQL is 100. A start may need a few more connections for some minutes. pool_max_conns
+	// in the URL overrides linkConns.
 	linkConns   = 8
 	ledgerConns = 3
 	// pollConns is enough for short queries at intervals. Such a query must not wait for lists of links or locks of the ledger.
@@ -48,8 +49,8 @@ const (
 	ledgerConnLife = time.Minute
 )
 
-// Database is a database of links, of the ledger or of tickets. Exactly one field is set. Only
-// copies of one value are equal (==).
+// Database is a database of links, of the ledger or of tickets. Exactly one field is set. Two values for PostgreSQL are
+// equal (==) only if one is a copy of the other.
 type Database struct {
 	SQLitePath string
 	Postgres   *pgxpool.Config

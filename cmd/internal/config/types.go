@@ -118,7 +118,7 @@ func (n *Networks) UnmarshalText(text []byte) error {
 }
 
 // Secret is the key of the cipher FF1 (NIST SP 800-38G), which permutes the codes. It is nil if
-// the ledger stores the FF1 key.
+// KGS_SECRET is not set.
 type Secret []byte
 
 // UnmarshalText takes 16 or 32 bytes as hex.
@@ -199,7 +199,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 // Age is the life of a link or of a token. 0 means that the setting is not set.
 type Age time.Duration
 
-// maxAge is the longest life of a link with an expiry: 100 years.
+// maxAge is the longest life of a link or a token with an expiry: 100 years.
 const maxAge = 100 * 365 * 24 * time.Hour
 
 // UnmarshalText takes a Go duration from 1s to 876000h.

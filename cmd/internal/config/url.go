@@ -70,7 +70,7 @@ func (r *RedisURL) UnmarshalText(text []byte) error {
 // Prefix is the text with which the names of all keys in Redis begin.
 type Prefix string
 
-// UnmarshalText takes up to 64 letters, digits, dots, hyphens and underscores.
+// UnmarshalText takes 1 to 64 letters, digits, dots, hyphens and underscores.
 func (p *Prefix) UnmarshalText(text []byte) error {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_"
 	if len(text) < 1 || len(text) > 64 || strings.Trim(string(text), allowed) != "" {

@@ -170,7 +170,7 @@ func TestErasedLinksKeepNoPersonalData(t *testing.T) {
 	})
 }
 
-// If the command `delete` is interrupted before no server redirects to the link any more, the command fails. The link is
+// If the command `delete` is interrupted while servers may still redirect to the link, the command fails. The link is
 // deleted nevertheless.
 func TestInterruptedDeleteCommandExitsWithError(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,6 @@ func explained(t *testing.T, database, code string) (x explain.Explanation) {
 	return x
 }
 
-// The command explain finds codes of a server while the server is running.
 func TestExplainWorksWhileServerRuns(t *testing.T) {
 	t.Parallel()
 	for engine, url := range map[string]string{"sqlite": sqliteURL(t), "postgres": testenv.PostgresURL(t)} {

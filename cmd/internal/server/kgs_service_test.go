@@ -226,8 +226,8 @@ func TestKeyServiceLimitsOpenConnections(t *testing.T) {
 	}
 }
 
-// A header has few lines, also in a later request of a connection. A header with thousands of lines takes much more memory
-// than its bytes.
+// The listeners limit the number of lines of each header, also in a later request of a connection. A header with
+// thousands of lines takes much more memory than its bytes.
 func TestListenersLimitLinesOfEachHeader(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "")
@@ -260,8 +260,8 @@ func TestListenersLimitLinesOfEachHeader(t *testing.T) {
 	}
 }
 
-// An HTTP/2 connection may have few requests in progress. Otherwise, a few hundred connections could have tens of thousands of
-// requests in progress, which need more memory than a container has.
+// The number of requests in progress on an HTTP/2 connection is limited. Otherwise, a few hundred connections could have tens of
+// thousands of requests in progress, which need more memory than a container has.
 func TestKeyServiceLimitsRequestsOfHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	p, _ := startKeyServiceWith(t, settings(t, sqliteURL(t), "").Common)

@@ -55,7 +55,7 @@ func offline(ctx context.Context, s config.Server, log io.Writer, do func(contex
 	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, do)
 }
 
-// opened is an open database with links. Links and tokens share the connections.
+// opened is an open database with links. The store uses the connections. The stores of tokens and of visits may use them too.
 type opened struct {
 	core        *app.Core
 	connections *pgxpool.Pool // nil for SQLite
@@ -132,8 +132,9 @@ type deleteFlags struct {
 }
 
 // deleteLinks turns links into tombstones. With --erase, it also erases the content of the links and the details of
-// their visits. The store adds no details of visits that a server counts later. Then deleteLinks waits for
-// service.Freshness, because a server may redirect to the links from its cache for this time.
+// their visits. If a server counts visits of an erased link later, the store does not add their details. After the
+// deletions, deleteLinks waits for service.Freshness, because a server may redirect to the links from its cache for this
+// time.
 func deleteLinks(ctx context.Context, s config.Server, f deleteFlags, out io.Writer) error {
 	return offline(ctx, s, io.Discard, func(ctx context.Context, o opened) error {
 		remove := service.Delete

@@ -51,7 +51,6 @@ func TestChangingNumberOfPoolListsLosesNoKeys(t *testing.T) {
 	}
 }
 
-// Two deployments with different prefixes share a Redis.
 func TestDeploymentsWithDifferentPrefixesShareRedis(t *testing.T) {
 	t.Parallel()
 	redisURL := testenv.RedisURL(t)

@@ -60,8 +60,8 @@ func (r *running) onceAs(bearer, key, url string) answer {
 	return answer{status: resp.StatusCode, header: resp.Header}
 }
 
-// The command migrate distributes the tables with the links that they contain. All commands work on
-// distributed tables.
+// The command migrate distributes the tables with the links that they contain. The server and the commands that this test
+// runs work on distributed tables.
 func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	t.Parallel()
 	url := testenv.StartCitus(t, 2, "fsync=off").Schema(t)
@@ -125,7 +125,7 @@ func TestServerAndCommandsWorkOnCitus(t *testing.T) {
 	wantFacets(t, url)
 }
 
-// wantFacets checks that the details of visits were stored, except for the link that was erased.
+// wantFacets checks that the details of visits are in the database, except those of the link that was erased.
 func wantFacets(t *testing.T, url string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -214,6 +214,6 @@ func TestAuditEndsIfCitusWorkerIsSuspended(t *testing.T) {
 	began := time.Now()
 	status, out := command(t, url, "audit")
 	if took := time.Since(began); status != 2 || took > 20*time.Second || !strings.Contains(out, "a worker of the Citus cluster did not answer") {
-		t.Errorf("audit: exit status %d after %v, %q, want 2 within 20 s and an error that names the worker", status, took, out)
+		t.Errorf("audit: exit status %d after %v, %q, want 2 within 20 s and an error about a worker", status, took, out)
 	}
 }

@@ -45,7 +45,8 @@ func postgres(t *testing.T, url string) *pgxpool.Config {
 	return d.Postgres
 }
 
-// attempts describes the attempts of pgx to connect: the host, the port, and the server name if the attempt uses TLS.
+// attempts describes the attempts of pgx to connect: the host and the port, and for TLS the server name and whether the
+// certificate is verified.
 func attempts(cfg *pgxpool.Config) (list []string) {
 	conn := cfg.ConnConfig
 	all := append([]*pgconn.FallbackConfig{{Host: conn.Host, Port: conn.Port, TLSConfig: conn.TLSConfig}}, conn.Fallbacks...)

@@ -83,7 +83,6 @@ func TestAuditReportsLinkWhoseKeyIsNotRecordedAsUsed(t *testing.T) {
 	}
 }
 
-// A server whose pool is never filled serves from the fallback.
 func TestServerUsesFallbackIfPostgresPoolIsEmpty(t *testing.T) {
 	t.Parallel()
 	s := postgresPoolSettings(t, testenv.PostgresURL(t), "delete")

@@ -68,7 +68,6 @@ func TestSeparateTicketDatabasesIssueOddAndEvenNumbers(t *testing.T) {
 	}
 }
 
-// A server starts and serves while one of its ticket databases is unreachable.
 func TestServerCreatesLinksWhileOneTicketDatabaseIsUnreachable(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
@@ -115,7 +114,6 @@ func TestStartFailsIfTicketDatabaseRejectsConnection(t *testing.T) {
 	}
 }
 
-// The fallback serves while both ticket databases are unreachable.
 func TestFallbackServesWhileTicketDatabasesAreDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)

@@ -271,6 +271,6 @@ func logProgress(log *slog.Logger) func(moved, total int64) {
 			return
 		}
 		last = time.Now()
-		log.Info("moving links into their order", slog.Int64("moved", moved), slog.Int64("total", total))
+		log.Info("moved links into their order", slog.Int64("moved", moved), slog.Int64("total", total))
 	}
 }

@@ -100,8 +100,8 @@ type tokenName string
 
 var _ kong.MapperValue = (*tokenName)(nil)
 
-// Decode takes 1 to 64 printable characters. The type has no method UnmarshalText, because kong replaces bytes that are
-// not UTF-8 before it calls UnmarshalText.
+// Decode takes a name that [token.CheckName] accepts. The type has no method UnmarshalText, because kong replaces bytes
+// that are not UTF-8 before it calls UnmarshalText.
 func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
 	text, err := ctx.Scan.PopValue("string")
 	if err != nil {

@@ -67,7 +67,7 @@ func startTwo(t *testing.T, url string, log *logbuffer.Buffer) (servers []*runni
 	return servers
 }
 
-// Processes other than the servers create and revoke the tokens. A new token is valid at once. When the command
+// The commands `token create` and `token revoke` run while two servers run. A new token is valid at once. When the command
 // `token revoke` ends, no server accepts the token.
 func TestServersApplyTokenCreationAndRevocation(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {

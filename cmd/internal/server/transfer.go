@@ -124,7 +124,7 @@ func sizeOf(file *os.File) int64 {
 // exportFlags are the flags of the command export.
 type exportFlags struct {
 	To   string `required:"" oneof:"csv,ndjson" placeholder:"FORMAT" help:"Format of the file: csv or ndjson."`
-	File string `arg:"" optional:"" name:"file" help:"File to write. An existing file is replaced when the export is complete. By default, and if FILE is -, the export goes to standard output."`
+	File string `arg:"" optional:"" name:"file" help:"File to write. An existing regular file is replaced when the export is complete. By default, and if FILE is -, the export goes to standard output."`
 }
 
 // exportLinks exports all links. Until the export ends, it occupies one PostgreSQL connection of the connection pool

@@ -16,9 +16,9 @@ import (
 	"keypool/web"
 )
 
-// openVisits removes old counts of visits and counts visits until p stops. If visits are not counted, it returns nil, but still
-// removes the counts that were stored before this was set. The caller must call ServePublic after openVisits, so that the requests
-// end before the last flush when p stops.
+// openVisits removes old counts of visits and counts visits until p stops. With VISITS=off, it counts no visits and returns nil, but
+// still removes the old counts that the database has from an earlier setting. The caller must call ServePublic after openVisits, so
+// that the requests end before the last flush when p stops.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	store := visitStore(c, connections)
 	expireVisits(p, c, store, time.Duration(s.VisitsKeep))

@@ -14,7 +14,8 @@ import (
 
 // StartPgBouncer starts a PgBouncer in transaction mode in front of a PostgreSQL. It returns when PgBouncer
 // forwards queries. PgBouncer uses its connections to the server in turn, so consecutive transactions of a client
-// use different connections. Like many poolers, it ignores the parameters search_path and options of a client. The error wraps [exec.ErrNotFound] if the program is not installed.
+// use different connections. Like many poolers, it ignores the parameters search_path and options of a client. The error
+// wraps [exec.ErrNotFound] if the program is not installed.
 func StartPgBouncer(ctx context.Context, postgres *Server) (*Server, error) {
 	program, err := LookPath("pgbouncer")
 	if err != nil {

@@ -149,7 +149,7 @@ func removeSharedMemory(dir string) error {
 	return nil
 }
 
-// initdb creates the cluster in s.dir with the superuser postgres.
+// initdb creates the database cluster in s.dir with the superuser postgres.
 func (u Setup) initdb(ctx context.Context, s *Server, password string) error {
 	passwordFile := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {

@@ -100,7 +100,7 @@ function build(is) {
 
 function take(sample) {
   heard = Date.now();
-  if (samples.length && sample.at < samples[0].at) samples = []; // the clock was set back, so discard the samples
+  if (samples.length && sample.at < samples[0].at) samples = []; // a new process has an earlier clock: discard the samples of the old process
   if (samples.length && sample.at <= samples[samples.length - 1].at) return; // the server sent the sample again after a reconnection
   samples.push(sample);
   const since = sample.at - 1000 * about.history_seconds;

@@ -67,7 +67,8 @@ func separator(i int, between string) string {
 	return ","
 }
 
-// scalar returns a scalar as JSON. YAML and JSON write numbers, booleans and null in the same way.
+// scalar returns a scalar as JSON. The description writes numbers, booleans and null as JSON does, although YAML has other
+// forms too.
 func scalar(n *yaml.Node) []byte {
 	switch n.Tag {
 	case "!!int", "!!float", "!!bool", "!!null":
