@@ -283,20 +283,21 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	primary.Restart()
 }
 
-func TestFrozenReplicaDelaysAtMostOneLookup(t *testing.T) {
+func TestFrozenReplicaDelaysAtMostTwoLookups(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)
 	c.standby.Pause()
 	defer c.standby.Resume()
-	// The first look-up may come after a measurement has failed. In that case, no look-up asks the replica.
-	for range 3 {
+	// The first look-up may come after a measurement has failed. In that case, no look-up asks the replica. Or a measurement
+	// that got its answer before the pause may end while the first look-up waits. In that case, a second look-up waits too.
+	for range 5 {
 		if link, err := c.replicas.Lookup(t.Context(), c.old.Code); err != nil || !shortener.Equal(link, c.old) {
 			t.Fatalf("Lookup while the replica is frozen: %+v, %v", link, err)
 		}
 	}
-	if failed := testutil.ToFloat64(c.replicas.metrics.failed); failed > 1 {
-		t.Errorf("look-ups that waited for a frozen replica: %v, want at most 1", failed)
+	if failed := testutil.ToFloat64(c.replicas.metrics.failed); failed > 2 {
+		t.Errorf("look-ups that waited for a frozen replica: %v, want at most 2", failed)
 	}
 	c.standby.Resume()
 	for range attempts { // a look-up may reach its time limit again
