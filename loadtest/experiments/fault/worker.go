@@ -50,7 +50,7 @@ func workerRows() []row {
 // for all keys that the workers push, so each worker has a range to push.
 func workerKilled(r *run) {
 	const capacity = 400_000 // with this capacity, a range has 20,000 keys and needs two pushes
-	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
+	r.databases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), longCodes)
 	server := r.started(noWorker)
 	r.start(server, 200)
 	killWorkerAt(r, "epoch:opened")
@@ -208,7 +208,7 @@ const together = 16
 // workersAtOnce starts many workers on an empty pool.
 func workersAtOnce(r *run) {
 	const capacity, chunk = 100_000, 5000 // chunk is the number of keys in a range
-	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity))
+	r.fastDatabases(fmt.Sprintf("KGS_POOL_CAPACITY=%d", capacity), longCodes)
 	server := r.started(noWorker)
 	load := r.start(server, 200)
 	workers := launch(together, func() *lab.Program { return r.worker() })
