@@ -66,8 +66,8 @@ func (m *modelPass) placeIn(b ledger.Snapshot, code string) (greatest place, liv
 	return greatest, live
 }
 
-// addRows adds the rows. If two rows abandon a number for different reasons, the reason that comes later in
-// m.reasons counts.
+// addRows adds the rows. If two rows abandon a number for different reasons, the number gets the reason
+// that is later in m.reasons.
 func (m *modelPass) addRows() {
 	for _, r := range slices.Concat(m.reading.before.Rows, m.reading.after.Rows) {
 		used := slices.ContainsFunc(m.reading.before.Spaces, func(s ledger.SpaceCounter) bool { return s.Length == r.Length && r.Lo < s.Next })
@@ -118,7 +118,8 @@ func (m *modelPass) addLinks() {
 	}
 }
 
-// addUnreserved adds a key that was not reserved when the pass began.
+// addUnreserved adds a key that was not reserved when the pass began. The key is a fault only if it is not reserved at the
+// end of the pass either. A code without a number is a stranger.
 func (m *modelPass) addUnreserved(code string) {
 	length, n, err := m.space.Number(code)
 	if err != nil {

@@ -350,7 +350,7 @@ func TestPlanPageHasChartsAndConstants(t *testing.T) {
 	}
 }
 
-func TestLastsChoosesUnitByDuration(t *testing.T) {
+func TestLongTimeIsWrittenInFittingUnit(t *testing.T) {
 	t.Parallel()
 	for seconds, want := range map[float64]string{
 		30: "30 s", 5000: "1 h 23 min", 10_000: "2.8 h", 100_000: "27.8 h", 100 * 3600: "4 d 4 h", 56_800_235.584: "657 d 9 h", 2.25 * year: "2.3 years", 1e9 * year: "1,000,000,000 years",

@@ -11,7 +11,7 @@ type Pool struct {
 	RestartRunway  float64 `json:"restart_runway_seconds"`
 	PageBelow      float64 `json:"page_below_keys"`
 	PageRunway     float64 `json:"page_runway_seconds"`
-	NightCapacity  int64   `json:"night_capacity_keys"` // smallest capacity with which the signal page comes Input.Night before the pool is empty
+	NightCapacity  int64   `json:"night_capacity_keys"` // smallest capacity with which the switch signals `page` at least Input.Night seconds before the pool is empty
 	NightRedis     float64 `json:"night_redis_bytes"`
 	RefillDuration float64 `json:"refill_seconds"` // time until an empty pool is full
 }
@@ -30,16 +30,16 @@ func (in Input) pool() Pool {
 }
 
 // signalBelow returns the number of keys below which the dead man's switch gives a signal if no key arrives. The signal
-// comes as soon as one of two rules applies. One rule applies below a level, which is a share of the capacity.
-// The other applies when the runway is below a limit, but not before the pool has been below its low-water mark for
-// stillAfter.
+// comes as soon as one of two rules applies. The rule of the level applies when the pool has fewer keys than a share of its
+// capacity. The rule of the runway applies when two conditions are true: the runway is below a limit, and the pool has been
+// below its low-water mark for at least 10 s (stillAfter).
 func (in Input) signalBelow(level, limit float64) float64 {
 	keys := float64(in.Capacity)
 	return max(level*keys, min(limit*in.Creations, lowWaterRatio*keys-stillAfter*in.Creations))
 }
 
-// nightCapacity returns the smallest valid capacity with which the signal page comes at least Input.Night before the
-// pool is empty.
+// nightCapacity returns the smallest valid capacity with which the switch signals `page` at least Input.Night seconds before
+// the pool is empty.
 func (in Input) nightCapacity() int64 {
 	least := in.Creations * in.Night / pageRatio
 	if in.Night <= pageRunway {
@@ -67,9 +67,9 @@ func (in Input) local() Local {
 type Outage struct {
 	Seconds       float64 `json:"seconds"`
 	Creations     float64 `json:"creations"`
-	FallbackRatio float64 `json:"fallback_ratio_at_most"` // greatest share of the creations during an outage of Redis for which the fallback makes the code
+	FallbackRatio float64 `json:"fallback_ratio_at_most"` // during an outage of Redis, the fallback makes the codes of at most this share of the creations
 	Batch         int64   `json:"bridging_batch_keys"`    // smallest batch with which the local keys last for the outage of Redis
-	Capacity      int64   `json:"bridging_capacity_keys"` // smallest capacity with which an outage of the worker causes no signal page
+	Capacity      int64   `json:"bridging_capacity_keys"` // smallest capacity with which an outage of the worker causes no signal `page`
 }
 
 func (in Input) outage(local Local) Outage {
@@ -84,12 +84,12 @@ func (in Input) outage(local Local) Outage {
 	return o
 }
 
-// outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal page
+// outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal `page`
 // during an outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only
 // that many keys when the outage begins. At the end of the outage, the pool must have at least pageRatio times its
-// capacity. If the outage lasts until the limit of the runway applies, the pool must also have enough keys for
-// pageRunway at the end of the outage. The limit applies when stillAfter has passed since the switch last looked at the
-// pool before the outage. This look is at most lookInterval before the outage begins.
+// capacity. In a long outage, the remaining keys must also last for the time pageRunway, because the rule of the runway then
+// applies. This rule can apply 10 s (stillAfter) after the last look of the switch at the pool before the outage. This look is
+// at most lookInterval before the outage begins.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

@@ -91,16 +91,3 @@ func (a *aside) close() {
 	a.count.Store(0)
 	a.gauge.Set(0)
 }
-
-// settle reports to the batch of the key what happened to the key. The parameter err is the error of the commit with this key.
-func settle(k shortener.Key, err error) {
-	switch {
-	case k.Batch == nil:
-	case err == nil: // err is nil even if another link has the code
-		k.Batch.Used()
-	case errors.Is(err, shortener.ErrNotWritten):
-		k.Batch.Returned(k.Code)
-	default:
-		k.Batch.Lost(k.Code)
-	}
-}

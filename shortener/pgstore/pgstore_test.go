@@ -90,7 +90,7 @@ func TestOnlyLookupThatFindsWrongRowFails(t *testing.T) {
 
 // If the details of a row cannot be decoded, only the look-up of this row fails. The other look-ups that share the statement
 // succeed, whichever look-up runs the statement.
-func TestOnlyLookupOfRowThatCannotBeDecodedFails(t *testing.T) {
+func TestInvalidRowFailsOnlyItsOwnLookup(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
 	first, bad, last := storetest.Link("first0"), storetest.Link("bad000"), storetest.Link("last00")

@@ -56,9 +56,9 @@ func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 	})
 }
 
-// If the idempotency key of a creation is busy, the code of the creation is settled as returned.
-// But if the outcome of an earlier Insert of the creation is unknown, this Insert may hold the
-// idempotency key. Then the code is settled as lost.
+// If another transaction that has not ended holds the idempotency key of a creation, the code of the creation is settled
+// as returned. There is one exception. The outcome of an earlier Insert of the same creation may be unknown. That Insert
+// may be the one that holds the idempotency key, so the code is settled as lost.
 func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -180,8 +180,8 @@ func TestCreateIdempotentReturnsFirstLinkAfterRequestBecameInvalid(t *testing.T)
 	assertInvalid(t, err, "expires_at", "future")
 }
 
-// The nodes of a Citus cluster can lose a link, but not its idempotency key. The alias of the lost link may then belong to
-// another link, which must not be the answer to the repeated request.
+// A Citus cluster can lose a link and keep its idempotency key, because the two can be on different nodes. The alias of the
+// lost link may then belong to another link. This link must not be the answer to the repeated request.
 func TestCreateIdempotentFailsIfStoreLostFirstLink(t *testing.T) {
 	t.Parallel()
 	alias := "handbook"
@@ -190,8 +190,8 @@ func TestCreateIdempotentFailsIfStoreLostFirstLink(t *testing.T) {
 		link shortener.Link
 		err  error
 	}{
-		"the code has no link":                  {shortener.Link{}, shortener.ErrNotFound},
-		"the code belongs to a link of another": {foreign, nil},
+		"the code has no link":             {shortener.Link{}, shortener.ErrNotFound},
+		"the code belongs to another link": {foreign, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

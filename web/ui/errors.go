@@ -17,14 +17,14 @@ func (e *pageError) Error() string { return e.title + ": " + e.detail }
 var (
 	errNoSession = &pageError{http.StatusForbidden, "You are not signed in",
 		"Your session has ended. Sign in in another tab, and then reload this page: the browser sends your input again."}
-	errForeign = &pageError{http.StatusForbidden, "Another site sent this request",
-		"The browser does not say that a page of this service sent the form. Open the form on this site and send it again."}
+	errForeign = &pageError{http.StatusForbidden, "The form may come from another site",
+		"This service cannot confirm that one of its own pages sent the form. Open the form on this site and send it again."}
 	errForm   = &pageError{http.StatusBadRequest, "The form is malformed", "Open the page again and repeat the input."}
 	errNoPage = &pageError{http.StatusNotFound, "There is no such page", "There is nothing at this path."}
 )
 
 // formUsed returns the error for a form that has already created a link with other values. The parameter link names this
-// link. The error repeats the name, because the answer to the first form may be lost.
+// link. The error repeats the name, because the user may not have received the answer when the form was first sent.
 func formUsed(link string) error {
 	return &pageError{http.StatusConflict, "The form was used before",
 		"This form has already created " + link + " with other values. Send the form again to create another link."}

@@ -17,8 +17,8 @@ import (
 )
 
 // openVisits removes old counts of visits and counts visits until p stops. With VISITS=off, it counts no visits and returns nil, but
-// still removes the old counts that the database has from an earlier setting. The caller must call ServePublic after openVisits, so
-// that the requests end before the last flush when p stops.
+// still removes the old counts that the database has from an earlier setting. The caller must call ServePublic after openVisits. The
+// program p stops its parts in reverse order, so the requests then end before the last flush.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	store := visitStore(c, connections)
 	expireVisits(p, c, store, time.Duration(s.VisitsKeep))

@@ -17,10 +17,10 @@ import (
 const (
 	leastLocal = 0.4 // least time in seconds that local keys must last; at outageRate, 80 keys last this long
 	mostStop   = 0.3 // longest time in seconds for which a counter may serve creations without its supply
-	mostBack   = 3   // longest time in seconds from the first answer of the restarted component to the recovery
+	mostBack   = 3   // longest time in seconds from the window.answers of an outage to the recovery
 )
 
-// noAnswer is the answer to a creation of unknown outcome.
+// noAnswer stands for the answer to a creation that got no answer.
 const noAnswer = "no answer"
 
 // outage holds what happens to the creations of a load during an outage and after it.
@@ -35,13 +35,13 @@ type outage struct {
 	unknown    int           // creations without an answer during the outage
 	answers    []string      // the different answers to failed creations after the kill, such as "503, Retry-After 1"
 	local      time.Duration // time from the kill to the first creation that the key source does not serve, or to the restart
-	back       time.Duration // time from the first answer of the restarted component until the key source serves every creation
+	back       time.Duration // time from window.answers until the key source serves every creation
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe summarises the creations of a load. The time at which the intent of a creation was recorded
-// decides whether the creation belongs to the outage or to the time after it. observe ignores creations
-// from before the kill, because the kill may be the cause of their failure.
+// observe summarises the creations of a load. A creation belongs to the outage if the journal recorded it before the
+// restart, and otherwise to the time after the outage. observe ignores the creations that the journal recorded before the
+// kill. The kill may have interrupted them, so they do not show how the key source works without its supply.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -80,7 +80,8 @@ func (o *outage) unserved(state loadtest.State) {
 	}
 }
 
-// refusal describes the answer to a creation that is not served: the status and the Retry-After header.
+// refusal describes the answer to a creation that is not served. This is the status with the Retry-After header, or
+// noAnswer if the creation was not refused.
 func refusal(o loadtest.Outcome) string {
 	if o.State != loadtest.Refused {
 		return noAnswer
@@ -124,8 +125,8 @@ func (o *outage) String() string {
 // answered returns the different answers to failed creations, or "none" if no creation failed.
 func (o *outage) answered() string { return cmp.Or(strings.Join(o.answers, "; "), "none") }
 
-// again describes the time from the first answer of the restarted component until the key source serves every creation again.
-// This time is not measured if only the ticket database with even numbers was down.
+// again describes the time from window.answers until the key source serves every creation again. This time is not
+// measured if only the ticket database with even numbers was down.
 func (o *outage) again() string {
 	switch {
 	case o.victim == evenTickets:
@@ -147,8 +148,7 @@ func (o *outage) recovered() string {
 	return ", and served every creation again " + tenths(o.back) + " after the restarted component answered"
 }
 
-// recovery returns the seconds from the first answer of the restarted component until the key source serves every
-// creation again. If the key source does not recover, recovery returns at least the duration of the load after the
+// recovery returns the seconds from window.answers until the key source serves every creation again. If the key source does not recover, recovery returns at least the duration of the load after the
 // restart.
 func (o *outage) recovery() float64 {
 	if !o.returned {
@@ -170,11 +170,11 @@ func (f *found) local() (seconds measure.Series) {
 	return seconds
 }
 
-// outageClaim is a claim about outages. It judges the worst of those outages for which the field about returns true.
+// outageClaim is a claim about some outages, of which it judges the worst.
 type outageClaim struct {
 	kind             report.Kind
 	unit, name, text string
-	about            func(*found, *outage) bool
+	concerns         func(*found, *outage) bool // reports whether the claim is about the outage
 	value            func(*outage) float64
 	bound            float64
 	least            bool // bound is a lower bound
@@ -184,41 +184,43 @@ func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets } // the outage of only the even ticket database ends when the other ticket database is killed too, and not with a restart
+	// The outage of the even ticket database alone is left out. It does not end with a restart, but when the other ticket
+	// database is killed too.
+	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets }
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{
 		{
-			kind: report.Speed, unit: "s", name: "local keys serve creations during an outage", about: without(ahead), value: local, bound: leastLocal, least: true,
+			kind: report.Speed, unit: "s", name: "local keys serve creations during an outage", concerns: without(ahead), value: local, bound: leastLocal, least: true,
 			text: fmt.Sprintf("A key source that takes keys in batches serves creations for at least %.1f s after its supply (Redis or the key service) is killed.", leastLocal),
 		},
 		{
-			kind: report.Speed, unit: "s", name: "counters stop without their supply", about: without(perKey), value: local, bound: mostStop,
+			kind: report.Speed, unit: "s", name: "counters stop without their supply", concerns: without(perKey), value: local, bound: mostStop,
 			text: fmt.Sprintf("The key source redis-incr serves creations for at most %.1[1]f s after Redis is killed. The key source ticket serves creations for at most %.1[1]f s after both ticket databases are killed.", mostStop),
 		},
 		{
 			kind: report.Availability, unit: "creations not served", name: "one ticket database is enough",
-			text:  "While one of the two ticket databases is down, every creation with the key source ticket is served.",
-			about: func(_ *found, o *outage) bool { return o.victim == evenTickets },
-			value: func(o *outage) float64 { return float64(o.all() - o.served) },
+			text:     "While one of the two ticket databases is down, every creation with the key source ticket is served.",
+			concerns: func(_ *found, o *outage) bool { return o.victim == evenTickets },
+			value:    func(o *outage) float64 { return float64(o.all() - o.served) },
 		},
 		{
 			kind: report.Availability, unit: "creations not served", name: "no creation fails with a fallback",
-			text:  "With the default fallback, every creation is served while any component except the database of the links is down.",
-			about: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
-			value: func(o *outage) float64 { return float64(o.refused + o.unknown) },
+			text:     "With the default fallback, every creation is served while any component except the database of the links is down.",
+			concerns: func(f *found, o *outage) bool { return o.fallback == random && whole(f, o) },
+			value:    func(o *outage) float64 { return float64(o.refused + o.unknown) },
 		},
 		{
 			kind: report.Availability, unit: "creations without an answer", name: "every creation is answered",
-			text:  "Without a fallback, every creation is answered while a component is down.",
-			about: func(f *found, o *outage) bool { return o.fallback != random && whole(f, o) }, value: func(o *outage) float64 { return float64(o.unknown) },
+			text:     "Without a fallback, every creation is answered while a component is down.",
+			concerns: func(f *found, o *outage) bool { return o.fallback != random && whole(f, o) }, value: func(o *outage) float64 { return float64(o.unknown) },
 		},
 		{
 			kind: report.Correctness, unit: "other answers", name: "refusals say when to retry",
-			text:  "Every refusal of a creation has status 503 and a Retry-After header.",
-			about: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).wrongRefusals,
+			text:     "Every refusal of a creation has status 503 and a Retry-After header.",
+			concerns: func(_ *found, o *outage) bool { return len(o.answers) > 0 }, value: (*outage).wrongRefusals,
 		},
 		{
-			kind: report.Speed, unit: "s", name: "every key source recovers", about: whole, value: (*outage).recovery, bound: mostBack,
+			kind: report.Speed, unit: "s", name: "every key source recovers", concerns: whole, value: (*outage).recovery, bound: mostBack,
 			text: fmt.Sprintf("After a killed component is restarted and answers again, each key source serves every creation within %d s, without intervention.", mostBack),
 		},
 	} {
@@ -228,7 +230,7 @@ func outageClaims() (all []experiment.Claim[record]) {
 }
 
 func (c outageClaim) judge(r *record) experiment.Verdict {
-	some := r.outagesOf(c.about)
+	some := r.outagesOf(c.concerns)
 	if len(some) == 0 {
 		return experiment.Verdict{}
 	}
@@ -242,11 +244,11 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 		len(some), worst.name, worst.fallback, worst.victim, tenths(worst.local), worst.recovered(), worst, worst.answered())
 }
 
-// outagesOf returns the outages that meet the condition about, in the order of the key sources.
-func (r *record) outagesOf(about func(*found, *outage) bool) (some []*outage) {
+// outagesOf returns the outages for which wanted returns true, in the order of the key sources.
+func (r *record) outagesOf(wanted func(*found, *outage) bool) (some []*outage) {
 	for _, f := range r.found {
 		for _, o := range f.outages {
-			if about(f, o) {
+			if wanted(f, o) {
 				some = append(some, o)
 			}
 		}

@@ -169,7 +169,7 @@ func (r *run) figure(claim string, bound, observed float64, format string, args 
 
 // took records an observed duration, which must be at most limit.
 func (r *run) took(claim string, limit, duration time.Duration) {
-	r.figure(claim, limit.Seconds(), duration.Seconds(), "the measured time is %v, and the limit is %v", duration.Round(time.Millisecond), limit)
+	r.figure(claim, limit.Seconds(), duration.Seconds(), "the slowest measured time is %v, and the limit is %v", duration.Round(time.Millisecond), limit)
 }
 
 // becomes waits until ok returns true, and records this for the claim. If ok returns false for longer than a
@@ -187,7 +187,7 @@ func (r *run) becomes(claim, since, what string, ok func() bool) {
 // the number of these keys.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
-		"%s; exactly the keys in the batches of killed servers must be abandoned, which are %d keys", abandonedKeys(a.Abandoned), crashed)
+		"%s; the batches of the killed servers had %d keys, and exactly these keys must be abandoned", abandonedKeys(a.Abandoned), crashed)
 }
 
 // sawLinks records the result of reading the links back.

@@ -12,9 +12,9 @@ import (
 
 // The bounds of the claims.
 const (
-	localWithin    = 0.05            // greatest difference from the predicted time, as a share of this time
+	localWithin    = 0.05            // greatest difference between the observed and the predicted time, as a share of the predicted time
 	recoverWithin  = 5 * time.Second // longest recovery; the worker, each breaker and each server retry once a second
-	reportedWithin = 0.001           // greatest difference from the number of links with random codes, as a share of this number
+	reportedWithin = 0.001           // greatest difference between the metric of the servers and the number of links with random codes, as a share of this number
 )
 
 // Names of claims that must fail in a control.
@@ -39,7 +39,7 @@ func claims() []claim {
 		timed("local keys last at least a batch", "While Redis is down, the keys in the memory of a server last, on average, at least a minimum time. The minimum time is the size of one batch divided by the rate of creations at one server.", func(r *record) experiment.Verdict {
 			_, observed := r.localKeys()
 			least, lasted := float64(r.servers*r.batch)/r.rate, mean(observed)
-			return experiment.AtLeast(least, lasted, "the local keys of a server lasted %.2f s on average; one batch of %d keys lasts %.2f s, because each of the %d servers has an equal part of the rate", lasted, r.batch, least, r.servers)
+			return experiment.AtLeast(least, lasted, "the local keys of a server lasted %.2f s on average; one batch of %d keys lasts %.2f s at a server that gets 1/%d of the creations", lasted, r.batch, least, r.servers)
 		}),
 		counted(takeover, "links", "After the keys in the memory of a server are used up, the fallback makes the code of every link that is created until Redis is started again.", func(r *record) experiment.Verdict {
 			turned, due, served := 0, 0, 0
