@@ -53,7 +53,7 @@ func (r *Report) ControlTerm() string {
 		return ""
 	}
 	return "A control repeats an experiment with a program that lacks a protection, or with other settings. A control is caught if all claims that it names fail. " +
-		"The word after \"without\" is the name of a protection in loadtest/controls/table.go."
+		"\"Without NAME\" means that the program lacks the protection NAME, which is listed in loadtest/controls/table.go."
 }
 
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the
