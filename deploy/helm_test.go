@@ -208,7 +208,7 @@ func hasPort(c container, name string, number int) bool {
 
 // Each Service and each PodDisruptionBudget selects the pods of exactly one Deployment, and each Service leads to a port
 // of these pods.
-func TestHelmChartServicesAndDisruptionBudgetsSelectOneDeployment(t *testing.T) {
+func TestEachServiceAndDisruptionBudgetOfHelmChartSelectsOneDeployment(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "--set", "kgs.keyService=true")
 	selecting := slices.Concat(ofKind(objects, "Service"), ofKind(objects, "PodDisruptionBudget"))

@@ -11,8 +11,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// BenchmarkSourceNextTimed measures the duration of each call of Next and Used, including the
-// cost of reading the clock. The target is a p99 of 1 us.
+// BenchmarkSourceNextTimed measures the duration of each call of Next, including the cost of reading the clock. The target is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
 	s := newBulkSource()
 	var took [100_000]int // number of calls with each duration in ns; the last element also counts all longer calls
@@ -73,7 +72,7 @@ func newBulkSource() *Source {
 	})
 }
 
-// bulkSupply always returns the same batch, so that the benchmark measures only the source.
+// bulkSupply always returns a batch with the same codes, so that the benchmark measures only the source.
 type bulkSupply struct{ codes []string }
 
 func (s *bulkSupply) Take(context.Context, int) (*Batch, error) {

@@ -44,7 +44,7 @@ func sixthTwice(n int) string { // creations 6 and 7 get the same code
 	return string(rune('A'+n/26)) + string(rune('a'+n%26))
 }
 
-func TestEachFaultIsFoundByLoadOrCheck(t *testing.T) {
+func TestLoadOrLaterCheckFindsEachFault(t *testing.T) {
 	t.Parallel()
 	answered := func(status int) func(http.ResponseWriter, *http.Request, string) {
 		return func(w http.ResponseWriter, r *http.Request, url string) {

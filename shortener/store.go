@@ -27,24 +27,25 @@ type Store interface {
 	// link of the same call. Insert does not change this row. The outcome is Present if the row equals the link, and
 	// Conflict if the row differs from the link. So a caller that does not know the outcome of a call may repeat the call
 	// with the same links. But a row that was changed or deleted after its insert differs from the link. If a call
-	// contains two identical links, the outcome of the second link is Conflict. Insert returns after the row that already
-	// existed is durable too.
+	// contains two identical links, the outcome of the second link is Conflict. If a row already existed, Insert returns only
+	// after this row is durable.
 	//
 	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If
 	// the owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not
 	// write the link, and the outcome is Repeated. If an earlier call inserted the same link with the key, the outcome
-	// is Present. If the code has another row, even an equal one, the outcome is Conflict and the key remains unused.
+	// is Present. If the code has a row that was not inserted with this idempotency key, the outcome is Conflict, even if the
+	// row equals the link. The idempotency key then remains unused.
 	// If another transaction with the same key takes too long, Insert does not write the link, and the outcome is
 	// Busy. If another transaction with the same code takes too long, Insert writes neither the link nor its key, and
 	// the outcome is CodeBusy. If this happens for many codes, the outcome of other links may be CodeBusy too. Insert
 	// does not write these links either.
 	//
-	// If the database records another order of its links than the order of the store, Insert writes nothing and fails
-	// with ErrOtherOrder.
+	// The database records the order of its links. If this order differs from the order of the store, Insert writes nothing
+	// and fails with ErrOtherOrder.
 	//
-	// An error wraps ErrNotWritten if nothing was written. The error also wraps ErrStoreFull if the
-	// reason was a lack of disk space. After any other error the rows may or may not be durable. Insert
-	// keeps no reference to links.
+	// If an error wraps ErrNotWritten, nothing was written. The error also wraps ErrStoreFull if the reason was a lack of
+	// disk space. After any error that wraps neither ErrNotWritten nor ErrOtherOrder, the rows may or may not be durable.
+	// Insert keeps no reference to links.
 	Insert(ctx context.Context, links []Link) ([]Outcome, error)
 	// Writers returns the maximum number of Inserts that the store runs at the same time. Further Inserts wait. The number is
 	// at least 1 and never changes. Writers does not block.
@@ -64,7 +65,7 @@ type Store interface {
 	//
 	//   - there is no such row;
 	//   - the Version of the row is not the Version of old;
-	//   - the row has a DeletedAt that is not the DeletedAt of the parameter changed, so no change revives a deleted link.
+	//   - the row has a DeletedAt that differs from changed.DeletedAt, so no change revives a deleted link.
 	//
 	// Change returns after the row is durable, also if changed equals old. After any other error the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
@@ -116,7 +117,7 @@ const (
 )
 
 // OutcomeOfExisting returns the outcome of links[i], which is Present or Conflict. An engine calls OutcomeOfExisting if the
-// store already had a row with the code of links[i]. The parameter stored is this row. The slice outcomes holds the outcomes
+// store already had a row with the code of links[i], and passes this row as stored. The slice outcomes holds the outcomes
 // of links[:i]. Every engine uses this function, so that all engines agree on which links are identical.
 func OutcomeOfExisting(links []Link, outcomes []Outcome, i int, stored Link) Outcome {
 	if !Equal(links[i], stored) {

@@ -38,7 +38,7 @@ func TestSlowBulkRequestGetsAllAnswers(t *testing.T) {
 	})
 }
 
-// bulkBody returns a number of lines of a bulk request. Each line has a url and the members in more.
+// bulkBody returns the given number of lines for a bulk request. Each line has a url and the members in more.
 func bulkBody(lines int, more string) string {
 	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
 }
@@ -60,15 +60,15 @@ func TestBulkRequestEndsAfterFiveMinutes(t *testing.T) {
 	})
 }
 
-// bulkStatuses sends a bulk request and calls the function first after the first answer. It returns how many answers have each
+// bulkStatuses sends a bulk request. After the first answer, it calls afterFirst. It returns how many answers have each
 // status.
-func bulkStatuses(t *testing.T, c *http.Client, lines int, first func()) (counts map[string]int, err error) {
+func bulkStatuses(t *testing.T, c *http.Client, lines int, afterFirst func()) (counts map[string]int, err error) {
 	t.Helper()
 	body := bufio.NewScanner(begin(t, c, http.MethodPost, "/api/links", bulkBody(lines, ""), "Content-Type", media.NDJSON).body)
 	counts = make(map[string]int)
 	for n := 0; body.Scan(); n++ {
 		if n == 0 {
-			first()
+			afterFirst()
 		}
 		_, status, _ := strings.Cut(body.Text(), `"status":`)
 		counts[status[:3]]++
@@ -76,8 +76,8 @@ func bulkStatuses(t *testing.T, c *http.Client, lines int, first func()) (counts
 	return counts, body.Err()
 }
 
-// If a token is revoked during a bulk request, the server creates no links for the parts of the request that it begins
-// after the revocation.
+// After a token is revoked during a bulk request, the server still answers each line, but creates no links for the parts of
+// the request that it had not begun.
 func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
@@ -190,8 +190,8 @@ func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
 	panic("broken look-up")
 }
 
-// A panic during the creation of one line fails only this line. In this test, the look-up of an alias
-// that is taken panics.
+// A panic during the creation of one line fails only this line. In this test, an alias is in use, and
+// its look-up panics.
 func TestPanicFailsOnlyOneLineOfBulkRequest(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })

@@ -250,7 +250,7 @@ func TestCreationWithExistingAliasRevealsNoOwnerDetails(t *testing.T) {
 	}
 }
 
-func TestMembersReservedForOwnersRequireToken(t *testing.T) {
+func TestMembersOfOwnedLinksRequireToken(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for _, member := range []string{

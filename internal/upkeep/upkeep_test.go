@@ -11,7 +11,7 @@ import (
 )
 
 // While a part runs, other processes cannot write to an SQLite file. They need the time between the parts.
-func TestInPartsPausesBetweenParts(t *testing.T) {
+func TestFunctionInPartsPausesBetweenParts(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		part, want time.Duration // want is the time of three parts and two pauses

@@ -31,7 +31,7 @@ type Hash struct {
 
 var _ kgs.Generator = Hash{}
 
-// Next does not block. It fails with [kgs.ErrNoKeys] when all codes of the URL are in use.
+// Next does not block. It fails with [kgs.ErrNoKeys] if attempt is HashAttempts or more.
 func (h Hash) Next(_ context.Context, url string, attempt int) (kgs.Key, error) {
 	if attempt >= HashAttempts {
 		return kgs.Key{}, fmt.Errorf("%w: the %d codes of this URL are in use", kgs.ErrNoKeys, HashAttempts)

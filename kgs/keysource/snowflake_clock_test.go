@@ -94,7 +94,7 @@ func TestSnowflakeErrorReportsThatNoOtherMachineIDIsFree(t *testing.T) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 9000000, holder = 'other' WHERE id > 0`)
 		clock.step(-time.Hour)
 		if err := s.keep(t.Context()); !errors.Is(err, errNoMachine) || !strings.Contains(err.Error(), "behind the last key") {
-			t.Errorf("keep = %v, want errNoMachine and the text behind the last key", err)
+			t.Errorf("keep = %v, want errNoMachine and the text \"behind the last key\"", err)
 		}
 		if _, err := s.Next(t.Context(), "", 0); !errors.Is(err, kgs.ErrNoKeys) || !errors.Is(err, errNoMachine) {
 			t.Errorf("Next = %v, want ErrNoKeys and errNoMachine", err)

@@ -154,7 +154,7 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return ended.Kept
 }
 
-// Reopen returns the same ledger as another process has it before it calls Open or Identify.
+// Reopen returns the same ledger as a new value, as in another process: neither Open nor Identify has been called.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }
@@ -187,7 +187,7 @@ func OnEngines(t *testing.T, test func(t *testing.T, newLedger func(*testing.T) 
 	t.Run("sqlite", func(t *testing.T) { t.Parallel(); test(t, NewSQLiteLedger) })
 }
 
-// WhileLocked locks the row of the ledger in a transaction, and runs f before the transaction ends.
+// WhileLocked locks the only row of the table kgs_ledger in a transaction, and runs f before the transaction ends.
 func (b LedgerUnderTest) WhileLocked(t testing.TB, f func()) {
 	t.Helper()
 	tx, err := b.DB.BeginTx(t.Context(), nil)

@@ -33,7 +33,7 @@ func SQLite(read, write *sql.DB) Store {
 }
 
 // Postgres returns a store in a PostgreSQL database. The parameters read and write may be equal. If they differ, a
-// write that waits for a lock cannot delay a poll.
+// write that waits for a lock cannot delay the regular read of the version (see polls.go).
 func Postgres(read, write *sql.DB) Store {
 	return Store{
 		read: read, write: write, moment: func(t time.Time) any { return t },
@@ -166,8 +166,8 @@ func setVersion(ctx context.Context, tx *sql.Tx, v int64) error {
 	return err
 }
 
-// randomVersion returns a number from 0 to the maximum of an int64 minus 1, so that setVersion can add 1. A number of
-// changes would not suffice as a version. If a failover loses the last change, another change would set a version that a server may
+// randomVersion returns a number from 0 to the maximum of an int64 minus 1, so that setVersion can add 1. A counter
+// of the changes would not suffice as a version. If a failover loses the last change, another change would set a version that a server may
 // have in memory already. This server would not read the tokens again.
 func randomVersion() int64 {
 	var b [8]byte

@@ -160,8 +160,8 @@ func unavailable(err error) error {
 // percent-encoded.
 const maxReturn = 8 << 10
 
-// local returns text if text is a path below base, with or without a query. For any other text, it returns the path
-// of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
+// local returns the path text, cleaned, if it is a path below base, with or without a query. For any other text, it returns
+// the path of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
 // site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
 // browser would remove them, and the result could be outside base. local does not accept a text of more than maxReturn
 // bytes. It does not accept a fragment either, because http.Redirect would treat the fragment as a part of the path.

@@ -44,7 +44,7 @@ func malformedRows() []row {
 		},
 		Claims: theLinks(
 			counted(slowEnds, "open connections", "If a request has not arrived completely within 13 s, the server closes the connection."),
-			counted(hugeRefused, "bodies", "Before the server has read 32 MiB of a body of 1 GiB, the server answers with status 413 or closes the connection."),
+			counted(hugeRefused, "bodies", "Before a client has sent 32 MiB of a body of 1 GiB, the server closes the connection."),
 			counted(littleMemory, "bytes", "Huge bodies do not raise the memory of the server by more than 64 MiB."),
 			counted(neverInternal, "answers", "The server answers no malformed request with success, a redirect or status 500, and logs no panic."),
 			observed(stillServes, "The server keeps running."),
@@ -63,7 +63,7 @@ func malformed(r *run) {
 	r.figure(slowEnds, 0, float64(open), "%d connections were still open %v after the client opened them", open, slowLimit)
 	before := server.Memory().Resident
 	accepted := hugeRequests(address)
-	r.figure(hugeRefused, 0, float64(accepted), "%d bodies were read beyond %d MiB", accepted, hugeSent>>20)
+	r.figure(hugeRefused, 0, float64(accepted), "the server accepted more than %[2]d MiB of %[1]d bodies, or left the connection open", accepted, hugeSent>>20)
 	grown := max(0, int64(server.Memory().Peak)-int64(before))
 	r.figure(littleMemory, hugeMemory, float64(grown), "the peak of the memory rose by %d MiB", grown>>20)
 	r.malformedRequests(server, address)
@@ -133,8 +133,8 @@ func hugeRequests(address string) (accepted int64) {
 	return read.Load()
 }
 
-// upload sends a body of 1 GiB until the server closes the connection. It reports whether the server read hugeSent bytes of
-// the body, or did not close the connection within 2*slowLimit.
+// upload sends a body of 1 GiB until the server closes the connection. It reports whether the client could send hugeSent
+// bytes of the body, or the server did not close the connection within 2*slowLimit.
 func upload(address string, withLength bool) (accepted bool) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {
