@@ -40,12 +40,12 @@ type Store interface {
 	// the outcome is CodeBusy. If this happens for many codes, the outcome of other links may be CodeBusy too. Insert
 	// does not write these links either.
 	//
-	// The database records the order of its links. If this order differs from the order of the store, Insert writes nothing
-	// and fails with ErrOtherOrder.
+	// The database records the order of its links. If this order differs from the order of the store, Insert fails with
+	// ErrOtherOrder.
 	//
 	// If an error wraps ErrNotWritten, nothing was written. The error also wraps ErrStoreFull if the reason was a lack of
-	// disk space. After any error that wraps neither ErrNotWritten nor ErrOtherOrder, the rows may or may not be durable.
-	// Insert keeps no reference to links.
+	// disk space. After any error that does not wrap ErrNotWritten, the rows may or may not be durable. Insert keeps no
+	// reference to links.
 	Insert(ctx context.Context, links []Link) ([]Outcome, error)
 	// Writers returns the maximum number of Inserts that the store runs at the same time. Further Inserts wait. The number is
 	// at least 1 and never changes. Writers does not block.
