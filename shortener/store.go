@@ -30,11 +30,14 @@ type Store interface {
 	// contains two identical links, the outcome of the second link is Conflict. If a row already existed, Insert returns only
 	// after this row is durable.
 	//
-	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. If
-	// the owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours), Insert does not
-	// write the link, and the outcome is Repeated. If an earlier call inserted the same link with the key, the outcome
-	// is Present. If the code has a row that was not inserted with this idempotency key, the outcome is Conflict, even if the
-	// row equals the link. The idempotency key then remains unused.
+	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. Insert
+	// does not write the link in three cases:
+	//
+	//   - the owner used the key for another creation within the last IdempotencyKeyLifetime (24 hours): the outcome is
+	//     Repeated;
+	//   - an earlier call inserted the same link with the key: the outcome is Present;
+	//   - the code has any other row, even a row that equals the link: the outcome is Conflict, and the key remains unused.
+	//
 	// If another transaction with the same key takes too long, Insert does not write the link, and the outcome is
 	// Busy. If another transaction with the same code takes too long, Insert writes neither the link nor its key, and
 	// the outcome is CodeBusy. If this happens for many codes, the outcome of other links may be CodeBusy too. Insert
@@ -54,8 +57,8 @@ type Store interface {
 	// ErrNotFound if there is no row. It sees every Insert that returned before Lookup was
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
-	// FirstCreation returns the creation whose link used the idempotency key of this owner, after the link is durable. It fails
-	// with ErrNotFound if there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then
+	// FirstCreation returns the creation for which this owner used the idempotency key. It returns only after the link of this
+	// creation is durable. It fails with ErrNotFound if there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then
 	// until ForgetKeys removes it.
 	FirstCreation(ctx context.Context, owner int64, key string) (FirstCreation, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
@@ -67,7 +70,7 @@ type Store interface {
 	//   - the Version of the row is not the Version of old;
 	//   - the row has a DeletedAt that differs from changed.DeletedAt, so no change revives a deleted link.
 	//
-	// Change returns after the row is durable, also if changed equals old. After any other error the row may have changed.
+	// Change returns after the row is durable, also if changed equals old. After any error other than ErrChanged, the row may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but

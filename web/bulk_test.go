@@ -38,7 +38,8 @@ func TestSlowBulkRequestGetsAllAnswers(t *testing.T) {
 	})
 }
 
-// bulkBody returns the given number of lines for a bulk request. Each line has a url and the members in more.
+// bulkBody returns the given number of lines for a bulk request. Each line has a url and the members in the
+// parameter more.
 func bulkBody(lines int, more string) string {
 	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
 }
@@ -190,8 +191,8 @@ func (panickingStore) Lookup(context.Context, string) (shortener.Link, error) {
 	panic("broken look-up")
 }
 
-// A panic during the creation of one line fails only this line. In this test, an alias is in use, and
-// its look-up panics.
+// If the creation for one line panics, only this line gets an error. In this test, the second line asks for an alias that is
+// in use, and the look-up of the alias panics.
 func TestPanicFailsOnlyOneLineOfBulkRequest(t *testing.T) {
 	t.Parallel()
 	service, _ := newService(t, func(s shortener.Store) shortener.Store { return panickingStore{s} })

@@ -15,7 +15,7 @@ import (
 
 // TestSnowflakeReplacesMachineIDIfClockWasSetBack moves the clock of a process forward, draws keys, and moves the clock
 // back. The process must acquire another id and make new keys. Another process, the heir, must not get the old id
-// before the end of its promise. After the end, the heir must not repeat a key.
+// before the promise of the old id ends. After that, the heir must not repeat a key.
 func TestSnowflakeReplacesMachineIDIfClockWasSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for name, jump := range map[string]time.Duration{"2 s": 2 * time.Second, "1 h": time.Hour, "400 days": 400 * 24 * time.Hour} {

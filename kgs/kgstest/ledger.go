@@ -154,7 +154,7 @@ func (b LedgerUnderTest) MustEndLease(t testing.TB, client string, id int64, unu
 	return ended.Kept
 }
 
-// Reopen returns the same ledger as a new value, as in another process: neither Open nor Identify has been called.
+// Reopen returns a new value for the same ledger. Neither Open nor Identify has been called on this value, as in a new process.
 func (b LedgerUnderTest) Reopen() LedgerUnderTest {
 	return LedgerUnderTest{b.reopen(), b.DB, b.reopen, b.Now}
 }

@@ -167,8 +167,8 @@ func setVersion(ctx context.Context, tx *sql.Tx, v int64) error {
 }
 
 // randomVersion returns a number from 0 to the maximum of an int64 minus 1, so that setVersion can add 1. A counter
-// of the changes would not suffice as a version. If a failover loses the last change, another change would set a version that a server may
-// have in memory already. This server would not read the tokens again.
+// of the changes would not suffice as a version. If a failover lost the last change, the next change would get the version of
+// the lost change. A server that has this version in memory would not read the tokens again.
 func randomVersion() int64 {
 	var b [8]byte
 	rand.Read(b[:])

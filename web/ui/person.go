@@ -85,13 +85,13 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	switch {
 	case err == nil:
 		return person{token: t}, nil
-	case errors.Is(err, token.ErrExpired): // a new token of the name would not have the links of the expired one
+	case errors.Is(err, token.ErrExpired): // not create: a new token with this name would not have the links of the expired one
 		return person{}, &pageError{http.StatusForbidden, "Your token has expired", fmt.Sprintf(
 			"The token with the name %q has expired. The operator of this service renews it with shortener token renew. The token keeps its links.",
 			names[0])}
 	case unknown(err):
 		return person{}, &pageError{http.StatusForbidden, "You have no token", fmt.Sprintf(
-			"No valid token has the name %q. The operator of this service creates it with: shortener token create --name=%s --scope=create,read,edit",
+			"No valid token has the name %q. The operator of this service can create such a token with: shortener token create --name=%s --scope=create,read,edit",
 			names[0], quoted(names[0]))}
 	}
 	return person{}, unavailable(err)
@@ -160,7 +160,7 @@ func unavailable(err error) error {
 // percent-encoded.
 const maxReturn = 8 << 10
 
-// local returns the path text, cleaned, if it is a path below base, with or without a query. For any other text, it returns
+// local cleans and returns the parameter text if it is a path below base, with or without a query. Otherwise it returns
 // the path of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
 // site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
 // browser would remove them, and the result could be outside base. local does not accept a text of more than maxReturn

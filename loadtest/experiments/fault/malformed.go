@@ -36,7 +36,7 @@ const (
 func malformedRows() []row {
 	return []row{{
 		Name: "fault/24", Title: "slow, huge and malformed requests",
-		Summary: "A client sends headers and bodies at one byte per second. Then it sends bodies of 1 GiB, with and without their length. At the end it sends malformed requests.",
+		Summary: "A client sends headers and bodies at one byte per second. Then it begins to send bodies of 1 GiB, with and without their length. At the end it sends malformed requests.",
 		Run:     inject(malformed),
 		Controls: []experiment.Control{
 			{Without: []string{"slow-client"}, Refutes: slowEnds},
@@ -63,7 +63,7 @@ func malformed(r *run) {
 	r.figure(slowEnds, 0, float64(open), "%d connections were still open %v after the client opened them", open, slowLimit)
 	before := server.Memory().Resident
 	accepted := hugeRequests(address)
-	r.figure(hugeRefused, 0, float64(accepted), "the server accepted more than %[2]d MiB of %[1]d bodies, or left the connection open", accepted, hugeSent>>20)
+	r.figure(hugeRefused, 0, float64(accepted), "%d bodies were not refused: the client could send %d MiB, or the connection stayed open", accepted, hugeSent>>20)
 	grown := max(0, int64(server.Memory().Peak)-int64(before))
 	r.figure(littleMemory, hugeMemory, float64(grown), "the peak of the memory rose by %d MiB", grown>>20)
 	r.malformedRequests(server, address)
@@ -117,7 +117,7 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests sends bodies of 1 GiB, with and without a length. It returns the number of bodies that the server did not
+// hugeRequests begins to send bodies of 1 GiB, with and without a length. It returns the number of bodies that the server did not
 // refuse.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
@@ -133,7 +133,7 @@ func hugeRequests(address string) (accepted int64) {
 	return read.Load()
 }
 
-// upload sends a body of 1 GiB until the server closes the connection. It reports whether the client could send hugeSent
+// upload begins to send a body of 1 GiB. It stops when it has sent hugeSent bytes or the server closes the connection. It reports whether the client could send hugeSent
 // bytes of the body, or the server did not close the connection within 2*slowLimit.
 func upload(address string, withLength bool) (accepted bool) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit

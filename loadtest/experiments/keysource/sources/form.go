@@ -28,7 +28,7 @@ func newForm(digits string, length int, base, exponent int64) *Form {
 // FormOfLength returns the form of the codes that the default key source makes with the given length.
 func FormOfLength(length int) *Form { return newForm(Base62, length, 62, int64(length)) }
 
-// FormOf returns the form of the codes of a class.
+// FormOf returns the form of the codes that key sources of the class c make.
 func FormOf(c Class) *Form {
 	switch c {
 	case Time:
