@@ -127,9 +127,9 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 	}
 }
 
-// Each of the two controls waits until the other has started, so the test ends only if they run
-// in parallel.
-func TestControlsRunInParallelAfterExperimentThatRunsAlone(t *testing.T) {
+// Each of the two controls waits until the other has started, so the test ends only if they run in parallel. The
+// experiment waits for them too, so it ends only if it does not run before them.
+func TestControlsRunInParallelBeforeExperimentThatRunsAlone(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
@@ -137,9 +137,9 @@ func TestControlsRunInParallelAfterExperimentThatRunsAlone(t *testing.T) {
 		*r = record{links: 5, p99: []float64{3}}
 		if x.ProgramDir() != "sound" {
 			both.Done()
-			both.Wait()
 			r.lost = 1
 		}
+		both.Wait()
 	}, Control{Without: []string{"commit"}, Refutes: "kept"}, Control{Without: []string{"store"}, Refutes: "kept"})
 	e.Alone = true
 	got := run(t.Context(), t, e, func([]string) string { return "broken" })

@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
-	Parallel int  // how many experiments run at a time; also how many controls of an experiment with [Definition.Alone]
+	Parallel int  // how many experiments run at a time; also how many controls of experiments with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
@@ -32,72 +32,76 @@ type Runner struct {
 	mu      sync.Mutex
 }
 
-// Run runs the experiments: first those that may run in parallel, and then those with [Definition.Alone], one
-// after the other. It returns when all experiments and all programs that they started have ended. When ctx ends,
-// Run starts no further experiment.
+// Run runs the experiments in three steps. First it runs the experiments that may run in parallel, each followed by
+// its controls. Then it runs the controls of the experiments with [Definition.Alone], in parallel with each other,
+// because controls need not measure time. Then it runs the experiments with Alone, one after the other. Run returns
+// when all experiments and all programs that they started have ended. When ctx ends, Run starts no further
+// experiment and no further control.
 func (r *Runner) Run(ctx context.Context, all []*Experiment) {
-	var beside errgroup.Group
-	beside.SetLimit(max(1, r.Parallel))
+	var parallel, controls, alone []func()
 	for _, e := range all {
-		if !e.Alone && ctx.Err() == nil {
-			beside.Go(func() error {
-				if ctx.Err() == nil { // ctx may have ended while this function waited for its turn
-					r.one(ctx, e)
+		var ended []report.Control
+		if r.Controls {
+			ended = make([]report.Control, len(e.Controls))
+		}
+		control := func(i int) {
+			if c := r.control(ctx, e, e.Controls[i]); ctx.Err() == nil { // an interrupted control proves nothing
+				ended[i] = c
+			}
+		}
+		if e.Alone {
+			for i := range ended {
+				controls = append(controls, func() { control(i) })
+			}
+			alone = append(alone, func() { r.done(r.measured(ctx, e), ended) })
+			continue
+		}
+		parallel = append(parallel, func() {
+			result := r.measured(ctx, e)
+			for i := range ended {
+				if ctx.Err() == nil {
+					control(i)
 				}
-				return nil
-			})
-		}
+			}
+			r.done(result, ended)
+		})
 	}
-	_ = beside.Wait() // its functions return no error
-	for _, e := range all {
-		if e.Alone && ctx.Err() == nil {
-			r.one(ctx, e)
-		}
-	}
+	start(ctx, r.Parallel, parallel)
+	start(ctx, r.Parallel, controls)
+	start(ctx, 1, alone)
 }
 
-// one runs an experiment and its controls.
-func (r *Runner) one(ctx context.Context, e *Experiment) {
-	started := time.Now()
-	result := r.measured(ctx, e)
-	if r.Controls {
-		result.Controls = r.controls(ctx, e)
-	}
-	result.Started, result.Seconds = started, time.Since(started).Seconds()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Done(result)
-}
-
-// controls runs the controls of an experiment and returns the controls that ended before ctx. If the experiment
-// ran alone, its controls run in parallel, because controls need not measure time. Otherwise the controls run
-// one after the other, because further experiments run at the same time.
-func (r *Runner) controls(ctx context.Context, e *Experiment) (ended []report.Control) {
-	var beside errgroup.Group
-	beside.SetLimit(1)
-	if e.Alone {
-		beside.SetLimit(max(1, r.Parallel))
-	}
-	all := make([]report.Control, len(e.Controls))
-	for i, c := range e.Controls {
-		beside.Go(func() error {
-			if ctx.Err() == nil { // ctx may have ended while this function waited for its turn
-				if control := r.control(ctx, e, c); ctx.Err() == nil {
-					all[i] = control
-				}
+// start calls the functions, at most limit at a time, and waits for them. When ctx ends, start calls no further
+// function.
+func start(ctx context.Context, limit int, functions []func()) {
+	var running errgroup.Group
+	running.SetLimit(max(1, limit))
+	for _, f := range functions {
+		running.Go(func() error {
+			if ctx.Err() == nil { // ctx may have ended while f waited for its turn
+				f()
 			}
 			return nil
 		})
 	}
-	_ = beside.Wait() // its functions return no error
-	return slices.DeleteFunc(all, func(c report.Control) bool { return c.Name == "" })
+	_ = running.Wait() // the functions return no error
+}
+
+// done passes the report of an experiment to r.Done, with those of its controls that have ended.
+func (r *Runner) done(result report.Experiment, ended []report.Control) {
+	result.Controls = slices.DeleteFunc(ended, func(c report.Control) bool { return c.Name == "" })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Done(result)
 }
 
 // measured runs an experiment. If the run ends with an error, or if a correctness or availability claim fails, the
 // result is final. Otherwise, if a speed claim fails or a claim is inconclusive, other programs may have kept the
 // machine busy. measured then runs the experiment a second time and returns the second result. A missed bar causes
 // no repetition.
-func (r *Runner) measured(ctx context.Context, e *Experiment) report.Experiment {
+func (r *Runner) measured(ctx context.Context, e *Experiment) (result report.Experiment) {
+	started := time.Now()
+	defer func() { result.Started, result.Seconds = started, time.Since(started).Seconds() }()
 	first := r.run(ctx, e, Control{}, r.Scale)
 	slow, wrong := failures(first.Claims)
 	if first.Error != "" || ctx.Err() != nil || len(slow) == 0 || wrong {

@@ -47,7 +47,7 @@ type Experiment struct {
 	Title    string            `json:"title"`
 	Summary  string            `json:"summary"` // what was done and why it matters, in a few sentences
 	Started  time.Time         `json:"started"`
-	Seconds  float64           `json:"seconds"`
+	Seconds  float64           `json:"seconds"` // without the controls
 	Settings map[string]string `json:"settings,omitempty"`
 	Claims   []Claim           `json:"claims"`
 	Controls []Control         `json:"controls,omitempty"`
