@@ -19,6 +19,7 @@ import (
 type ownServers struct {
 	Controls bool   `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
 	Full     bool   `help:"Run the experiments at full size. They then use 100,000,000 keys and take minutes to hours."`
+	Parallel int    `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
 	Share    string `placeholder:"N/M" help:"Run only a part of the selected experiments: every M-th experiment, beginning with the N-th. The parts 1/2 and 2/2 together contain all selected experiments."`
 	common
 }
@@ -41,11 +42,10 @@ func (c *allFlags) Run(ctx context.Context, out output) error {
 }
 
 type experimentsFlags struct {
-	Names    []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
-	Suite    experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
-	Scale    float64          `default:"1" help:"Scale of the numbers and durations in the experiments. For example, 1 means 200 kills in fault/1 and a minute without Redis in fault/6."`
-	Parallel int              `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
-	List     bool             `help:"List the experiments and their claims instead of running them."`
+	Names []string         `arg:"" optional:"" help:"Names or groups of experiments, such as fault/10 or keysource; all by default."`
+	Suite experiment.Suite `enum:"change,nightly,full," default:"" help:"Run only the experiments of this suite: change, nightly, full."`
+	Scale float64          `default:"1" help:"Scale of the numbers and durations in the experiments. For example, 1 means 200 kills in fault/1 and a minute without Redis in fault/6."`
+	List  bool             `help:"List the experiments and their claims instead of running them."`
 	ownServers
 }
 
@@ -58,10 +58,10 @@ func (c *experimentsFlags) Run(ctx context.Context, out output) error {
 	if c.List {
 		return list(out, all)
 	}
-	if c.Scale <= 0 || c.Parallel < 1 {
-		return errors.New("--scale must be above 0 and --parallel at least 1")
+	if c.Scale <= 0 {
+		return errors.New("--scale must be above 0")
 	}
-	return c.start(ctx, out, all, &experiment.Runner{Options: experiment.Options{Scale: c.Scale}, Parallel: c.Parallel})
+	return c.start(ctx, out, all, &experiment.Runner{Options: experiment.Options{Scale: c.Scale}})
 }
 
 // list prints each experiment with its suites, claims and controls.
@@ -83,6 +83,9 @@ func list(out output, all []*experiment.Experiment) error {
 // start runs experiments on the programs in the directory of this program. A control that removes a
 // protection runs on programs that are built without this protection.
 func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Experiment, runner *experiment.Runner) error {
+	if c.Parallel < 1 {
+		return errors.New("--parallel must be at least 1")
+	}
 	all, err := share(all, c.Share)
 	if err != nil {
 		return err
@@ -96,7 +99,7 @@ func (c *ownServers) start(ctx context.Context, out output, all []*experiment.Ex
 		return err
 	}
 	runner.Build = controls.NewBuilder(builds).Build
-	runner.Programs, runner.Full, runner.Controls = dir, c.Full, c.Controls
+	runner.Programs, runner.Full, runner.Controls, runner.Parallel = dir, c.Full, c.Controls, c.Parallel
 	return errors.Join(c.execute(ctx, out, all, runner), os.RemoveAll(builds))
 }
 
