@@ -68,6 +68,7 @@ func TestControlsMakeUnitTestsFail(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.control, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			overlay, err := Overlay(t.Context(), dir, tt.control)
 			if err != nil {
