@@ -32,6 +32,8 @@ helm := go run helm.sh/helm/v3/cmd/helm@v3.19.5
 # The keeper finds or starts the databases that tests use. At the end it stops those that it started.
 # `keeper need` installs programs.
 keeper := bin/keeper
+# Only the race detector needs cgo. All other builds work without cgo, so that they share the build cache.
+export CGO_ENABLED := 0
 share := $(addprefix --share=,$(SHARE))
 experiments := bin/loadtest experiments $(share)
 comma := ,
@@ -40,7 +42,7 @@ comma := ,
 
 # The linker sets the version, because Go's own stamp (-buildvcs) fails in a directory that git does not trust.
 build:
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/ \
+	go build -trimpath -buildvcs=false -o bin/ \
 		-ldflags '-X keypool/cmd/internal/version.number=$(VERSION) -X keypool/cmd/internal/version.commit=$(COMMIT)' ./cmd/...
 
 # On a terminal, bash runs the server as a job (-m). So Ctrl-C reaches only the server, and make ends with the exit
@@ -52,14 +54,14 @@ run: build
 # goroutines, and its check would take most of the time of the tests.
 test: keeper
 	$(keeper) need gcc chromium redis-server postgres pgbouncer wrk python3 fincore zbarimg systemd-analyze promtool
-	$(keeper) run go test -race -timeout 20m -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
+	$(keeper) run env CGO_ENABLED=1 go test -race -timeout 20m -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false ./...
 
 # golangci-lint includes go vet. With the flags of `make build`, it uses the same build cache.
 lint:
 	@files=$$(gofmt -l .); [ -z "$$files" ] || { echo "not formatted by gofmt: $$files" >&2; exit 1; }
 	@files=$$(grep -rl 'time\.Sleep(' --include='*_test.go' . | xargs -r grep -L '"testing/synctest"'); \
 	[ -z "$$files" ] || { echo "these tests sleep outside of testing/synctest: $$files" >&2; exit 1; }
-	CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -trimpath" $(golangci-lint) run
+	GOFLAGS="$$GOFLAGS -trimpath" $(golangci-lint) run
 
 # Generates the Go code of the key service from its .proto file. `.ci/run` fails if this changes the code.
 generate:
@@ -99,11 +101,18 @@ bench-parts: keeper
 	$(keeper) need redis-server postgres
 	$(keeper) run go test -run '^$$' -bench . ./shortener/... ./kgs/... ./web/...
 
-# Runs the fuzz targets, each for FUZZTIME.
-fuzz:
+# Runs the fuzz targets, each for FUZZTIME. `go test -fuzz` would link two programs for each target.
+fuzz-programs := $(patsubst %/,bin/fuzz/%.test,$(sort $(dir $(subst $(comma), ,$(FUZZ)))))
+.PHONY: $(fuzz-programs)
+$(fuzz-programs): bin/fuzz/%.test:
+	go test -c -fuzz . -o $@ ./$*
+
+fuzz: $(fuzz-programs)
 	@for target in $(subst $(comma), ,$(FUZZ)); do \
-		go test -list "^$${target##*/}\$$" ./$${target%/*} | grep -qx "$${target##*/}" || { echo "no fuzz target $$target" >&2; exit 1; }; \
-		set -x; go test -run '^$$' -fuzz "^$${target##*/}\$$" -fuzztime $(FUZZTIME) ./$${target%/*} || exit 1; { set +x; } 2>/dev/null; \
+		package=$${target%/*}; name=$${target##*/}; program=$(CURDIR)/bin/fuzz/$$package.test; \
+		"$$program" -test.list "^$$name\$$" | grep -qx "$$name" || { echo "no fuzz target $$target" >&2; exit 1; }; \
+		(cd "$$package" && set -x && "$$program" -test.run '^$$' -test.fuzz "^$$name\$$" -test.fuzztime $(FUZZTIME) \
+			-test.fuzzcachedir "$$(go env GOCACHE)/fuzz/keypool/$$package") || exit 1; \
 	done
 
 # Runs the fault rows: they kill, freeze and overload running programs, with and without each protection.
@@ -123,7 +132,7 @@ citus: citus-test citus-drill
 
 citus-test: keeper
 	$(keeper) need redis-server postgres citus
-	go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/citusstore ./cmd/internal/server
+	CGO_ENABLED=1 go test -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -tags citus -count 1 -timeout 20m -run Citus ./shortener/citusstore ./cmd/internal/server
 
 citus-drill: build keeper
 	$(keeper) need redis-server postgres citus
