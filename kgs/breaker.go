@@ -27,8 +27,8 @@ const (
 // context.Canceled counts neither as a success nor as a failure, because the caller cancelled
 // the call.
 //
-// All methods are safe for concurrent use. They block for as long as the methods of the pool
-// block.
+// All methods are safe for concurrent use. A call that the breaker lets through blocks for as long as the call of the
+// pool.
 type Breaker struct {
 	pool    Supply
 	circuit *gobreaker.CircuitBreaker[struct{}]
@@ -44,8 +44,8 @@ func NewBreaker(pool Supply, name string, log *slog.Logger) *Breaker {
 
 // NewCircuit returns a closed circuit breaker with the thresholds that [Breaker] documents. The breaker logs when it
 // opens and when it closes. While the test calls of the half-open breaker fail, the breaker logs a reminder at most
-// once a minute. An error for which isAnswer returns true counts as a success. context.Canceled does not count. Every
-// other error counts as a failure.
+// once a minute. An error for which isAnswer returns true counts as a success; isAnswer may be nil. context.Canceled
+// counts neither as a success nor as a failure. Every other error counts as a failure.
 func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.CircuitBreaker[T] {
 	// The library calls IsSuccessful and OnStateChange under its own lock. This lock also guards the
 	// variables last and logged.
@@ -96,8 +96,7 @@ func (b *Breaker) Settle(ctx context.Context, batch *Batch, unused, lost []strin
 	return b.do(func() error { return b.pool.Settle(ctx, batch, unused, lost) })
 }
 
-// Guard returns a function that calls status through the breaker. status queries the pool behind
-// b.
+// Guard returns a function that calls status through the breaker b. The function status queries the pool behind b.
 func Guard[S any](b *Breaker, status func(context.Context) (S, error)) func(context.Context) (S, error) {
 	return func(ctx context.Context) (s S, err error) {
 		err = b.do(func() error {

@@ -48,9 +48,9 @@ func NewFallback(first, second Generator) *Fallback { return &Fallback{first: fi
 func (f *Fallback) Next(ctx context.Context, url string, attempt int) (Key, error) {
 	key, err := f.first.Next(ctx, url, attempt)
 	dry := errors.Is(err, ErrNoKeys)
-	// Only the first attempt of a creation changes f.dry. After conflicts, the hash source may have no more codes for
-	// one URL, but it still has codes for other URLs. Without the call of Load, every creation would write f.dry, and
-	// concurrent creations would slow each other down.
+	// Only the first attempt of a creation changes f.dry. A later attempt may fail although the first generator still
+	// has keys: after conflicts, the hash source may have no more codes for one URL, but it has codes for other URLs.
+	// Without the call of Load, every creation would write f.dry, and concurrent creations would slow each other down.
 	if attempt == 0 && f.dry.Load() != dry {
 		f.dry.Store(dry)
 	}

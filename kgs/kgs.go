@@ -33,13 +33,14 @@
 //     a batch, its holder reports for every key whether the key is used, returned or lost;
 //   - a pool in Redis consists of one list or more;
 //   - an epoch is one generation of a list. When a list may have lost data, a new epoch of the list
-//     begins, and the keys of the old epoch are abandoned;
+//     begins, and the keys that are still in the list are abandoned;
 //   - a key source is one selectable way to get codes (KEY_SOURCE).
 //
 // These invariants hold after any crash:
 //
 //   - the ledger reserves each number once, a worker pushes the key of the number once, and a server
-//     hands out the key once. Only a number that was returned unused goes through these steps again;
+//     hands out the key once. Two kinds of numbers can go through these steps again: a number that was
+//     returned unused, and a number that was in the memory pool of a process that ended;
 //   - an audit can account for each reserved number at any time. The number is used by a link, in a pool, in a batch,
 //     on its way to a pool, or abandoned for a recorded reason.
 //
@@ -103,8 +104,8 @@ const (
 )
 
 // Names of key sources in metrics and links. The keys of SourcePool and SourceLedger stand for numbers
-// of the ledger. A key of SourceKGS stands for a number of the ledger of the remote KGS, which may be
-// another ledger.
+// of the ledger. A key of SourceKGS stands for a number of the ledger of the remote KGS. That ledger
+// may differ from the ledger of the server that takes the key.
 const (
 	SourcePool         = "pool"
 	SourceLedger       = "ledger"
@@ -131,5 +132,5 @@ type PoolStatus struct {
 // PoolEntry is a code that a shared pool has on record.
 type PoolEntry struct {
 	Code    string
-	InBatch bool // true if the code is in a batch, false if it is in the pool itself
+	InBatch bool // true if the code is in a batch or a write-off, false if it is in the pool itself
 }

@@ -46,8 +46,8 @@ func (l *LocalBatch) Lost(code string) {
 	l.close()
 }
 
-// Returned reports that the creation stored no link with code. The next creation gets the code. If the source is closed
-// first, the code goes back to the supply.
+// Returned reports that the creation stored no link with code. A later creation gets the code. If the source is closed
+// before that creation, the code goes back to the supply.
 func (l *LocalBatch) Returned(code string) {
 	s := l.source
 	s.mu.Lock()

@@ -33,7 +33,7 @@ func TestMeterSmoothsRateOfCountThatGrowsInSteps(t *testing.T) {
 	}
 }
 
-// The rate depends only on the growth within the window, also after a long time without growth.
+// The rate depends only on the growth within the window, even after a long time without growth.
 func TestWindowRateIgnoresGrowthBeforeWindow(t *testing.T) {
 	t.Parallel()
 	w := NewWindow(5 * time.Second)

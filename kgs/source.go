@@ -140,8 +140,9 @@ func (s *Source) takeReturned() (Key, bool) {
 	return k, true
 }
 
-// advance makes the spare batch the current batch, and requests a new spare batch. The argument drained is the current
-// batch, which is empty. If another call has already replaced this batch, advance changes nothing.
+// advance replaces drained, a current batch that is empty, with the spare batch, and requests a new spare batch. If
+// another call has already replaced drained, advance changes nothing. It returns the current batch, or nil if there is
+// none.
 func (s *Source) advance(drained *LocalBatch) *LocalBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

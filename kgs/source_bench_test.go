@@ -34,8 +34,8 @@ func BenchmarkSourceNextTimed(b *testing.B) {
 	}
 }
 
-// percentile returns the smallest index at which the sum of the counts reaches the given share
-// of n.
+// percentile returns the smallest index i for which the sum of counts[0] to counts[i] is at least the given share of
+// n.
 func percentile(counts []int, n int, share float64) int {
 	seen := 0
 	for i, count := range counts {

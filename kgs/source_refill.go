@@ -19,14 +19,14 @@ const (
 
 	// maxGrowth limits the growth of batches. The source requests at most maxGrowth times the size of the previous
 	// batch, or Min keys if that is more. After a stall, many requests arrive at once. Without a limit, the source
-	// would request a batch that empties the pool. With this limit, the batch size still follows a new load within a
-	// few batches.
+	// could then request a batch that empties the pool. With this limit, the batch size still follows a new load within
+	// a few batches.
 	maxGrowth = 4
 )
 
-// run refills the source on demand and settles finished batches, until ctx ends. If a settlement fails, the next refill
-// in which each Take gets an answer tries it again. While batches wait to be settled, run begins the next refill at
-// most a second after the end of the last refill.
+// run refills the source on demand and settles finished batches, until ctx ends. If run cannot settle a batch, it tries
+// again in the next refill in which each Take gets an answer. While batches wait to be settled, run begins the next
+// refill at most a second after the end of the last refill.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)
@@ -56,7 +56,7 @@ func (s *Source) run(ctx context.Context) {
 }
 
 // refill takes batches until the source holds two batches. Then it settles finished batches. If a Take got no answer,
-// refill leaves them for a later refill. At the end it wakes the callers that wait in Next.
+// a later refill settles the finished batches instead. At the end, refill wakes the callers that wait in Next.
 //
 // A supply may consist of several parts, for example the lists of a pool in Redis. If one part is
 // down, its batches cannot be settled, but the other parts still give batches. Therefore refill takes
@@ -225,8 +225,8 @@ func (s *Source) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// retract empties the source. It returns every key that no creation uses, by batch. The caller
-// holds mu.
+// retract empties the source. For each unsettled batch, it returns the keys that no creation uses.
+// The caller holds mu.
 func (s *Source) retract() map[*LocalBatch][]string {
 	unused := make(map[*LocalBatch][]string, len(s.live))
 	for l := range s.live {

@@ -265,7 +265,7 @@ func TestSourceDoesNotWaitForHungRefill(t *testing.T) {
 		supply.mu.Lock()
 		supply.delay = time.Hour
 		supply.mu.Unlock()
-		for range 101 { // the last key comes from the spare, so a refill begins
+		for range 101 { // key 101 is the first key of the spare batch, so a refill begins
 			mustNext(t, s).Batch.Used()
 		}
 		<-time.After(s.cfg.Patience) // fake time: the refill is older than Patience now
@@ -402,8 +402,8 @@ func TestSourceCloseReturnsKeysOfTakeInProgress(t *testing.T) {
 	})
 }
 
-// If a server stops while a part of its store is down, it may have to return up to 131,072 keys of a few batches. If
-// retract copied all returned keys of a batch for each further key, the stop would take too long.
+// If a server stops while a part of its store is down, it may have to return up to 131,072 keys of a few batches. The
+// stop would take too long if retract copied the list of unused keys of a batch each time it adds a key.
 func TestSourceRetractMakesFewAllocations(t *testing.T) {
 	const keys = 10_000
 	s := &Source{live: make(map[*LocalBatch]struct{})}

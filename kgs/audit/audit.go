@@ -35,8 +35,8 @@ type Evidence struct {
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // order of the link store; usually Space
 
-	// Epochs returns the epochs of the wanted lists of the shared pool, by the number of the list. The keys of the map
-	// want are the numbers of the wanted lists. Epochs is nil if there is no shared pool.
+	// Epochs returns the epoch of each wanted list of the shared pool. The keys of want and of the result are the numbers
+	// of the lists. Epochs is nil if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
 	// Pool yields the codes that the shared pool has on record in the given lists. The keys of the map are the numbers
 	// of the lists.
@@ -115,9 +115,10 @@ const retryInterval = 500 * time.Millisecond
 // the reason is not a move.
 const auditPasses = 3
 
-// Run accounts for every reserved number. It makes up to three passes. Each pass reads the whole ledger, then the whole
-// pool and then all links, because keys move in this order. At its end, a pass reads the ledger again. Run takes no
-// locks that block other processes, and several audits may run at once.
+// Run accounts for every reserved number. It makes up to three passes. Keys move from the ledger to the pool, and from
+// the pool to links. Therefore each pass reads in the same order: first the whole ledger, then the whole pool and then
+// all links. At its end, a pass reads the ledger again. Run takes no locks that block other processes, and several
+// audits may run at once.
 //
 // Run merges the links with the reserved numbers. In memory, it keeps the rows of the ledger, the ranges of the keys in
 // the pool, and the gaps between the links of the present epoch. It keeps nothing for the other numbers and links. If
@@ -125,14 +126,14 @@ const auditPasses = 3
 // reserved numbers. In a random order, Run gives the same accounts, but needs up to 40 bytes for each link of the
 // present epoch.
 //
-// A fault counts only if every pass finds the fault, because keys move during a pass. There are two exceptions, for
-// which the last pass is sufficient: a code that is used as a key and has no number, and a misplaced row. A row is
-// misplaced if a search for its code would miss the row. Run compares all faults of the passes, although Accounts lists
-// only the first MaxListed faults of each kind, in the order of their ranks.
+// A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count as soon
+// as the last pass finds them: a code that is used as a key and has no number, and a misplaced row. A row is misplaced
+// if a search for its code would miss the row. Run compares all faults of the passes, although Accounts lists only the
+// first MaxListed faults of each kind, in the order of their ranks.
 //
-// An error means that Run could not complete the audit. If the shared pool loses its data during
-// the audit, or waits for a new epoch, Run begins again until the time Patience has passed. After
-// this time, the error is [kgs.ErrNoEpoch], [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
+// An error means that Run could not complete the audit. If the shared pool loses its data during the audit, or waits
+// for a new epoch, Run begins again. When the time Patience has passed, Run stops and returns [kgs.ErrNoEpoch],
+// [kgs.ErrFenced], ErrPoolUnknown or ErrEpochChanged.
 //
 // There is no list of the keys that a pool held before it lost its data. Therefore, if a number of
 // an earlier epoch is in no place, Run counts it as abandoned with the reason [kgs.ReasonEpoch]. If
@@ -154,8 +155,8 @@ func Run(ctx context.Context, e Evidence) (Accounts, error) {
 	}
 }
 
-// epochIsChanging reports whether an audit failed because a pool lost its data. Either no worker has opened the next
-// epoch yet, or a worker has just opened it.
+// epochIsChanging reports whether err means that an audit failed because the shared pool lost its data. In this case,
+// the next epoch has not begun yet, or it began during the audit.
 func epochIsChanging(err error) bool {
 	return errors.Is(err, kgs.ErrNoEpoch) || errors.Is(err, kgs.ErrFenced) || errors.Is(err, ErrEpochChanged) || errors.Is(err, errOtherEpoch)
 }
@@ -208,8 +209,9 @@ func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error
 	return p, nil
 }
 
-// checkEpochs fails if the epoch of a list of the pool differs from the epoch that the ledger has on record for the
-// list. In such a list, the audit would not find the keys of the ledger.
+// checkEpochs fails if a list of the pool is not in the epoch that the ledger has on record for this list. In such a
+// list, the audit would not find the keys of the ledger's epoch. The map want contains the epochs of the ledger by the
+// number of the list.
 func (e Evidence) checkEpochs(ctx context.Context, want map[int]int64) error {
 	if e.Epochs == nil {
 		return fmt.Errorf("%w: no shared pool is configured", ErrPoolUnknown)

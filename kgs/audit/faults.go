@@ -66,7 +66,7 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 	a.FaultCounts[kind] += n
 }
 
-// faultRanks holds the ranks of the faulty codes by kind, as ordered spans. It has no empty entry.
+// faultRanks holds the ranks of the faulty codes by kind, as ordered spans. A kind without faults has no entry.
 type faultRanks map[FaultKind][]span
 
 // fault compares the faults of one kind with the faults of the previous pass. It records only the faults that both

@@ -11,8 +11,9 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// A link of a client in the same database shows that the client used the key. But if the key comes from another ledger,
-// its code may by chance belong to a number of this ledger. Such a link conflicts with the number, as a link with a
+// A link with the source SourceKGS has a key that a client took from a key service. If the number of the code is in a
+// lease of this ledger, the link shows that the client used the key. If the number was never leased or was returned, the
+// key comes from another ledger, and only its code is the same. Such a link conflicts with the number, as a link with a
 // random code does.
 func TestAuditCountsKeysOfLeases(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {

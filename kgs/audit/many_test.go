@@ -113,8 +113,9 @@ func manyFaults(space *codespace.Space, n int64) (r reading) {
 	return r
 }
 
-// If there are too many faults to list, the audit must still count all faults. It must also compare
-// all faults between the passes: in the last pass, there are fewer faults than in the other passes.
+// If there are too many faults to list, the audit must still count all faults. It must also compare all
+// faults of the passes, and not only the listed faults. The last pass has fewer faults than the other
+// passes, so only the faults of the last pass count.
 func TestAuditCountsAllFaultsEvenIfListOfFaultsIsFull(t *testing.T) {
 	t.Parallel()
 	const first, last = 3000, 2500

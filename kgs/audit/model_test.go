@@ -118,8 +118,8 @@ func (m *modelPass) addLinks() {
 	}
 }
 
-// addUnreserved adds a key that was not reserved when the pass began. The key is a fault only if it is not reserved at the
-// end of the pass either. A code without a number is a stranger.
+// addUnreserved adds a key that was not reserved when the pass began. If the key is still not reserved at the end of the
+// pass, it is a fault. A code without a number is a stranger.
 func (m *modelPass) addUnreserved(code string) {
 	length, n, err := m.space.Number(code)
 	if err != nil {

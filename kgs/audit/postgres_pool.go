@@ -41,9 +41,9 @@ const (
 
 // AddPostgresPool adds the accounts and the faults of the pool in db. It does nothing if the
 // pool's tables are empty and no link has a key of the pool. Servers and workers may keep
-// running: a key has a row in the pool before it has a link, and AddPostgresPool reads the links
-// first. After a rollback of the database, keys that a process held in memory can have a link but
-// no row. These keys are faults.
+// running, because a key has a row in the pool before it has a link, and AddPostgresPool reads the
+// links before the pool. After a rollback of the database, a key that a process held in memory can
+// have a link but no row. Such a key is a fault.
 func (a *Accounts) AddPostgresPool(ctx context.Context, db *pgxpool.Pool, links iter.Seq2[Linked, error]) error {
 	var exists bool
 	err := db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM available_keys) OR EXISTS (SELECT FROM used_keys)`).Scan(&exists)

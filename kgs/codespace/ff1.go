@@ -76,8 +76,8 @@ func power(radix, n int) uint64 {
 	return p
 }
 
-// split and join convert between a number and the two halves of its numeral string. The whole
-// number must fit in 64 bits. For the other methods, each half must fit in 63 bits.
+// split and join convert between a number and the two halves of its numeral string. For split and join,
+// the number must fit in 64 bits. For the other methods, each half must fit in 63 bits.
 func (f *ff1) split(n int64) halves {
 	return halves{uint64(n) / f.mod[1], uint64(n) % f.mod[1]}
 }

@@ -250,7 +250,8 @@ func (s *Space) Ranges(codes []string) ([]Range, error) {
 	return ranges, nil
 }
 
-// apply replaces each number by the result of the function way, which is (*ff1).encrypt or (*ff1).decrypt.
+// apply replaces each number with the result of the function way, which is (*ff1).encrypt or (*ff1).decrypt. In the space
+// of Plain, apply changes nothing.
 func (s *Space) apply(way func(*ff1, *ff1Scratch, int), scratch *ff1Scratch, length int, numbers []int64) {
 	f := s.ff1[length]
 	if f == nil {

@@ -61,7 +61,7 @@ type Explanation struct {
 	Origin    string  `json:"origin,omitempty"`     // what the code is, such as a number or a random string
 	Link      *Link   `json:"link,omitempty"`
 	Number    *Number `json:"number,omitempty"`
-	Epoch     *int64  `json:"epoch,omitempty"` // epoch in which the number was first reserved; 0 for the time before the first shared pool
+	Epoch     *int64  `json:"epoch,omitempty"` // epoch in which the number was first reserved; 0 if no epoch had begun at that time
 	Range     *Range  `json:"range,omitempty"`
 
 	Snowflake *Snowflake     `json:"snowflake,omitempty"`

@@ -52,8 +52,8 @@ const maxUnderWay = 64
 // maxRequest bytes that consists of empty strings takes up to 50 MB of memory.
 const maxLarge = 2
 
-// largeWait is the longest time for which a large message waits until another large message ends. If several servers of
-// one client stop together, they return their keys in large messages at the same time.
+// largeWait is the longest time for which a request with a large message waits until another such request of the client
+// ends. The wait is for a client whose servers stop together: they return their keys in large messages at the same time.
 const largeWait = time.Second
 
 // largeMessage is the size in bytes above which a message is large.

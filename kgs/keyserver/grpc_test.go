@@ -178,7 +178,8 @@ func TestGRPCHealthCheckReportsReadiness(t *testing.T) {
 	}
 }
 
-// No service accepts gzip, and none uses it. The tests above show that a client that accepts gzip gets answers.
+// Each service refuses requests that are compressed with gzip, and never compresses its answers. The tests above show
+// that a client that accepts gzip gets answers.
 func TestRequestsAndAnswersAreNotCompressed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)

@@ -8,8 +8,9 @@
 //     lease.
 //   - A request gets one lease, even if replies are lost, servers crash, the client repeats the
 //     request, or several servers use the same ledger.
-//   - A server keeps no state except the rate limits of its clients, which each server counts
-//     separately. So a reply depends only on the ledger and on these limits.
+//   - A server keeps no state except the counts for its limits: the keys that a client takes per
+//     second, and the requests that a client has in progress. Each server counts separately. So a
+//     reply depends only on the ledger and on these counts.
 //
 // Vocabulary: a client is a program that has a token. A request is a call of TakeKeys with an id
 // that the client chooses. A lease is the set of keys that a request got. A lease ends when the

@@ -23,7 +23,7 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 		defer turnOf(ctx).endWork()
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		code := connect.CodeInternal.String() // of a panic
+		code := connect.CodeInternal.String() // counted if next panics
 		defer func() { turnOf(ctx).count(code) }()
 		answer, err := next(ctx, req)
 		code = "ok"
@@ -52,8 +52,8 @@ type turnKey struct{}
 
 func turnOf(ctx context.Context) *turn { return ctx.Value(turnKey{}).(*turn) }
 
-// withTurns gives each request a turn, which gate begins. The turn ends when next returns, also for a request whose
-// message is malformed or does not arrive.
+// withTurns gives each request a turn. The method gate begins the turn. The turn ends when next returns, even if the
+// message of the request is malformed or does not arrive.
 func withTurns(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := new(turn)
@@ -65,9 +65,9 @@ func withTurns(next http.Handler) http.Handler {
 }
 
 // message is the body of a request. As soon as more than largeMessage bytes have arrived, the message counts as large.
-// If the client already has maxLarge large messages, Read waits until one of them ends. If none ends within largeWait,
-// Read fails. The wait is short, because the data of a waiting request occupies the receive buffer of its HTTP/2
-// connection, and so stops the other requests of this connection.
+// If the client already has maxLarge requests with large messages, Read waits until one of these requests ends. If none
+// of them ends within largeWait, Read fails. The wait is short, because the data of a waiting request occupies the
+// receive buffer of its HTTP/2 connection, and so stops the other requests of this connection.
 type message struct {
 	io.ReadCloser
 	turn *turn
@@ -89,7 +89,7 @@ func (m *message) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// begin returns false if the client has too many requests.
+// begin counts the request against the limits of c. If c has reached a limit, begin counts nothing and returns false.
 func (t *turn) begin(c *client) bool {
 	if !occupy(c.open) {
 		return false
@@ -111,7 +111,7 @@ func occupy(slots chan struct{}) bool {
 	}
 }
 
-// count counts the reply to the request, unless it is counted already.
+// count counts the reply to the request if the reply is not counted yet.
 func (t *turn) count(code string) {
 	if t.answered != nil {
 		t.answered(code)
@@ -131,7 +131,8 @@ func (t *turn) endWork() {
 // handler of such a request does not run, so the code of its reply is not known.
 const unread = "unread"
 
-// end does nothing if the turn has not begun.
+// end ends the turn, so that the request no longer counts against the limits of its client. If the reply to the request
+// is not counted yet, end counts it under the code unread. It does nothing if the turn has not begun.
 func (t *turn) end() {
 	t.count(unread)
 	t.endWork()
@@ -157,9 +158,9 @@ func (c *client) pay(n int) error {
 	return later(connect.CodeResourceExhausted, "this client exceeds its rate of keys per second", max(wait, 0))
 }
 
-// payBack adds n keys to the client's allowance, by reserving a negative number. Other goroutines may call pay at the
-// same time. A rate.Limiter has no other way to give keys back. It can cancel a reservation, but only before the time
-// for which the reservation was made, and pay reserves for the present time.
+// payBack adds n keys to the client's allowance. It reserves a negative number of keys, because a rate.Limiter has no
+// other way to give keys back. A rate.Limiter can cancel a reservation only before the time for which the reservation
+// was made, but pay takes keys for the present time. Other goroutines may call pay at the same time.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
 // later returns an error that says when to retry. Retry-After in the header contains the delay in

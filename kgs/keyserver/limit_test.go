@@ -155,9 +155,9 @@ func TestRequestsWithoutMessagesAreLimited(t *testing.T) {
 	s.take("after", 1)
 }
 
-// TestLargeMessagesOfEachClientAreLimited makes maxLarge requests of one client with large messages wait for the ledger. The server
-// must refuse one more such request of this client, and accept smaller requests and those of another client. A
-// RemoteSupply repeats the request until the server accepts it.
+// TestLargeMessagesOfEachClientAreLimited makes maxLarge requests of one client with large messages wait for the ledger.
+// The server must refuse one more large message of this client. It must accept a small message of this client, and a
+// large message of another client. A RemoteSupply must repeat a refused request until the server accepts the request.
 func TestLargeMessagesOfEachClientAreLimited(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewSQLiteLedger(t)
@@ -216,7 +216,8 @@ kgs_service_requests_total{code="resource_exhausted",procedure="ReturnKeys"} 1
 	}
 }
 
-// The servers of a client that stop together return their keys at the same time. None of them is refused.
+// If the servers of a client stop together, they return their keys in large messages at the same time. The key service
+// must refuse none of these messages.
 func TestLargeMessageWaitsForOtherLargeMessagesOfSameClient(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)

@@ -22,8 +22,7 @@ import (
 )
 
 // RemoteSupply takes its batches from a key service. If a reply is lost, the next Take repeats the
-// request and gets the same keys. Such a Take returns as many keys as the lost reply had, whatever
-// its own n is.
+// request and gets the same keys.
 type RemoteSupply struct {
 	service      kgsv1connect.KeyServiceClient
 	http         *http.Client
@@ -115,9 +114,9 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again calls the service. If the service refuses a request because of a limit, again waits as long as the service
-// demands, and calls it again. If ctx would end during the delay, or has no deadline, again returns the error of the
-// service at once.
+// again runs call, which sends a request to the service. If the service refuses the request because of a limit, again
+// waits as long as the service demands, and repeats the call. If ctx has no deadline, or would end during this delay,
+// again returns the error of the service at once.
 func again(ctx context.Context, call func() error) error {
 	deadline, _ := ctx.Deadline()
 	for {
@@ -159,9 +158,10 @@ func (s *RemoteSupply) check(codes []string) error {
 // errInvalidAnswer reports that an answer does not come from a key service of Keypool, or was changed on the way.
 var errInvalidAnswer = errors.New("the answer is not valid")
 
-// Take leases up to n keys, but at most MaxCount. It fails with ErrEmpty if this client exceeds
-// its rate or has too many requests in progress. It also fails if the answer has no codes or a string that cannot be a code. It
-// uses no key of such an answer, and the next Take repeats the request.
+// Take leases up to n keys, but at most MaxCount. If it repeats the request of a lost reply, it returns the
+// keys of this request, whatever n is. It fails with ErrEmpty if this client exceeds its rate or has too many
+// requests in progress. It also fails if the answer contains no codes, or a string that cannot be a code. In
+// this case, it uses no key of the answer. After any error, a later Take repeats the request.
 func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		request, old := s.nextRequest()

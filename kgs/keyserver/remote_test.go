@@ -151,7 +151,8 @@ func TestSettleOfExpiredLeaseSucceeds(t *testing.T) {
 	})
 }
 
-// A connection of HTTP/2 stops forwarding data, and nothing closes it. RemoteSupply must open another one within a few seconds.
+// An HTTP/2 connection no longer transports data, but neither end closes the connection. RemoteSupply must open another
+// connection within a few seconds.
 func TestRemoteSupplyReplacesDeadConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)

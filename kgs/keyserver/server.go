@@ -34,7 +34,7 @@ var _ kgsv1connect.KeyServiceHandler = (*server)(nil)
 // later, a repetition of the request gets the same lease. The allowance of a client is the number of keys that it may
 // take now. The allowance grows at the rate of the client. TakeKeys deducts the requested number of keys from the
 // allowance in advance, so that concurrent requests cannot exceed the rate. If the client gets no new keys, TakeKeys
-// adds this number to the allowance again.
+// gives the requested number back to the allowance.
 func (s *server) TakeKeys(ctx context.Context, r *kgsv1.TakeKeysRequest) (*kgsv1.TakeKeysResponse, error) {
 	if id := r.GetRequestId(); id == "" || len(id) > 128 || strings.ContainsFunc(id, hidden) {
 		return nil, invalid("request_id must have 1 to 128 visible ASCII characters")
@@ -129,8 +129,8 @@ func errorReplies() []errorReply {
 // outageRetry is how long a client must wait before it retries when the database does not answer.
 const outageRetry = time.Second
 
-// clientError converts an error of the ledger into the error for a client. It treats every error that
-// errorReplies does not contain as a failure of the database: it logs the error, at most once a minute,
+// clientError converts an error of the ledger into the error for a client. If errorReplies does not
+// contain err, clientError treats err as a failure of the database: it logs err, at most once a minute,
 // and returns an error that says when to retry.
 func (s *server) clientError(ctx context.Context, err error) error {
 	for _, a := range errorReplies() {

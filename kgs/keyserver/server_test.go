@@ -71,7 +71,7 @@ func TestReturnedKeysAreLeasedAgain(t *testing.T) {
 		if diff := cmp.Diff(map[string]int64{kgs.ReasonClient: 70, kgs.ReasonLostReply: 10}, abandoned); diff != "" {
 			t.Errorf("abandoned numbers by reason (-want +got):\n%s", diff)
 		}
-		// The repeated request abandons nothing.
+		// The second ReturnKeys must abandon nothing, so the metrics must have the same counts as the ledger.
 		for reason, want := range abandoned {
 			if got := kgstest.Counter(t, s.registry, "kgs_keys_abandoned_total", reason); got != float64(want) {
 				t.Errorf("kgs_keys_abandoned_total has %v keys with the reason %s, want %d", got, reason, want)
@@ -146,8 +146,8 @@ func TestKeyServiceRefusesTooLargeRequest(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCountedOnce sends requests whose messages the server cannot read, or refuses. The server must count each of
-// them once.
+// TestRequestsAreCountedOnce sends messages that the server cannot read, requests that it refuses, and a request that
+// succeeds. The server must count each request once.
 func TestRequestsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, kgstest.NewSQLiteLedger(t).Ledger, nil)

@@ -19,12 +19,12 @@ const HashAttempts = 200
 const hashLength = 6
 
 // Hash derives the code from the URL. The code is the first 6 characters of the digest of the URL in
-// base64url (RFC 4648, section 5). After a conflict, Hash appends a sequence number to the URL and
-// hashes again. It does not normalize the URL, so "?id=a" and "%3Fid%3Da" have different codes.
+// base64url (RFC 4648, section 5). After a conflict, Hash appends the number of the attempt to the URL
+// and hashes again. It does not normalize the URL, so "?id=a" and "%3Fid%3Da" have different codes.
 //
 // If a URL already has n-1 links, its next link takes n attempts, because the first n-1 codes
-// conflict. After 200 links, no code is left for the URL. Anyone who knows a URL can find out
-// whether the URL has a link.
+// conflict. After 200 links, no code is left for the URL. Anyone who knows a URL can compute its
+// codes, and find out whether the URL has a link.
 type Hash struct {
 	Algorithm string // name of the hash function: "md5" or "sha256"
 }

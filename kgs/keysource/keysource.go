@@ -2,7 +2,7 @@
 // local batch: [RedisIncr], [Tickets], [Snowflake], [Hash], [UUID] and [Random].
 //
 // Invariant: each source is a [kgs.Generator]. The comment of its type says why the source makes
-// each code only once, or when it makes a code again. If a source makes a code again, the primary
+// each code only once, or in which cases it makes a code again. If a source makes a code again, the primary
 // key of the link store refuses the second link with the code.
 //
 // Vocabulary: a creation is a request that creates one link. Each attempt of a creation requests a

@@ -17,8 +17,8 @@ type Random struct {
 
 // attemptsOfLength is the number of attempts of one creation at each code length. After these attempts, the codes of
 // the creation are one character longer. So a creation can succeed even if all codes of the first length are in use.
-// For this purpose, its time limit of 5 s must allow more attempts, so an attempt must take less than 25 ms on average. If 53
-// billion of the codes with six characters are in use, one creation in a million needs more attempts than this.
+// But it reaches a longer code within its time limit of 5 s only if its attempts take less than 25 ms on average. If 53
+// billion of the codes with six characters are in use, one creation in a million needs more than 200 attempts.
 const attemptsOfLength = 200
 
 var _ kgs.Generator = Random{}

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// incrTimeout is the time limit of one call of Next, because a creation waits for it.
+	// incrTimeout is the time limit of one call of Next. It is short, because a creation waits for the call.
 	incrTimeout = 250 * time.Millisecond
 	// maxGallop limits the step of the galloping search to 2^20; see RedisIncr. Even if Redis lost no
 	// data, a client can cause conflicts by choosing the next codes of the counter as aliases. Because
@@ -39,7 +39,7 @@ return skipped`
 //
 // The high-water mark of a running process is the highest number that it took. If Redis has lost data, it may return a
 // number that is not above the mark. The process then discards the number, moves the counter to the mark plus a margin
-// (see skipMargin), and logs this. The margin covers numbers that other processes took before the loss.
+// (see skipMargin), and logs the skip. The margin covers numbers that other processes took before the loss.
 //
 // After a loss of data, Redis returns some numbers a second time. A process whose mark is below these numbers does not
 // notice the loss, and issues the numbers a second time. The repetition stops when a process with a higher mark skips
@@ -78,9 +78,9 @@ func NewRedisIncr(client redis.UniversalClient, prefix, name string, length int,
 	}
 }
 
-// Next waits for Redis for at most 250 ms. After three failed calls in a row, only one Next per
-// second calls Redis, and the others fail at once; see [kgs.Breaker]. If a reply is lost, the number
-// in the reply is never issued.
+// Next returns the key of a new number. It waits for Redis for at most 250 ms. After three failed calls
+// in a row, only one Next per second calls Redis, and all other calls fail at once; see [kgs.Breaker]. If
+// a reply is lost, the number in the reply is never issued.
 func (r *RedisIncr) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()

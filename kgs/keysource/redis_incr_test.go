@@ -131,7 +131,7 @@ func TestRedisIncrFindsFreeNumberAfterCounterIsLost(t *testing.T) {
 	}
 }
 
-// commands returns how many commands the Redis has run. Each call of commands adds one command, INFO.
+// commands returns how many commands the Redis server has run. Each call of commands adds one command, INFO.
 func commands(t *testing.T, client redis.UniversalClient) int {
 	t.Helper()
 	found := regexp.MustCompile(`total_commands_processed:(\d+)`).FindStringSubmatch(client.Info(t.Context(), "stats").Val())

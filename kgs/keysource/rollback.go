@@ -28,12 +28,13 @@ type highWater struct {
 	mark   atomic.Int64
 }
 
-// next takes a number. If take shows a rollback, next discards the number, skips ahead and takes another number. So
+// next takes a number. If the number shows a rollback, next discards it, skips ahead and takes another number. So
 // each number that next returns is above the mark that the process had when the call began.
 //
 // The parameter take takes one or more numbers from the counter and returns the first and the last
-// of them. The parameter skipTo moves the counter to its argument if the counter is lower, and never
-// moves it back. It returns how many numbers it skipped.
+// of them. next returns the last, and the others are never issued. The parameter skipTo moves the
+// counter to its argument if the counter is lower, and never moves it back. It returns how many numbers
+// it skipped.
 func (h *highWater) next(take func() (first, last int64, err error), skipTo func(int64) (int64, error)) (int64, error) {
 	// Read the mark before the call. A concurrent call that ends earlier may raise the mark above the
 	// number of this call, although there was no rollback.

@@ -120,7 +120,7 @@ func TestTicketsRepeatNoNumberAfterRollback(t *testing.T) {
 	})
 }
 
-// TestTicketsRepeatNoNumberAfterFilesAreRestored replaces the files of a PostgreSQL by older files.
+// TestTicketsRepeatNoNumberAfterFilesAreRestored replaces the files of a PostgreSQL server with older files.
 func TestTicketsRepeatNoNumberAfterFilesAreRestored(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
@@ -167,7 +167,7 @@ func TestTicketSkipAheadKeepsParityAndMargin(t *testing.T) {
 			for _, tt := range []struct {
 				attempt int
 				want    int64
-				back    int64 // the counter after the rollback that follows
+				back    int64 // the value to which the test then sets the counter back
 			}{
 				{0, want, 1},
 				{0, want + 2382 + 2, want + 2382 - 98}, // the next step begins below the mark and ends above it

@@ -73,12 +73,17 @@ func NewSnowflake(cfg SnowflakeConfig) *Snowflake {
 	return &Snowflake{cfg: cfg, timeout: promiseTimeout}
 }
 
-// Next makes no network call. If all 4,096 numbers of a millisecond are used, or if the clock was
-// set back, Next waits for up to 25 ms. If the clock was set back by more than 25 ms, Next fails
-// with ErrNoKeys until the clock has caught up. If the clock was set back by more than a second and
-// no machine id is configured, Next fails only until [Snowflake.Run] has acquired another machine
-// id. Next also fails with ErrNoKeys after the end of the promise, until Run has extended the
-// promise or acquired another machine id.
+// Next returns the key of a new number. It makes no network call. If all 4,096 numbers of a millisecond
+// are used, or if the clock was set back, Next waits for up to 25 ms, or until ctx ends. It fails with
+// ErrNoKeys in these cases:
+//
+//   - ctx ends while Next waits;
+//   - the clock was set back by more than 25 ms, and has not caught up yet. If the clock was set back by
+//     more than a second and no machine id is configured, Next fails only until [Snowflake.Run] has
+//     acquired another machine id;
+//   - the process has no machine id, or the promise has ended. Next fails until Run has extended the
+//     promise or acquired a machine id;
+//   - the 41 bits of the time are used up.
 func (s *Snowflake) Next(ctx context.Context, _ string, _ int) (kgs.Key, error) {
 	for waited := time.Duration(0); ; {
 		n, wait, err := s.take()

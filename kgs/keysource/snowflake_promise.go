@@ -56,8 +56,8 @@ func (s *Snowflake) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run extends the promise until ctx ends. If another process has acquired the machine id, Run waits
-// until the id is free if it is configured, and otherwise acquires any free id. If no id is configured
+// Run extends the promise until ctx ends. If another process has acquired the machine id, Run acquires
+// a free id again: the configured id, or any id if none is configured. If no id is configured
 // and the clock is more than clockLimit behind the last key, Run acquires another id. When ctx ends,
 // Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
 // database. It also logs when the clock was set back. It always returns nil.
@@ -105,9 +105,9 @@ func (s *Snowflake) watch(ctx context.Context) error {
 // keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
 // has none. If the clock is more than clockLimit behind the last key and no id is configured, keep
 // acquires another id instead. It does not change the promise for the old id in the database. So
-// another process can acquire the old id only after the promise for the old id has ended, and its
-// numbers have later times than the numbers of this process. Only one call of keep may run at a
-// time.
+// another process can acquire the old id only after the promise for the old id has ended, and the
+// numbers of that process have later times than the numbers of this process. Only one call of keep
+// may run at a time.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -154,7 +154,8 @@ func (s *Snowflake) held() (held promise, next int64) {
 	return s.promise, s.next >> sequenceBits
 }
 
-// adopt records the result of keep. A promise that was not extended stays valid until its end.
+// adopt records the result of keep: the promise held, whose numbers begin at the time from, or the error err. If keep
+// failed, the previous promise stays valid until its end.
 func (s *Snowflake) adopt(held promise, from int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

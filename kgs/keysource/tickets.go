@@ -57,7 +57,7 @@ type TicketDatabase interface {
 //
 // A running process has a mark for each database: the highest number that it took from the database. If a database was
 // rolled back, it may return a number that is not above the mark. The process then discards the number, moves the
-// counter to the mark plus a margin (see skipMargin), and logs this. The margin covers numbers that other processes
+// counter to the mark plus a margin (see skipMargin), and logs the skip. The margin covers numbers that other processes
 // took before the rollback.
 //
 // The numbers that the rollback removed from a counter are lost numbers. A process that took no lost number issues the
@@ -95,11 +95,11 @@ func NewTickets(odd, even TicketDatabase, length int, log *slog.Logger) *Tickets
 	}
 }
 
-// Next waits for one database for at most 250 ms. If this call fails, Next waits for the other database for at most 500
-// ms. The first attempts of consecutive creations alternate between the databases. After a conflict, the next attempt
-// begins with the database of the creation that began last, which may be a concurrent creation. While the breaker of
-// one database is open or half-open, each attempt begins with this database, for the reason in the comment of
-// [Tickets.first].
+// Next returns the key of a new number. It waits for one database for at most 250 ms. If this call fails, Next waits for
+// the other database for at most 500 ms. The first attempts of consecutive creations alternate between the databases.
+// After a conflict, the next attempt begins with the database of the creation that began last, which may be a concurrent
+// creation. While the breaker of one database is open or half-open, each attempt begins with this database, for the
+// reason in the comment of [Tickets.first].
 func (t *Tickets) Next(ctx context.Context, _ string, attempt int) (kgs.Key, error) {
 	first := t.first(attempt)
 	n, err := t.take(ctx, first, attempt, t.timeout)
@@ -165,7 +165,7 @@ func (t *Tickets) State() gobreaker.State {
 // writes the log record returns after the record is on disk. A concurrent call may return one of
 // the next values before the record is on disk. After a crash at this moment, PostgreSQL gives out
 // the value again. The process that issued the value discards it, and skips ahead. Another process
-// can issue the value. A link in the same database cannot have the value, because the commit of
+// can issue the value a second time. A link in the same database cannot have the value, because the commit of
 // such a link comes later in the log and is lost too. If the links are in another database, their
 // primary key refuses a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
@@ -246,8 +246,8 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 	return a.last, nil
 }
 
-// SkipTo implements [TicketDatabase]. It discards the numbers that are stored for this process, if
-// they are below the argument to.
+// SkipTo implements [TicketDatabase]. If the last issued number is below the argument to, SkipTo discards
+// all numbers that are stored for this process.
 func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
 	if err := t.lock(ctx); err != nil {
 		return 0, err

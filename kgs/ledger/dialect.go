@@ -14,7 +14,7 @@ import (
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	begin    string        // statement that limits how long a frozen client can hold a transaction; may be empty
-	lock     string        // query that locks the row of the ledger and reads the five values of a row
+	lock     string        // query that locks the row of the ledger and reads the fields of a row, in their order
 	renew    string        // statement that records a heartbeat of holder $1
 	now      string        // expression for the present time in microseconds since 1970
 	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970
@@ -22,7 +22,7 @@ type dialect struct {
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
-// row is the row of kgs_ledger, and the present name of the history of the database.
+// row holds columns of the row of kgs_ledger, and the name that the history of the database has now.
 type row struct {
 	name             string
 	epoch, last      int64
@@ -67,8 +67,8 @@ func NewPostgres(pool *pgxpool.Pool) *Ledger {
 // NewSQLite returns a ledger in db. The caller closes the ledger before it closes db.
 func NewSQLite(db *sqlite.DB) *Ledger {
 	return &Ledger{write: db.Write, read: db.Read, close: func() error { return nil }, random: rand.Int64N, dialect: dialect{
-		// A transaction of the writing connection already locks the file. The lock of a killed process
-		// ends with the process. The history of an SQLite file has no name, so the last column is empty.
+		// The query takes no lock, because a transaction of the writing connection already locks the file. The lock of
+		// a killed process ends with the process. The history of an SQLite file has no name, so the last column is empty.
 		lock: `SELECT name, epoch, last_range, history, '' FROM kgs_ledger WHERE id = 1`,
 		renew: `INSERT INTO kgs_holders (holder, beat, seen_at)
 			VALUES ($1, 1, CAST(unixepoch('subsec') * 1000000 AS INTEGER))

@@ -57,9 +57,9 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 }
 
 // RepeatedEpochs looks at the epochs of the list that workers opened within the given time before now. It ignores
-// epochs that the ledger opened itself when it skipped ahead. The result n is the number of epochs of the pools that
-// had several epochs in this time. The result last is the age of the latest epoch of any pool, by the clock of the
-// database.
+// epochs that the ledger opened itself when it skipped ahead. The result n counts the epochs of each pool that has two
+// or more of these epochs. The result last is the age of the latest of these epochs, whatever its pool, by the clock of
+// the database. It is 0 if there was no epoch.
 func (l *List) RepeatedEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT CAST(coalesce(sum(epochs) FILTER (WHERE epochs > 1), 0) AS bigint), min(age)
@@ -88,10 +88,11 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 // the current epoch. In this case, another worker opened the epoch, or the answer of an earlier call was lost. opened
 // reports whether this call opened the epoch.
 //
-// OpenEpoch abandons the keys in the list and the ranges on their way to the list. It stores the present counters as a
-// boundary. An audit looks for each number below the boundary in the links, the batches, the ranges and the pool. If the
-// number is in none of these places, the audit counts it as abandoned with its epoch. If the caller crashes after
-// OpenEpoch, the pool in Redis is not opened for the epoch, and the next worker opens another epoch.
+// OpenEpoch abandons the keys in the list and the ranges on their way to the list. For each code length, it stores the
+// present counter as the boundary of the epoch. An audit looks for each number below the boundary in the links, the
+// batches, the ranges and the pool. If the number is in none of these places, the audit counts it as abandoned, because
+// the pool of an earlier epoch may have had the number. If the caller crashes after OpenEpoch, the pool in Redis is not
+// opened for the epoch, and the next worker opens another epoch.
 //
 // If the parameter after is greater than the current epoch of the list, the database was rolled back,
 // and the ledger skips ahead.
@@ -134,14 +135,14 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	if t.latest = number; list == t.list {
 		t.epoch = number
 	}
-	// Delete the ranges that are on their way to this list. A range whose epoch belongs to another list stays, because
-	// it is on its way to the other list.
+	// Delete the ranges that are on their way to this list. Keep a range whose epoch belongs to another list, because
+	// that range is on its way to that list.
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is the smallest number of epoch numbers that a skip-ahead skips. The skip-ahead adds a random number below
-// skipEpochs. In the lost history, epochs may have had these numbers. If the ledger used such a number again, a worker
-// that still has a range of the lost epoch could push this range.
+// skipEpochs is how many epoch numbers a skip-ahead skips at least. The skip-ahead adds a random count below skipEpochs.
+// In the lost history, epochs may have had the skipped numbers. If the ledger used the number of a lost epoch again, a
+// worker that still has a range of the lost epoch could push this range.
 const skipEpochs = 1000
 
 // openAll opens a new epoch of every list.

@@ -27,13 +27,13 @@ func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 			t.Fatalf("after %d looks, the dead holders are %v, want none", i+1, dead)
 		}
 	}
-	// Looks less than a HeartbeatInterval apart do not count. A late look counts as one look.
+	// A call of look too soon after the last look does not count. A late call counts as one look.
 	for range 100 {
 		if dead := look(time.Millisecond, 9, 1); len(dead) > 0 {
 			t.Fatalf("the dead holders are %v, although they had no time for a heartbeat", dead)
 		}
 	}
-	for range 2 { // the holder stays dead until the ledger has declared it dead
+	for range 2 { // look returns the holder again until forget is called
 		if dead := look(time.Hour, 9, 1); !slices.Equal(dead, []string{"holder 1"}) {
 			t.Errorf("the dead holders are %v, want only the holder whose heartbeat count did not change", dead)
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 // Renew records a heartbeat of holder. A holder calls Renew once every HeartbeatInterval. Reserve
-// and Cut record a heartbeat too. A holder must have a heartbeat in the ledger before it takes
-// keys from a pool.
+// and Cut record a heartbeat too. Before a holder takes keys from a pool, it must have a heartbeat in
+// the ledger, because a holder without a heartbeat counts as dead.
 func (l *Ledger) Renew(ctx context.Context, holder string) error {
 	return l.update(ctx, "renew", func(ctx context.Context, t *tx) error {
 		return t.exec(ctx, l.dialect.renew, holder)
@@ -31,12 +31,12 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	return holders, err
 }
 
-// Sweep declares holders dead and abandons the batches of dead holders. A look is a call of Sweep at least 9/10 of a
-// HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter) find no
-// new heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
+// Sweep declares holders dead and abandons the batches of dead holders. A call of Sweep is a look if it comes at least
+// 9/10 of a HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter)
+// find no new heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
 //
-// Sweep counts heartbeats and does not compare timestamps of the database. Therefore Sweep does not declare a
-// living holder dead if the database clock is set forward, or if the process that calls Sweep freezes.
+// Sweep counts heartbeats and does not compare timestamps of the database. Therefore it does not declare a
+// living holder dead, even if the database clock is set forward or the process that calls Sweep freezes.
 // Sweep ignores leases, because a lease has no heartbeats. ExpireLeases ends leases.
 //
 // Several processes may call Sweep at once. A crash of the caller after Sweep has no effect.

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	// ErrNoLease means that the client has no lease with that id, or that the record of the lease
+	// ErrNoLease means that the client has no lease with the given id, or that the record of the lease
 	// is deleted.
 	ErrNoLease = errors.New("the client has no such lease")
 	// ErrLeaseReturned means that the client has already returned the lease.
@@ -113,8 +113,8 @@ func (t *tx) lend(ctx context.Context, r LeaseRequest) (Lease, error) {
 	return lease, err
 }
 
-// openLease returns a lease that has not ended. It fails with sql.ErrNoRows if there is no
-// record of the lease.
+// openLease returns the lease that the SQL condition where selects. It fails with sql.ErrNoRows if there is no
+// record of the lease, and with ErrLeaseReturned or ErrLeaseExpired if the lease has ended.
 func (t *tx) openLease(ctx context.Context, where string, args ...any) (lease Lease, err error) {
 	var state string
 	var expires, now int64
@@ -270,8 +270,9 @@ func (t *tx) endLease(ctx context.Context, lease Lease, unused, lost []codespace
 	return Ended{codespace.Count(rest), codespace.Count(lost)}, t.abandonAll(ctx, rest, kgs.ReasonClient)
 }
 
-// expireLeases runs in one transaction of ExpireLeases. If any lease has expired, expireLeases ends
-// at least one lease.
+// expireLeases is one transaction of ExpireLeases: it ends leases and deletes records, within the limits above. It
+// returns the number of abandoned numbers. If any lease has expired, it ends at least one lease, so ExpireLeases makes
+// progress.
 func (t *tx) expireLeases(ctx context.Context) (kept int64, err error) {
 	ids, err := collect(ctx, t.Tx, scanID, `SELECT id FROM kgs_leases
 		WHERE state = 'open' AND expires_at <= `+t.dialect.now+` ORDER BY expires_at LIMIT $1`, expireAtOnce)

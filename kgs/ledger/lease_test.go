@@ -15,7 +15,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// wantNoLease sends a request for keys. The ledger must refuse the request.
+// wantNoLease sends a request for keys. The ledger must refuse the request with the error want.
 func wantNoLease(t testing.TB, l kgstest.LedgerUnderTest, client, id string, want error) {
 	t.Helper()
 	lease, err := l.Lend(t.Context(), ledger.LeaseRequest{Client: client, ID: id, Length: 3, Count: 10, Term: time.Hour})
@@ -274,8 +274,8 @@ func TestExpireLeasesLimitsRangesPerTransaction(t *testing.T) {
 	})
 }
 
-// Leases have no heartbeats, and Sweep ignores leases. Sweep abandons a batch that has neither a
-// lease nor a holder.
+// Sweep ignores leases, because leases have no heartbeats. A batch that has neither a lease nor a
+// holder is abandoned.
 func TestSweepIgnoresLeases(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.MustLend(t, "a", "1", 10)

@@ -16,7 +16,8 @@
 //   - the shared pool is the pool in Redis, which servers and workers share. It consists of one list or
 //     more. An epoch is one generation of a list;
 //   - a lease is keys on loan to an external client, with an expiry;
-//   - the high-water mark is the highest number known to be issued;
+//   - the high-water mark consists of the highest number of each code length that is known to be issued, and
+//     the highest known id of a reservation;
 //   - a rollback is the return of the database to an older state. The ledger then skips ahead:
 //     it advances its counters past the high-water mark.
 //
@@ -24,7 +25,7 @@
 //
 //   - the ranges of two rows do not overlap, with one exception. Servers may take keys of a shipping range before the
 //     range is delivered, and the ledger may abandon such keys before the delivery. The row of the abandoned numbers
-//     then begins within the range of the shipping row, but after its first number;
+//     then overlaps the shipping row, and begins after the first number of the shipping row;
 //   - a number is handed out a second time only if it was returned unused;
 //   - after a crash between any two changes, every reserved number is in exactly one of the places
 //     that package kgs lists.
@@ -58,8 +59,8 @@ var ErrReplaced = errors.New("`shortener reindex --replace-secret` or the restor
 //
 // Every change consists of one or more transactions. Except in Open, Replace and Restored, each transaction first
 // locks the only row of kgs_ledger and then checks for a rollback, as detectRollback documents. Because of the
-// lock, the changes of all processes run one after the other. Range ids become visible in the order in which they
-// are assigned.
+// lock, the changes of all processes run one after the other, and range ids become visible in the order in which
+// they are assigned.
 //
 // A crash before the commit of a change leaves the ledger unchanged. Each method documents the
 // effect of a later crash. Only the expiry of leases and RepeatedEpochs depend on the time of day. Even if
@@ -69,9 +70,9 @@ var ErrReplaced = errors.New("`shortener reindex --replace-secret` or the restor
 // 5 s for the lock of another process, and up to 5 s for the write of the witness; see KeepWitness. A transaction of a
 // change takes at most 10 s. Open, Replace and the methods that only read have no time limit besides ctx.
 //
-// This package and package kgs define errors. Any other error means that an argument is invalid, or that the
-// database failed or could not be reached. After a failure of the database, it is unknown whether the change
-// was made.
+// The errors with a special meaning are variables of this package and of package kgs. Any other error means that an
+// argument is invalid, or that the database failed or could not be reached. After a failure of the database, it is
+// unknown whether the change was made.
 type Ledger struct {
 	write, read *sql.DB // one database handle on PostgreSQL; separate connections on SQLite
 	dialect     dialect
@@ -118,8 +119,8 @@ type Config struct {
 	Permute bool   // if false, codes are in counter order and there is no secret
 }
 
-// Open creates the ledger if the database has none, and returns the code space of the ledger. If
-// cfg has a secret, a new ledger stores only its fingerprint. Open fails with ErrWrongSecret if the
+// Open creates the ledger if the database has none, and returns the code space of the ledger. If cfg
+// has a secret, a new ledger stores only the fingerprint of this secret. Open fails with ErrWrongSecret if the
 // ledger was created with another secret or with another value of Permute. It fails with ErrWitness if
 // the ledger has a witness that cannot be used. After a crash, the database has no ledger, or a ledger
 // that the next Open completes. If several processes create the ledger at once, only one secret is
@@ -158,8 +159,8 @@ func (l *Ledger) Identify(ctx context.Context, cfg Config) (*codespace.Space, er
 	return l.identify(ctx, cfg, space)
 }
 
-// identify compares the ledger's code space with the code space that cfg requests. If cfg permutes
-// codes but has no secret, identify uses the secret that the ledger stores.
+// identify returns the code space of an existing ledger, and stores the names of the ledger and of its database in l.
+// The parameter space is the code space that cfg requests; see recognize.
 func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Space) (*codespace.Space, error) {
 	var kept []byte
 	var fingerprint, name, database string
@@ -176,8 +177,9 @@ func (l *Ledger) identify(ctx context.Context, cfg Config, space *codespace.Spac
 	return cfg.recognize(space, kept, fingerprint)
 }
 
-// recognize returns the code space of the ledger with this fingerprint. kept is the secret that the ledger stores, and
-// space is the code space that cfg requests.
+// recognize returns the code space of the ledger with the given fingerprint. The parameter space is the code space that
+// cfg requests. If cfg permutes codes but has no secret, recognize uses kept, the secret that the ledger stores.
+// recognize fails with ErrWrongSecret if the ledger has another code space.
 func (cfg Config) recognize(space *codespace.Space, kept []byte, fingerprint string) (_ *codespace.Space, err error) {
 	if cfg.Permute && cfg.Secret == nil && kept != nil {
 		if space, err = codespace.New(kept); err != nil {
@@ -211,7 +213,8 @@ func CheckSecret(ctx context.Context, db *sql.DB, cfg Config) error {
 	return err
 }
 
-// space returns the code space that cfg requests. If space makes a new secret for it, space also returns this secret.
+// space returns the code space that cfg requests. If cfg permutes codes but has no secret, space makes a new secret and
+// returns it as made.
 func (cfg Config) space() (space *codespace.Space, made sql.Null[[]byte], err error) {
 	switch {
 	case !cfg.Permute:

@@ -17,8 +17,8 @@ import (
 // holder ends, the kernel releases the lock. Therefore the next process knows at once which holders were killed, and
 // does not wait for heartbeats. A frozen process keeps its lock.
 //
-// Numbers stay unique even without the lock. If a living holder is declared dead, other holders can take over its
-// ranges. The ledger then refuses all changes of these ranges by the former holder, as it does for a holder that was
+// The uniqueness of numbers does not depend on the lock. If a living holder is declared dead, other holders can take over
+// its ranges. The ledger then refuses all changes of these ranges by the former holder, as it does for a holder that was
 // frozen.
 type Presence struct {
 	file *os.File

@@ -46,7 +46,7 @@ func (m *ledgerModel) lend(rt *rapid.T) {
 	m.leases = append(m.leases, lent{r.ID, lease})
 }
 
-// endLease returns a part of the first range of a lease.
+// endLease ends a lease. It reports the first part of the first range as unused, and the rest of this range as lost.
 func (m *ledgerModel) endLease(rt *rapid.T) {
 	if len(m.leases) == 0 {
 		rt.Skip("no lease is open")

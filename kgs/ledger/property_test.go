@@ -44,7 +44,7 @@ type number struct {
 	n      int64
 }
 
-// The outcomes of numbers that are abandoned or no longer have a row in the ledger.
+// outcome is what happened to a number that is abandoned or no longer has a row in the ledger.
 type outcome string
 
 const (
@@ -133,7 +133,7 @@ func (m *ledgerModel) reserve(rt *rapid.T) {
 	}
 }
 
-// handOut records that the holder of a batch has its numbers.
+// handOut records that the numbers of a batch are handed out, and checks that they were not handed out before.
 func (m *ledgerModel) handOut(rt *rapid.T, batch ledger.Reservation) {
 	m.each(batch.Range, func(n number) {
 		if m.taken[n] != 0 || m.outcomes[n] != "" {

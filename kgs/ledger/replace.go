@@ -16,16 +16,19 @@ var ErrLeased = errors.New("clients have leased keys of this ledger, and a new l
 // ErrInUse means that a process uses the ledger.
 var ErrInUse = errors.New("a server or worker is running: stop all programs that use the database")
 
-// Replace puts a new ledger with the permutation of cfg in the place of the ledger. The caller must call Open next.
+// Replace replaces the ledger with a new ledger that has the permutation of cfg. The caller must call Open next.
 // Replace is needed if the secret was lost. A code of the new ledger may be the code of an existing link. The primary
 // key of the links rejects such a code, and the creation tries again with another key.
 //
-// The new ledger skips ahead at its first change in two cases. Either the history name of the database (see
-// detectRollback) has changed since the last change of the old ledger, or Restored was called after that change. In
-// both cases, the lost history may contain a ledger with the same permutation.
+// The new ledger skips ahead at its first change in these cases, because the lost history may contain a ledger with the
+// same permutation:
 //
-// In the transaction that replaces the ledger, Replace calls its argument links. This function must mark each link that
-// has a key of the old ledger, because the new ledger has not issued this key.
+//   - the history name of the database (see detectRollback) has changed since the last change of the old ledger;
+//   - Restored was called after the last change of the old ledger.
+//
+// Replace calls the function links in the transaction that replaces the ledger. The function must change the recorded
+// source of each link that has a key of the old ledger. Otherwise the audit would count this key as a key of the new
+// ledger, which has not issued it.
 //
 // The new ledger has another name, so it uses other keys in Redis. The pool of the old ledger stays in
 // Redis until an operator deletes it.

@@ -101,8 +101,9 @@ func TestReplacementOfLedgerChangesLinksInSameTransaction(t *testing.T) {
 	})
 }
 
-// A ledger with secret A was replaced by a ledger with secret B, and the database was restored from a backup of the time
-// before. If the operator replaces the ledger again, with the same secret B, the new ledger has the permutation of the lost one.
+// A ledger with secret A was replaced with a ledger with secret B. Then the database was restored from a backup that was
+// made before the replacement. If the operator replaces the ledger with secret B again, the new ledger has the permutation
+// of the lost ledger. If Restored recorded the restore, the new ledger must skip the numbers of the lost ledger.
 func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for name, record := range map[string]func() error{
@@ -129,7 +130,7 @@ func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
 }
 
 // A backup of a PostgreSQL database can be made after Replace and before the first change of the new ledger. If the backup is
-// restored into another cluster, the new ledger detects it.
+// restored into another cluster, the new ledger detects the restore.
 func TestNewLedgerDetectsRestoreOfBackupMadeBeforeFirstChange(t *testing.T) {
 	t.Parallel()
 	l := kgstest.NewPostgresLedger(t)

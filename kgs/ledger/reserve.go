@@ -43,8 +43,10 @@ const (
 //     Reserve skips a range that has fewer than n/10 numbers. Otherwise, many short ranges would make a refill very
 //     slow. Lend takes such ranges.
 //   - Third, Reserve advances the counter of the shortest code length that has numbers left.
-//   - Fourth, Reserve takes a reserved range that it skipped before. It fails with ErrExhausted if there is none. So a
-//     short range of a short code length may stay while the counter continues with longer codes.
+//   - Fourth, Reserve takes a reserved range that it skipped before. Because this step comes last, a short range of a
+//     short code length may stay unused while the counter continues with longer codes.
+//
+// Reserve fails with ErrExhausted if no step finds numbers.
 //
 // If the caller crashes after Reserve, or the answer is lost, the range keeps its row with the
 // name of holder. When Sweep declares holder dead, other holders can take over the range if it
@@ -85,7 +87,7 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 
 // Cut turns the first n numbers of r into a batch of holder. r is a reserved range of holder. The
 // batch always gets a new id, even if it has all numbers of r. The new id raises the last id of the ledger.
-// If an older copy of the database is restored, the ledger recognizes the copy by its lower last id.
+// If a copy of the database from before the cut is restored, the ledger recognizes the copy by its lower last id.
 // Cut also returns the rest of r, which is empty if r has at most n numbers. It fails with
 // ErrFenced if another holder took over all or part of r while holder was frozen.
 //
@@ -146,8 +148,8 @@ func (l *Ledger) Deliver(ctx context.Context, r Reservation) (floor int64, err e
 	return floor, err
 }
 
-// adoptShipping takes over the oldest shipping range that has no live holder or belongs to
-// holder.
+// adoptShipping takes over the oldest shipping range of the current epoch that has no live holder or
+// belongs to holder. It fails with sql.ErrNoRows if there is no such range.
 func (t *tx) adoptShipping(ctx context.Context, holder string) (r Reservation, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch FROM kgs_ranges
 		WHERE state = 'shipping' AND epoch = $1 AND (holder = $2 OR `+orphan+`) ORDER BY id LIMIT 1`, t.epoch, holder).
@@ -179,10 +181,11 @@ func (t *tx) take(ctx context.Context, length int, n int64) (codespace.Range, er
 	return ranges[0], nil
 }
 
-// adoptReserved takes up to n numbers from at most limit reserved ranges. Each of these ranges has no live holder and
-// at least the given number of numbers. The caller inserts the numbers that it took under a new id. The remaining
-// numbers keep the old id but have no holder. A frozen process that resumes cannot use such a range, because no row has
-// both the old id and the name of that process.
+// adoptReserved takes up to n numbers from at most limit reserved ranges. It takes only from ranges that have no live
+// holder, codes of at least the given length, and at least as many numbers as the parameter least says. The caller
+// inserts the taken numbers under new ids. If numbers of a range remain, they keep the old id but have no holder.
+// Therefore no row has both the old id and the name of the former holder. If the former holder was frozen and resumes,
+// it can use no number of the range.
 func (t *tx) adoptReserved(ctx context.Context, length int, n, least int64, limit int) (ranges []codespace.Range, err error) {
 	found, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE state = 'reserved' AND length >= $1 AND hi - lo >= $2 AND `+orphan+`
 		ORDER BY length, id LIMIT $3`, length, least, limit)
@@ -234,7 +237,7 @@ func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespac
 
 // held returns the row of holder that begins where r begins. This is the row of r itself or of
 // the batch that was cut from r. The comparison of ids excludes a range that holder lost and
-// reserved again.
+// reserved again. held fails with ErrFenced if there is no such row.
 func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Reservation, state State, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch, state FROM kgs_ranges
 		WHERE length = $1 AND lo = $2 AND holder = $3 AND (id = $4 OR origin = $4)`, r.Length, r.Lo, holder, r.ID).
@@ -245,7 +248,8 @@ func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Rese
 	return found, state, err
 }
 
-// restOf returns the rest of r after an earlier cut. The rest begins at the number lo.
+// restOf returns the rest of r after an earlier cut. The rest begins at the number lo. The result is empty if holder has
+// no such rest.
 func (t *tx) restOf(ctx context.Context, holder string, r Reservation, lo int64) (Reservation, error) {
 	r.Lo = lo
 	rest, _, err := t.held(ctx, holder, r)

@@ -61,13 +61,14 @@ const (
 	skipIDs = 1_000_000
 )
 
-// MaxSeenID is the greatest id that Remember accepts. No ledger assigns so many ids. Without the limit, a wrong id in
-// another record could use up the ids.
+// MaxSeenID is the greatest id that Remember accepts. No ledger assigns so many ids. Without the limit, a wrong id from
+// outside the ledger could make a skip-ahead use up the ids.
 const MaxSeenID = 1 << 50
 
-// Remember raises the high-water mark to the argument seen, which the caller read from another record, such as the
-// record of the shared pool. If the ledger is below the mark, it skips ahead at the next change. Remember ignores an id
-// above MaxSeenID.
+// Remember raises the high-water mark to the argument seen, which the caller read outside the ledger, for example from
+// the shared pool. If the last id of the ledger is below the mark, the ledger skips ahead at the next change. If a counter
+// is below the mark, the ledger skips ahead when it next takes numbers from this counter. Remember ignores an id above
+// MaxSeenID.
 func (l *Ledger) Remember(seen HighWaterMark) {
 	if seen.ID > MaxSeenID {
 		seen.ID = 0
@@ -75,8 +76,8 @@ func (l *Ledger) Remember(seen HighWaterMark) {
 	l.highWater.raise(seen)
 }
 
-// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the last id of the ledger or one of
-// its counters is below this mark, the ledger skips ahead before SkipBeyond returns.
+// SkipBeyond raises the high-water mark to the argument seen, as Remember does. If the last id of the ledger is below
+// the mark, or one of its counters is below the counter in seen, the ledger skips ahead before SkipBeyond returns.
 func (l *Ledger) SkipBeyond(ctx context.Context, seen HighWaterMark) error {
 	l.Remember(seen)
 	return l.update(ctx, "skip beyond a mark", func(ctx context.Context, t *tx) error {
@@ -97,7 +98,8 @@ func (t *tx) counterBelow(ctx context.Context, seen HighWaterMark) (bool, error)
 	return slices.ContainsFunc(spaces, func(s SpaceCounter) bool { return s.Next < seen.Next[s.Length] }), err
 }
 
-// restored is the history name of a ledger between a call of Restored and the next change.
+// restored is the history name that a ledger has between a call of Restored and the next change. Replace can give this
+// name to the new ledger. No database has this history name, so the next change skips ahead.
 const restored = "restored"
 
 // Restored records that the database was restored from a backup. At its next change, the ledger skips ahead, even if no
@@ -119,22 +121,22 @@ func (l *Ledger) Restored(ctx context.Context) error {
 	return nil
 }
 
-// OnSkipAhead sets a function that the ledger calls after a change of this process that skipped ahead and abandoned
-// numbers. f gets the count of the abandoned numbers: the skipped numbers, and the numbers of the ranges, batches and
+// OnSkipAhead sets the function f. If a change of this process skips ahead and abandons numbers, the ledger calls f after
+// the change. f gets the count of the abandoned numbers: the skipped numbers, and the numbers of the ranges, batches and
 // leases that the ledger had on record. The caller must call OnSkipAhead before it uses the ledger.
 func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
-//   - the history name, which identifies the PostgreSQL cluster and its timeline, differs from the recorded name. The
-//     names differ after the promotion of a standby, after a point-in-time recovery, and after the restore of a dump
-//     into another cluster;
-//   - a database whose files were replaced by older files has the same history name, but its last
-//     id is below the high-water mark. This process, the pool, or the witness of an SQLite file
-//     supplied the mark.
+//   - the parameter present, the history name of the database, differs from the parameter kept, the recorded name. The
+//     history name identifies the PostgreSQL cluster and its timeline. The names differ after the promotion of a
+//     standby, after a point-in-time recovery, after the restore of a dump into another cluster, and after Restored;
+//   - the last id is below the high-water mark, for example because older files replaced the files of the database.
+//     The history name then stays the same. The mark comes from this process, the pool, or the witness of an SQLite
+//     file.
 //
-// The check runs under the lock, before the change itself. The method advance also compares the counter that it reads
-// with the high-water mark.
+// The check runs under the lock, before the change itself. It does not compare the counters with the high-water mark.
+// The method advance does this for the counter that it reads.
 func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 	behind := t.behind()
 	if kept == present && !behind {
@@ -156,15 +158,19 @@ func (t *tx) behind() bool { return t.last < t.highWater.mark().ID }
 // skipAhead skips every number that may have been issued in the lost history, which consists of the changes that the
 // rollback removed. It skips all numbers up to the high-water mark, and a margin above the mark (see skipMargin). If
 // the history name differs or the witness is damaged, skipAhead skips numbers of every code length, because the lost
-// history may contain the first numbers of a length. Otherwise it leaves out the lengths of which no number is known to
-// have been reserved. If a length has too few numbers for the margin, skipAhead skips the rest of the margin in the
-// next length. skipAhead also abandons every range that has a row, because the range may have been settled in the lost
-// history. The reason of all these numbers is [kgs.ReasonRollback]. If there is a shared pool, skipAhead opens a new
-// epoch of each of its lists, which abandons the keys in the pool.
+// history may contain the first numbers of a length. Otherwise it leaves out a length if neither the ledger nor the mark
+// shows a reserved number of this length. If a length has too few numbers for the margin, skipAhead skips the rest of
+// the margin in the next length. skipAhead also abandons every range that has a row, because the range may have been
+// settled in the lost history. All these numbers are abandoned as [kgs.ReasonRollback]. The open leases end. If there is
+// a shared pool, skipAhead opens a new epoch of each of its lists, which abandons the keys in the pool.
 //
-// The ledger can issue numbers twice if processes issued numbers beyond the margin, all these
-// processes have ended, and no pool has a record of the numbers. Synchronous replication prevents
-// such a loss of history.
+// After a rollback, the ledger can issue numbers twice if all of these conditions are true:
+//
+//   - processes issued the numbers before the rollback, and the numbers are beyond the margin;
+//   - all these processes have ended;
+//   - neither a pool nor a witness has a record of the numbers.
+//
+// Synchronous replication prevents such a loss of history.
 func (t *tx) skipAhead(ctx context.Context) error {
 	seen := t.highWater.mark()
 	recorded, err := collect(ctx, t.Tx, scanRange, `UPDATE kgs_ranges SET state = 'abandoned', holder = '', origin = 0, lease = 0, reason = $1

@@ -78,7 +78,7 @@ func TestLedgerRepeatsNoNumberAfterSecondRollbackToSameState(t *testing.T) {
 }
 
 // The lost history may have the first numbers of a code length, for example because the minimum code length was raised. The
-// ledger has no record of these numbers.
+// ledger has no record of these numbers, but must skip them.
 func TestSkipAheadSkipsNumbersOfEveryCodeLength(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.SkipLeast()

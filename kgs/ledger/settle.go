@@ -44,8 +44,8 @@ func (l *Ledger) Settle(ctx context.Context, holder string, id int64, unused, lo
 // ErrShipping means that numbers cannot be abandoned yet, because a shipping range begins within them.
 var ErrShipping = errors.New("a range that is on its way to the pool begins within the numbers")
 
-// Abandon abandons ranges that were in a pool or in a batch of the pool. Such ranges have no row
-// in the ledger. The caller may repeat Abandon, because numbers that are already abandoned count
+// Abandon abandons ranges that were in a pool or in a batch of the pool. Such ranges have no row of
+// their own in the ledger. The caller may repeat Abandon, because numbers that are already abandoned count
 // only once.
 //
 // If a shipping range begins within one of the ranges, Abandon changes nothing and fails with ErrShipping. The row of a
@@ -94,7 +94,7 @@ func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason st
 func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string) error {
 	// Many rows may begin at or before numbers.Lo. Of these rows, only the last can be adjacent to numbers or overlap
 	// numbers: abandoned rows do not overlap each other, and no abandoned row contains the first number of a shipping
-	// row. A query over all these rows would become slower as the table grows.
+	// row. The query leaves out the rows before this last row. Otherwise it would become slower as the table grows.
 	near, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE length = $1 AND lo <= $2 AND hi >= $3
 		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)
 		AND state = 'abandoned' ORDER BY lo`, numbers.Length, numbers.Hi, numbers.Lo)

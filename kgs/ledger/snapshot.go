@@ -49,7 +49,8 @@ func (b Snapshot) Epochs() map[int]int64 {
 	return epochs
 }
 
-// Counters holds the counters of the ledger, and sums over its ranges. It takes less time to read than a Snapshot.
+// Counters holds the counters of the ledger, and sums over its ranges. Reading Counters takes less time than reading a
+// Snapshot.
 type Counters struct {
 	Spaces []SpaceCounter // counters in order of length
 	// Held is how many numbers of each code length are in reserved and shipping ranges, and in batches that
@@ -68,8 +69,8 @@ func (c Counters) Reserved() (n int64) {
 
 // Taken counts the numbers that are used, leased or abandoned, over all lengths. The keys of a batch count when the
 // batch is settled or abandoned. The keys of a lease count at once. The keys in a pool in Redis count, because the
-// ledger does not record when servers take them. The numbers that a skip-ahead skips or abandons count too, although no
-// creation and no client has taken them. The count decreases if a client returns keys, and after a rollback.
+// ledger does not record when servers take them. The numbers that a skip-ahead skips or abandons count too, although
+// most of them were never taken. The count decreases if a client returns keys, and after a rollback.
 func (c Counters) Taken() (n int64) {
 	for _, s := range c.Spaces {
 		n += c.TakenOf(s)

@@ -19,7 +19,7 @@ type tx struct {
 	latest      int64 // the highest epoch of all lists
 	last        int64 // last range id that was assigned
 	highWater   *highWater
-	everyLength bool                // whether a skip-ahead also skips numbers of the lengths of which no reservation is known
+	everyLength bool                // whether a skip-ahead also skips numbers of lengths that have no known reservation
 	random      func(n int64) int64 // returns a number from 0 to n-1
 	rolledBack  int64               // numbers that skip-aheads of this change have abandoned as ReasonRollback
 }
@@ -54,8 +54,8 @@ func (l *Ledger) update(ctx context.Context, op string, f func(context.Context, 
 }
 
 func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) error) error {
-	// The statements after the wait for the lock must find what other processes committed during the wait. The database
-	// may have another default isolation level. SQLite ignores this option.
+	// With this isolation level, the statements after the wait for the lock find what other processes committed during
+	// the wait. The default level of the database may be another level. SQLite ignores this option.
 	sqlTx, err := l.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

@@ -75,10 +75,10 @@ func (w *Watch) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A rollback lowers the number of taken numbers, and the numbers that a skip-ahead abandons are not taken. Therefore
-	// the measurement starts anew after both. A rollback lowers the last id. A skip-ahead raises it by at least skipIDs. If a
-	// rollback lowered the last id just before, the increase since the last read can be smaller than skipIDs. Therefore
-	// the limit is half of skipIDs.
+	// A rollback lowers Counters.Taken. A skip-ahead raises it, although no creation takes the skipped numbers. Therefore
+	// the measurement starts anew after each of them. The last id shows both: a rollback lowers it, and a skip-ahead
+	// raises it by at least skipIDs. If both happen between two reads, the increase between the reads can be smaller
+	// than skipIDs. Therefore the limit is half of skipIDs.
 	if grown := counters.LastID - w.lastID; grown < 0 || grown > skipIDs/2 {
 		w.meter = kgs.NewMeter(takeWindow)
 	}
@@ -97,7 +97,8 @@ func (w *Watch) Fresh() *Observed {
 	return nil
 }
 
-// Length returns the code length in use according to the last counters, whatever their age.
+// Length returns the code length in use according to the last counters, whatever their age. Before the first read, it
+// returns the minimum length.
 func (w *Watch) Length() int {
 	if last := w.last.Load(); last != nil {
 		return last.Current(w.length).Length

@@ -88,14 +88,14 @@ func (l *Ledger) openWitness(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrWitness, err)
 		}
 		l.Remember(mark)
-		below, err := t.counterBelow(ctx, mark) // after Restored, the last id is above the mark, but a counter may be below it
+		below, err := t.counterBelow(ctx, mark) // after Restored, the last id is above the mark, but a counter may be below the mark
 		if err != nil {
 			return err
 		}
 		if t.behind() || below {
 			return t.skipAhead(ctx)
 		}
-		if mark.ID < t.last && t.rolledBack == 0 { // a skip-ahead raises the last id above the mark
+		if mark.ID < t.last && t.rolledBack == 0 { // a skip-ahead raises the last id above the mark, so the witness need not be old
 			problem = witnessOld
 		}
 		return nil
@@ -127,8 +127,8 @@ const (
 )
 
 // skipDamaged skips ahead and replaces a damaged witness before the commit. If the file cannot be replaced, the change
-// fails. If the change succeeded without a new file, each later start would skip ahead again. If the process crashes
-// before the commit, the new witness makes the next start skip ahead.
+// fails, because each later start would otherwise skip ahead again. If the process crashes before the commit, the new
+// witness makes the next start skip ahead.
 func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 	t.everyLength = true // the mark of the damaged file is unknown
 	if err := t.skipAhead(ctx); err != nil {
@@ -148,8 +148,9 @@ func (t *tx) skipDamaged(ctx context.Context, w *witness) error {
 func (w *witness) path() string { return w.database + witnessInfix + w.ledger }
 
 // keepWitness writes the witness after a change. grown reports whether the change has assigned new ids, and last is the
-// last id. keepWitness omits the write if the file already covers these ids and is not due. It also writes if ctx has
-// ended, because the change is committed, and the caller uses the numbers of the change.
+// last id. If the file is not due, keepWitness writes it only if the change has assigned ids that the file does not
+// cover. keepWitness writes even if ctx has ended, because the change is committed, and the caller uses the numbers of
+// the change.
 func (l *Ledger) keepWitness(ctx context.Context, last int64, grown bool) {
 	w := l.witness
 	if w == nil {
@@ -211,7 +212,8 @@ type witnessText struct {
 
 var errDamaged = errors.New("the file is damaged")
 
-// readWitness fails with errDamaged if the file is damaged or is the witness of another ledger.
+// readWitness returns the high-water mark in the file at path. It fails with errDamaged if the file is damaged or is the
+// witness of a ledger with another name.
 func readWitness(path, ledger string) (HighWaterMark, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -242,8 +244,8 @@ func checksum(line []byte) string {
 	return strconv.FormatUint(uint64(crc32.ChecksumIEEE(line)), 16) + "\n"
 }
 
-// replace replaces the file. After a crash of the machine, the file has either the old or the new content. The caller
-// has the lock of the database, so no other process writes the draft.
+// replace replaces the file with a file that contains mark. After a crash of the machine, the file has either the old or
+// the new content. The caller has the lock of the database, so no other process writes the draft.
 func (w *witness) replace(mark HighWaterMark) error {
 	line, err := json.Marshal(witnessText{w.ledger, mark.ID, mark.Next})
 	if err != nil {
@@ -271,8 +273,8 @@ func (w *witness) replace(mark HighWaterMark) error {
 	return diskfile.SyncFolder(filepath.Dir(path))
 }
 
-// IsBeside reports whether the ledger has files beside an SQLite file whose names consist of the name of the SQLite
-// file and suffix.
+// IsBeside reports whether suffix ends the name of a file that the ledger creates beside an SQLite file. Such a name
+// consists of the name of the SQLite file and the suffix.
 func IsBeside(suffix string) bool {
 	return strings.HasPrefix(suffix, witnessInfix) || strings.HasPrefix(suffix, presenceInfix)
 }

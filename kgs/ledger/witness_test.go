@@ -208,7 +208,8 @@ func TestMissingOrDamagedWitnessCausesWarning(t *testing.T) {
 	}
 }
 
-// A process that cannot read the witness does not know whether the database was restored.
+// A process that cannot read the witness does not know whether the database was restored, so it must not open the
+// ledger.
 func TestLedgerOpenRefusesUnreadableWitness(t *testing.T) {
 	t.Parallel()
 	for name, create := range map[string]func(path string) error{

@@ -107,7 +107,7 @@ func (p *Pool) front() (ledger.Reservation, bool) {
 
 // replaceFront replaces the first range with rest, or removes it if rest is empty. It adds taken
 // to the count of taken numbers. Only the running Take calls replaceFront, and Push appends at the
-// end. So the first range is the range from which this Take has split a batch.
+// end. So the first range is still the range that this Take got from front.
 func (p *Pool) replaceFront(rest ledger.Reservation, taken int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

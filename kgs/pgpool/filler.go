@@ -31,7 +31,7 @@ const (
 // pool or none.
 type Filler struct {
 	// Crowded is called when fewer than half of the codes that a Fill drew were new. In this case, at least about half
-	// of all codes of this length are used or in the pool. The caller sets Crowded before the first Fill. Crowded may
+	// of all codes of the drawn length are used or in the pool. The caller sets Crowded before the first Fill. Crowded may
 	// be nil.
 	Crowded func()
 
@@ -50,9 +50,9 @@ func NewFiller(pool *Pool, draw kgs.Generator, log *slog.Logger) *Filler {
 	return &Filler{pool: pool, draw: draw, log: log}
 }
 
-// Prepare makes reserved keys of dead holders available again. It searches for such keys once a
-// minute. It also empties the pool if the database was restored or promoted after the pool was
-// filled; see [Pool.Status].
+// Prepare makes reserved keys of dead holders available again. It usually searches for such keys once a
+// minute. It also opens a new pool. If the database was restored or promoted after the pool was filled,
+// Prepare empties the pool; see [Pool.Status].
 func (s *Filler) Prepare(ctx context.Context) error {
 	if err := s.takeBack(ctx); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *Filler) takeBack(ctx context.Context) error {
 	return nil
 }
 
-// Fill draws n codes, but at most 10,000, and inserts them. It returns how many of them were new.
+// Fill draws n codes, but at most 10,000. It inserts the new codes, and returns how many codes it inserted.
 func (s *Filler) Fill(ctx context.Context, n int64) (int64, error) {
 	codes := make([]string, min(n, maxKeys))
 	for i := range codes {

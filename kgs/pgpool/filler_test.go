@@ -117,8 +117,8 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
-// When a worker empties the pool, a holder may have created links with keys that are marked as reserved, or that were
-// reserved by a process that has crashed.
+// When a worker empties the pool, some of its keys may already have links: keys that are marked as reserved, and keys
+// that a crashed process had reserved. The worker must record all these keys as used.
 func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)
@@ -141,8 +141,9 @@ func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: p}, nil)
 }
 
-// When older files replace the files of the database, the history stays the same. A process that ran before remembers a
-// higher transaction id than the database has. Then no process may take the keys of the older state.
+// When older files replace the files of the database, the history stays the same. A process that ran before the
+// replacement remembers a higher transaction id than the database has. Then no process may take the keys of the older
+// state.
 func TestPostgresPoolGivesNoKeysAfterOlderDatabaseFilesReturn(t *testing.T) {
 	bothWays(t, func(t *testing.T, reserve bool) {
 		k := newKeyPool(t)

@@ -63,7 +63,7 @@ type Config struct {
 // the keys in its pool may have been handed out. Each process therefore remembers the id of the next
 // transaction. If the id has decreased, Take takes no key, and Status closes the pool until a worker empties
 // it. Several processes may close the pool one after the other. A process does not detect the replacement if
-// it started later, or if the database reaches the remembered id again before the process looks.
+// it started later, or if the database reaches the remembered id again before the process calls Take or Status.
 type Pool struct {
 	db    *pgxpool.Pool
 	cfg   Config
@@ -208,7 +208,8 @@ func (f *front) forget() { f.store(0) }
 //
 // Status fails with [kgs.ErrNoEpoch] if the database returned to an older state, or a standby was
 // promoted, after the pool was filled. The keys in the pool may then already have been handed out.
-// If the state is older than this process remembers, Status closes the pool for all processes.
+// If the id of the next transaction is lower than the id that this process remembers, Status closes
+// the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.front.load()
 	known := p.transactions.Load()
@@ -237,7 +238,7 @@ func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	return s, nil
 }
 
-// raise records a transaction id, unless a later Status has recorded a higher id.
+// raise records a transaction id. If another call of Status has recorded a higher id, raise changes nothing.
 func (p *Pool) raise(transactions int64) {
 	for {
 		known := p.transactions.Load()

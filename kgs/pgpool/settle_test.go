@@ -96,9 +96,9 @@ func TestLateSettleInPostgresPoolDoesNotFreeKeysOfOtherHolder(t *testing.T) {
 	for range 2 {
 		kgstest.Settle(t, frozen, late, unused, nil)
 	}
-	// The frozen process has used all keys that the heir did not take, except the first key.
+	// Of the keys that the heir did not take, the frozen process has used all except the first.
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: k.process("third", true)}, free[:1])
-	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of these keys, so they must not come back
+	kgstest.Settle(t, heir, b, b.Codes, nil) // the frozen process has used four of these keys, which must not come back
 	kgstest.WantLeft(t, kgstest.SupplyUnderTest{Supply: heir}, b.Codes[:2])
 }
 

@@ -4,7 +4,7 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The constants are the SQL statements of a Pool. A statement first locks rows and then finds them
+// The constants are the SQL statements of a Pool. Several statements first lock rows and then find them
 // again by their ctid. The ctid of a row is its place in the table. It does not change while the row is
 // locked. A search by ctid reads the row directly, whatever plan PostgreSQL would choose for a search by
 // key.
@@ -16,8 +16,8 @@ const (
 	transactions = `CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)`
 
 	// freeKeys locks the first $2 free rows whose id is at least $1. It skips rows that other statements have locked.
-	// It finds no row in a pool that was filled before the database returned to an older state. The argument $3 is the
-	// id of the next transaction when Status last read it.
+	// If the database returned to an older state after the pool was filled, freeKeys finds no row. The argument $3 is
+	// the id of the next transaction when Status last read it.
 	freeKeys = `free AS MATERIALIZED (
 		SELECT ctid AS place, id, key FROM available_keys
 		WHERE id >= $1 AND NOT is_reserved AND (SELECT history = ` + ledger.PostgresHistory + ` FROM key_pool) AND ` + transactions + ` >= $3

@@ -106,7 +106,7 @@ func TestRedisPoolNeedsExactlyDocumentedRights(t *testing.T) {
 	}
 }
 
-// Without this check, a worker would begin an epoch in the ledger in each failed attempt to open the pool.
+// Without CheckWrites, a worker would begin an epoch in the ledger in each failed attempt to open the pool.
 func TestCheckWritesFailsWithoutRightsThatOpenNeeds(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)

@@ -9,9 +9,9 @@ import (
 // repeatedly.
 const alarmTime = time.Minute
 
-// Alarm records why a pool needs an operator. The worker and the server of one process each have a Pool and detect
-// different causes, so the two pools share an Alarm. The zero value is an alarm without a cause. All methods may be
-// called concurrently.
+// Alarm records why a pool needs an operator. If a process has a worker and a server, each of them has its own value of
+// type Pool for the same pool, and detects different causes. Both values share one Alarm. The zero value is an alarm
+// without a cause. All methods may be called concurrently.
 type Alarm struct {
 	mu           sync.Mutex
 	why          string
@@ -34,7 +34,7 @@ func (a *Alarm) raiseForeign(why string) {
 	a.foreignUntil = a.until
 }
 
-// cause returns the cause of the last alarm, or "" if the alarm was raised more than a minute ago.
+// cause returns the cause of the last alarm, or "" if no alarm was raised within the last minute.
 func (a *Alarm) cause() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

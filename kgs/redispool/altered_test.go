@@ -12,8 +12,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// wantNewEpoch fails the test unless the pool of s refuses to work and raises the alarm. Then it begins epoch 2, and fails the
-// test unless the first 10 keys of this epoch have the numbers want.
+// wantNewEpoch checks that the pool of s refuses to work and raises the alarm. Then it begins epoch 2, and checks that
+// the first 10 keys of this epoch have the numbers want.
 func (d fixture) wantNewEpoch(s *Filler, want codespace.Range) {
 	d.t.Helper()
 	if status, err := s.cfg.Pool.Status(d.t.Context()); !errors.Is(err, kgs.ErrNoEpoch) || !strings.Contains(status.Unsafe(), "altered") {
@@ -106,7 +106,7 @@ func TestInvalidMarkCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
-// No script works with a key that has another type.
+// No script works with a key that has a wrong type, so the pool needs a new epoch.
 func TestKeyOfOtherTypeCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for i, key := range []string{"state", "keys", "batches", "doomed", "takes"} {

@@ -15,8 +15,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// These are two alternatives to scriptPush. They also push the codes and set the mark together, but they do not check
-// the floor, and they count no keys. BenchmarkRedisPush compares them with scriptPush.
+// These are two alternatives to scriptPush. Like scriptPush, they push the codes and set the mark together, but they do
+// not check the floor, and they count no keys. BenchmarkRedisPush compares them with scriptPush.
 const (
 	scriptPushSub = scriptWorker + `
 local id, lo, from, to, length, text = unpack(ARGV, 2)

@@ -276,7 +276,7 @@ func TestRedisPoolCallsMayBeRepeatedAfterLostReplies(t *testing.T) {
 	if !slices.Equal(b.Codes, kgstest.Codes(0, 10)) {
 		t.Errorf("the repeated Take returned %v, want the ten keys of the first Take", b.Codes)
 	}
-	// The request of the first attempt may also arrive after the batch was settled.
+	// The request of the first Take may arrive even after the batch was settled.
 	if err := p.Settle(t.Context(), b, nil, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type FillerConfig struct {
 
 // Filler pushes ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
 // its numbers into codes, pushes the codes, and delivers the range. The ledger records the
-// reservation and the delivery, and Redis records each push. After a crash, this or another worker
+// reservation and the delivery, and Redis records each push. After a crash, another worker
 // continues at the first number that was not pushed.
 type Filler struct {
 	cfg     FillerConfig
@@ -48,8 +48,8 @@ type Filler struct {
 	rests   time.Time // the filler reserves no range before this time, because it gave a range up
 	renewed time.Time // time at which the ledger recorded the last heartbeat
 	claimed time.Time // time at which Redis last recorded that this database owns the pool
-	refused refusal   // of the calls of Claim and CheckWrites
-	full    refusal   // of pushes
+	refused refusal   // series of refused calls of Claim and CheckWrites
+	full    refusal   // series of refused pushes
 
 	beyond ledger.HighWaterMark // the argument of the last successful call of SkipBeyond; see skipForeign
 }
@@ -63,7 +63,8 @@ func NewFiller(cfg FillerConfig) *Filler {
 }
 
 // Prepare sends a heartbeat to the ledger if one is due. If the pool lost its state, or its epoch differs
-// from the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool.
+// from the epoch of the ledger, Prepare opens a new epoch. The new epoch starts with an empty pool. Prepare
+// also confirms at intervals that this database owns the pool (see claim).
 //
 // Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool
 // has received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go).
@@ -83,12 +84,13 @@ func (s *Filler) Prepare(ctx context.Context) error {
 	case errors.Is(err, kgs.ErrNoEpoch):
 		return s.reopen(ctx, epoch.Number, status)
 	case err != nil:
-		s.refused = refusal{} // no answer is not a refusal; the dead man's switch detects that Redis does not answer
+		s.refused = refusal{} // the series ends, because the dead man's switch detects a pool that cannot be read
 		return err
 	case status.Epoch < epoch.Number:
-		// The worker that began this epoch has not opened the pool yet, or it has crashed. Or a restored ledger skipped
-		// ahead before it knew the high-water mark of the pool. No other worker may open the pool for the same epoch:
-		// see Pool.Open.
+		// The pool was not opened for the epoch of the ledger, for one of two reasons. The worker that began the epoch
+		// has crashed or has not opened the pool yet. Or a restored ledger began the epoch when it skipped ahead, before
+		// it knew the high-water mark of the pool. No other worker may open the pool for the same epoch (see Pool.Open),
+		// so this worker begins another epoch.
 		s.ledger.Remember(status.HighWater)
 		if err := s.mayReplace(ctx, maxEpochs); err != nil {
 			return err
@@ -119,8 +121,8 @@ func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error 
 }
 
 // skipForeign makes the ledger skip the numbers that the pool of another database has received. If the database of the
-// ledger is a restored backup of the database that owns the pool, these numbers have been issued. Only the pool records
-// these numbers, and an operator may give the ledger another pool next.
+// ledger is a restored backup of the database that owns the pool, these numbers have been issued. Only this pool records
+// them. The ledger must skip them now, because an operator may give the ledger another pool later.
 func (s *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
 	if seen.ID == s.beyond.ID && maps.Equal(seen.Next, s.beyond.Next) {
 		return nil
@@ -142,9 +144,9 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads the epoch of the
 // ledger before the epoch of the pool, so another worker may have begun an epoch in between. Therefore behind reads the
 // epoch of the ledger again. If the epoch of the pool is still newer, the database of the ledger was restored from an
-// older state. Such a ledger would reserve numbers a second time. In this case behind begins a new epoch, and the
-// ledger skips ahead: it moves its counters past every number that the rollback may have hidden. If the epoch of the
-// pool is above maxTakenOver, no ledger has begun this epoch, and behind treats the pool as damaged.
+// older state, and the ledger would reserve numbers a second time. In this case behind begins a new epoch, and the
+// ledger skips ahead: it moves its counters past every number whose reservation the rollback may have removed. If the
+// epoch of the pool is above maxTakenOver, no ledger has begun this epoch, and behind treats the pool as damaged.
 func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	epoch, err := s.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
@@ -167,10 +169,11 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 }
 
 // floorAltered reports whether the floor of the pool is above the ids of the ledger. The caller has checked that the
-// floor is above maxTakenOver. If the floor is also above the ids, no ledger has set it, and the pool would refuse
-// every push. Therefore floorAltered treats the pool as damaged and begins a new epoch. The high-water mark of the
-// pool includes a floor of at most maxTakenOver. If such a floor is above the ids of the ledger, the ledger may have
-// been rolled back, and skips ahead.
+// floor is above maxTakenOver. If the floor is also above the ids, no ledger has set this floor, and the pool would
+// refuse every push. Therefore floorAltered treats the pool as damaged and begins a new epoch.
+//
+// Prepare does not call floorAltered for a floor of at most maxTakenOver, which is a part of the high-water mark of the
+// pool. If such a floor is above the ids of the ledger, the ledger skips ahead, because it may have been rolled back.
 func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
 	counters, err := s.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
@@ -233,7 +236,8 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 }
 
 // Fill pushes the rest of the current range. If there is no current range, Fill first reserves a
-// range of up to n numbers. It returns how many keys it pushed.
+// range of up to n numbers, or takes over the whole range of a dead worker. It returns how many keys
+// it pushed.
 //
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
 // abandoned with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
@@ -260,8 +264,9 @@ func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	return pushed, err
 }
 
-// reserve reserves a range if there is no current range. If the worker crashes afterwards, the
-// range stays in the ledger, and another worker takes it over.
+// reserve reserves a range if there is no current range. It fails with errRests while the filler waits
+// after it gave a range up. If the worker crashes after reserve, the range stays in the ledger, and
+// another worker takes the range over.
 func (s *Filler) reserve(ctx context.Context, n int64) error {
 	if s.current != nil {
 		return nil
@@ -318,7 +323,7 @@ func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	pieces := s.permute(ctx)
 	defer func() {
 		cancel()
-		for range pieces { // wait until the permuting goroutine has ended
+		for range pieces { // wait until the goroutine of permute has ended
 		}
 	}()
 	for c := range pieces {
@@ -364,7 +369,7 @@ func (s *Filler) permute(ctx context.Context) <-chan piece {
 	return pieces
 }
 
-// Release ends this holder in the ledger, so that other workers can take over its ranges. It also
+// Release removes this holder from the ledger, so that other workers can take over its ranges. It also
 // closes the connections of the pool.
 func (s *Filler) Release(ctx context.Context) error {
 	err := s.ledger.Release(ctx, s.cfg.Holder)

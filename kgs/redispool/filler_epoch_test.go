@@ -286,8 +286,8 @@ func TestNextFillerCountsAbandonedKeys(t *testing.T) {
 	}
 }
 
-// TestFillerCountsAbandonedKeysOnce begins an epoch for which no worker opens the pool, as if Redis had failed in between. The
-// next attempt abandons the keys of the pool and must count them once.
+// TestFillerCountsAbandonedKeysOnce begins an epoch in the ledger for which no worker opens the pool, as if Redis had
+// failed before the pool was open. The next attempt abandons the keys of the pool and must count them once.
 func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
 	t.Parallel()
 	d, registry := newFixture(t), prometheus.NewRegistry()

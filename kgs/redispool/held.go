@@ -14,7 +14,8 @@ import (
 //
 // A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the
 // keys of these batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch
-// never return to the list: Sweep may have written the batch off, and Redis may have lost the write-off.
+// never return to the list, because they may already be abandoned: Sweep may have written the batch off, and Redis may
+// have lost the write-off.
 type held struct {
 	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records
 	// a batch again, first sends an element to the channel. A call that waits for the channel returns when its context
@@ -70,8 +71,9 @@ func (h *held) addLate(batches []*heldBatch) {
 	h.late = append(h.late, batches...)
 }
 
-// unrecorded returns the batches that are not on record in the given epoch. Such a batch may be on record in an epoch
-// with a higher number, if PostgreSQL and Redis both returned to older states.
+// unrecorded returns the batches that are not on record in the given epoch. If PostgreSQL and Redis both returned to
+// older states, such a batch may be on record in an epoch with a higher number. Therefore unrecorded does not check
+// which number is higher.
 func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -91,7 +93,7 @@ func (h *held) find(id int64) *heldBatch {
 }
 
 // name returns the name under which the pool records a batch of an earlier epoch. The name contains the epoch, because
-// a Take of that epoch may arrive late and create a batch with the same id.
+// a Take of that epoch may arrive late and create a batch with the same id in the present epoch.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
 
 func (h *held) lock(ctx context.Context) error {

@@ -111,7 +111,7 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 //
 // The error is nil if at least one list answers and is open. If all lists fail, the error contains the errors of all
 // lists, and the status is the status of the first list. The fields RunID and Policy are valid if the first list failed
-// with [kgs.ErrNoEpoch].
+// with [kgs.ErrNoEpoch], but not with [ErrForeign].
 func (l *Lists) Status(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
 }
@@ -215,8 +215,8 @@ func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(errs...)
 }
 
-// Epochs returns the epochs of the given lists, for an audit. Each key of the map want is the number of a list.
-// Epochs fails if one of these lists does not answer or is not open.
+// Epochs returns the epochs of the given lists, for an audit. Each key of the map want is the number of a list; Epochs
+// ignores the values. Epochs fails if one of these lists does not answer or is not open.
 func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, error) {
 	epochs := make(map[int]int64, len(want))
 	for i := range want {
@@ -233,7 +233,7 @@ func (l *Lists) Epochs(ctx context.Context, want map[int]int64) (map[int]int64, 
 }
 
 // Snapshot yields the codes of the given lists; see [Pool.Snapshot]. The keys of the map are the numbers of these
-// lists.
+// lists; Snapshot ignores the values.
 func (l *Lists) Snapshot(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error] {
 	return func(yield func(kgs.PoolEntry, error) bool) {
 		for i := range lists {

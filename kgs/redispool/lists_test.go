@@ -152,7 +152,7 @@ func TestLossOfOneListKeepsKeysOfOtherLists(t *testing.T) {
 }
 
 // A Redis that restarts keeps its list, but the list waits for an epoch. A process that has not seen the list before must
-// not count its keys.
+// not count the keys of the list.
 func TestStatusLeavesOutKeysOfListThatWaitsForEpoch(t *testing.T) {
 	t.Parallel()
 	client := testenv.Redis(t)

@@ -95,7 +95,7 @@ type Config struct {
 // Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
 // +info, and the permissions for the keys and for scripts.
 //
-// All methods may be called concurrently. Each call of a script blocks for at most a second, or until ctx ends.
+// All methods may be called concurrently. Each call of a script blocks for at most a second, and not after ctx ends.
 // An error that is defined neither in this package nor in package kgs comes from Redis or from the connection.
 // After such an error, it is unknown whether the script has run.
 type Pool struct {
@@ -108,7 +108,7 @@ type Pool struct {
 	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the
 	// process sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
 	turn    chan struct{}
-	refused refusal // of Takes; a Take that runs may use it
+	refused refusal // series of refused Takes; turn guards it
 	next    int64   // id of the next batch; Take increments it after it has read the reply
 }
 
@@ -186,9 +186,9 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 	return nil
 }
 
-// settle ends b in Redis. It reports whether the unused keys are abandoned with their epoch. If the record of b in the
-// present epoch no longer exists, a Sweep has abandoned the whole batch because this holder seemed dead. In this case
-// settle reports false.
+// settle ends b in Redis. The result abandoned reports whether the unused keys are abandoned with their epoch. If b was
+// on record in the present epoch and the record no longer exists, abandoned is false. In this case, a Sweep has
+// abandoned the whole batch because this holder seemed dead, or the reply to an earlier settle of b was lost.
 func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) (abandoned bool, err error) {
 	reply, err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.id, strings.Join(unused, " "), strings.Join(lost, " "),
 		kgs.ReasonLostReply, b.codes[0], b.epoch).Int64Slice()
@@ -235,7 +235,8 @@ func (p *Pool) lock(ctx context.Context) error {
 func (p *Pool) unlock() { <-p.turn }
 
 // run executes one script. If the script refuses, the error is ErrForeign or an error of package
-// kgs.
+// kgs. If the script fails because a key of the pool has a wrong type, run calls repair, but does not
+// execute the script again.
 func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -264,7 +265,9 @@ func (p *Pool) CheckWrites(ctx context.Context, runID string) error {
 
 // Open makes an empty pool for epoch. runID is the name of the history for which the pool is
 // opened; [Pool.Status] returns it. If the pool is open for this epoch or a later epoch, Open
-// changes nothing. It fails with [kgs.ErrNoEpoch] if Redis now has a history with another name.
+// changes nothing. Open fails with [kgs.ErrNoEpoch] if Redis now has a history with another name, and
+// with [ErrForeign] if another database owns the pool and a worker of that database has confirmed this
+// within the last minute.
 //
 // Only the worker that began the epoch in the ledger may call Open for this epoch, and only once. A second
 // Open for the same epoch after a flush would be unsafe: the marks of that epoch are lost, so a

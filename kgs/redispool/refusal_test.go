@@ -13,8 +13,9 @@ import (
 	"keypool/kgs"
 )
 
-// refusing returns a filler with keys in a Redis of its own. If the function need sets the number of replicas that Redis needs
-// to 1, Redis refuses writes.
+// refusing returns a filler whose pool has 100 keys and is in a Redis of its own. The function need sets how many replicas
+// Redis must have to accept writes. This Redis has none, so it refuses writes after need("1"), and accepts writes after
+// need("0").
 func refusing(t *testing.T) (d fixture, s *Filler, need func(replicas string)) {
 	t.Helper()
 	d = newFixture(t)
@@ -70,7 +71,8 @@ func TestFillerBeginsNoEpochWhileRedisRefusesToOpenPool(t *testing.T) {
 	}
 }
 
-// A status that is outdated must not begin an epoch in the ledger, because Redis would refuse to open the pool.
+// A filler with an outdated status of the pool must not begin an epoch in the ledger, because Redis would refuse to open
+// the pool.
 func TestFillerBeginsNoEpochForOutdatedStatus(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -81,7 +83,7 @@ func TestFillerBeginsNoEpochForOutdatedStatus(t *testing.T) {
 	d.wantEpoch(s, 1)
 }
 
-// A Redis without enough replicas refuses writes and answers reads, so the level of the pool looks good.
+// A Redis without enough replicas refuses writes but answers reads. The number of keys in the pool then causes no alarm.
 func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	t.Parallel()
 	_, s, need := refusing(t)
@@ -108,7 +110,8 @@ func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	}
 }
 
-// A Redis at its memory limit still gives keys, so the level of the pool looks good until the pool is low.
+// A Redis at its memory limit refuses pushes but still gives keys. The number of keys causes no alarm until the pool is
+// low.
 func TestRedisThatRefusesPushesOrTakesRaisesAlarm(t *testing.T) {
 	t.Parallel()
 	d, s, _ := refusing(t)

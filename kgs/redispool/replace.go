@@ -10,15 +10,18 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// The workers of a ledger replace each other's epochs repeatedly in two cases: the workers use several pools, or two
-// copies of a database use one pool. Each new epoch abandons the keys of a pool. In both cases, the same pools get
-// several epochs. Therefore a worker counts the epochs of its list in the last 24 hours (countEpochs), for all pools
-// that got several epochs. If this count is below a limit, the worker may replace an epoch of another worker. If the
-// count is equal to the limit, the worker may replace the epoch only if the last epoch is at least as old as firstWait.
-// The required age doubles with each further epoch, up to maxWait.
+// If the workers of one ledger use several pools, or if two copies of a database use one pool, the workers replace each
+// other's epochs repeatedly. Each new epoch abandons the keys of a pool. The limits below make such epochs rarer.
 //
-// A failover or a restart of Redis gives the pool another name (see scripts.go). So the epoch that follows a failover
-// or a restart counts only if the pool gets a further epoch under the same name.
+// In both cases, the same pools get several epochs. Therefore a worker counts the epochs of its list that began within
+// the last 24 hours (countEpochs). It counts only the epochs of pools that got several epochs in this time.
+//
+//   - If the count is below the limit, the worker may replace an epoch of another worker at once.
+//   - If the count is equal to the limit, the worker must wait until the last epoch is as old as firstWait.
+//   - Each epoch above the limit doubles this age, up to maxWait.
+//
+// The ledger identifies a pool by the replication id of Redis, which changes at a failover and at a restart. So the
+// epoch that follows a failover or a restart counts only if a further epoch begins under the same replication id.
 const (
 	maxEpochs = 4 // limit if the epoch of the pool is older than the epoch of the ledger
 	maxSkips  = 2 // limit if the epoch of the pool is newer; smaller, because the ledger also skips numbers in this case
@@ -29,9 +32,11 @@ const (
 )
 
 const (
-	// refusedAfter is how long Redis may refuse calls before the alarm is raised. A failover takes less time.
+	// refusedAfter is how long Redis may refuse calls before the alarm is raised. A failover takes less time, so it
+	// raises no alarm.
 	refusedAfter = 10 * time.Second
-	// refusedGap is the longest time between two refused calls of one series. It is longer than restTime.
+	// refusedGap is the longest time between two refused calls of one series. It is longer than restTime, so that a
+	// worker that rests does not end its series of refused pushes.
 	refusedGap = 2 * time.Minute
 )
 
@@ -68,7 +73,7 @@ func (s *Filler) claim(ctx context.Context) error {
 	return nil
 }
 
-// noteRefusal records the result of a write by which a worker keeps or opens the pool.
+// noteRefusal records the error of a call of Claim or CheckWrites.
 func (s *Filler) noteRefusal(err error) {
 	s.refused.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses to write, so programs cannot take or push keys")
 }
@@ -78,10 +83,10 @@ type refusal struct {
 	since, last time.Time // times of the first and the last call of the series; since is zero if there is none
 }
 
-// note records the result of a call. If Redis has refused such calls for refusedAfter, for example because its disk is full,
-// note raises the alarm with the text why. Reads may still work, so the dead man's switch may see a full pool. A call
-// that succeeds ends the series. A call that Redis did not answer ends it too, because the switch notices that Redis
-// does not answer.
+// note records err, the result of a call. If Redis has refused the calls of the series for refusedAfter, for example
+// because its disk is full, note raises the alarm with a text that begins with the argument why. The dead man's switch
+// does not detect refusals while reads work and the pool is full. A call that succeeds ends the series. A call that Redis
+// does not answer ends the series too, because the dead man's switch detects this case.
 func (r *refusal) note(err error, alarm *Alarm, why string) {
 	var reply redis.Error
 	switch {

@@ -31,8 +31,8 @@ import (
 //
 // The fields range and next:<length> are the high-water mark of the pool. They survive a new epoch,
 // because the ledger needs them if its database returns to an older state. The last id below the
-// floor is a part of the mark too, but only in the present epoch, because a new epoch begins with
-// the floor 0. Before a worker opens an epoch, it passes the mark to the ledger.
+// floor is a part of the high-water mark too, but only in the present epoch, because a new epoch
+// begins with the floor 0. Before a worker opens an epoch, it passes the high-water mark to the ledger.
 func keyNames(prefix, tag string) []string {
 	prefix += ":{" + tag + "}:"
 	return []string{
@@ -41,8 +41,8 @@ func keyNames(prefix, tag string) []string {
 	}
 }
 
-// scriptHead begins every script. It defines names and reads the name of the current history; see
-// the package comment.
+// scriptHead begins every script except scriptRepair. It defines variables and a function that the
+// scripts use, and reads the name of the current history; see the package comment.
 //
 // The name is the replication id of Redis. The run_id of the Redis process would not be sufficient,
 // because it stays the same in a fail-back: a master is demoted, copies the older data of a replica
@@ -96,10 +96,10 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
-// The first HDEL changes nothing. Redis at its maxmemory limit refuses a script whose first write may
-// grow the data. It accepts every later write of the script. The first HSET stores the last batch id
-// of the holder again, or 0 for a new holder. If the user lacks the right to HSET, the script fails
-// there, before it removes codes that it cannot record.
+// The first HDEL changes nothing, but makes Redis accept the script at its maxmemory limit. At this
+// limit, Redis refuses a script whose first write may grow the data, but it accepts every later write.
+// The first HSET stores the last batch id of the holder again, or 0 for a new holder. If the user
+// lacks the right to HSET, the script fails there, before it removes codes that it cannot record.
 const scriptTake = scriptGuard + `
 local holder, id = ARGV[1], ARGV[2]
 local field = holder .. '/' .. id
@@ -210,7 +210,8 @@ return redis.call('HDEL', writeOffs, ARGV[1])
 `
 
 // scriptPush appends codes to the list. Arguments: epoch, range id, lo, from, to, length, all
-// codes as one text.
+// codes as one text. The argument lo is the first number of the range. The codes are those of the
+// numbers [from, to).
 //
 // If the argument `from` differs from the mark, the script pushes nothing and returns the mark. It compares `from` and
 // the mark as strings, because a number may exceed 2^53 and Lua cannot compare such numbers exactly.
@@ -258,9 +259,9 @@ if run ~= ARGV[1] then return redis.error_reply('NOEPOCH Redis has changed again
 if isForeign and not isLeft then return redis.error_reply('FOREIGN the pool belongs to another database') end
 `
 
-// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present, or if
-// the user lacks a right that scriptOpen needs. A Redis before version 7 cannot check the rights of UNLINK and HSET, which would
-// change the pool.
+// scriptCheckWrites makes a write that changes nothing. Redis answers with an error if it refuses writes at present, or
+// if the user lacks a right that scriptOpen needs. UNLINK and HSET would change the pool, so the script does not execute
+// them, but asks Redis whether the user has these two rights. A Redis before version 7 cannot answer this question.
 const scriptCheckWrites = scriptMayOpen + `
 redis.call('HDEL', state, 'none')
 redis.call('HGET', state, 'range')
@@ -275,7 +276,8 @@ return 1
 
 // scriptOpen makes an empty pool for an epoch. Arguments: run, epoch. The ledger has recorded the history `run` for
 // this epoch. The new pool keeps only the high-water mark of the old pool. If a value of the high-water mark is
-// invalid, the script drops this value.
+// invalid, the script drops this value. If the pool is already open for this epoch or a later epoch, the script changes
+// nothing and returns 0.
 const scriptOpen = scriptMayOpen + `
 local function within(value, most)
 	local n = tonumber(value)
@@ -299,7 +301,8 @@ return 1
 
 // scriptClaim confirms that the database of the calling worker owns the pool. A pool that an older release opened has no
 // owner. The script then makes this database the owner. HDEL changes nothing, but makes Redis accept the script at its
-// maxmemory limit; see scriptTake. Otherwise a copy of the database could take the pool of a live owner.
+// maxmemory limit; see scriptTake. Without HDEL, a live owner could not confirm the pool at this limit, and a copy of
+// the database could take the pool over.
 const scriptClaim = scriptGuard + `
 redis.call('HDEL', state, 'none')
 redis.call('HSET', state, 'owner', me, 'claimed', redis.call('TIME')[1])
@@ -314,9 +317,10 @@ redis.call('HSET', state, 'damaged', ARGV[1])
 return 1
 `
 
-// scriptRepair deletes each key of the pool that has another type than Keypool gives it. If state is not such a key, the script
-// then records that the pool was altered. It returns the names of the deleted keys. It changes nothing if another database
-// owns the pool, and a worker of that database has confirmed this within the last minute.
+// scriptRepair deletes each key of the pool that has another type than Keypool gives it, and returns the names of the
+// deleted keys. If it deletes a key and the pool still has the hash state, it records in state that the pool was altered.
+// If another database owns the pool, and a worker of that database has confirmed this within the last minute, the script
+// changes nothing.
 const scriptRepair = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local owner = redis.pcall('HGET', state, 'owner')

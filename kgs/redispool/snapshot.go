@@ -49,8 +49,8 @@ func retry(ctx context.Context, read func() error) (err error) {
 //     from one to another, it may be yielded twice.
 //   - A code that is taken and linked during the snapshot may be missing. The audit still finds the
 //     code, because the audit reads the links after the pool.
-//   - A code that is pushed during the snapshot may be missing. The audit still finds the code, because
-//     the audit reads the ledger before the pool.
+//   - A code that is pushed during the snapshot may be missing. The audit still finds the code in its
+//     range, because the audit reads the ledger before the pool.
 //
 // Snapshot ends at the first error. The error is [kgs.ErrFenced] if a new epoch began.
 func (p *Pool) Snapshot(ctx context.Context) iter.Seq2[kgs.PoolEntry, error] {

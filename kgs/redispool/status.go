@@ -25,7 +25,7 @@ type Status struct {
 	Cause     string               // why the pool needs an operator, as [Config].Alarm reports it; "" if it needs none
 }
 
-// Evicts reports whether Redis may evict keys when its memory is full. Such keys would be lost.
+// Evicts reports whether Redis may evict keys when its memory is full. An evicted key is lost.
 func (s Status) Evicts() bool {
 	return s.Policy != "" && s.Policy != "noeviction"
 }
@@ -104,7 +104,7 @@ func (s *statusReply) set(name, value string) {
 		s.HighWater.ID = s.number(name, value, maxCount)
 	case "floor":
 		s.Floor = s.number(name, value, maxCount)
-	case "mark": // Push compares the mark with its range
+	case "mark": // checked only for its form; Push compares the mark with its range
 		s.number(name, value, codespace.Size(codespace.MaxLength))
 	case "next":
 		length, err := strconv.Atoi(of)
@@ -155,10 +155,11 @@ func (foreignError) Error() string {
 // Unwrap returns kgs.ErrNoEpoch. Error does not contain the text of ErrNoEpoch, because this pool has not lost its state.
 func (foreignError) Unwrap() error { return kgs.ErrNoEpoch }
 
-// Status returns the state of the pool. If another database owns the pool, the error is [ErrForeign], and only Cause
-// and HighWater are valid. If the error is [kgs.ErrNoEpoch] itself, only Cause, Keys, RunID, HighWater and Policy are
-// valid. A worker needs them to open a new epoch. If the pool has a value that Keypool never writes, Status raises the
-// alarm and returns [kgs.ErrNoEpoch], so that a worker begins a new epoch.
+// Status returns the state of the pool. If another database owns the pool, and a worker of that database has confirmed
+// this within the last minute (see Claim), the error is [ErrForeign], and only Cause and HighWater are valid. If the
+// error is [kgs.ErrNoEpoch] itself, only Cause, Keys, RunID, HighWater and Policy are valid. A worker needs these values
+// to open a new epoch. If the pool has a value that Keypool never writes, Status raises the alarm and returns
+// [kgs.ErrNoEpoch], so that a worker begins a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()
 	if err != nil {
@@ -201,8 +202,8 @@ func (p *Pool) withoutInvalid(ctx context.Context, codes []string) ([]string, er
 }
 
 // withoutRepeated returns codes without repetitions. Like a string that is not a code, a repetition shows that another
-// client of Redis has altered the pool. Take does not call withoutRepeated: it would have to sort the codes of each
-// batch, and a server that uses a code twice only causes a conflict.
+// client of Redis has altered the pool. Take does not call withoutRepeated, because sorting the codes of each batch
+// takes time, and a server that uses a code twice only causes a conflict.
 func (p *Pool) withoutRepeated(ctx context.Context, codes []string) ([]string, error) {
 	sorted := slices.Sorted(slices.Values(codes))
 	for i := 1; i < len(sorted); i++ {

@@ -14,8 +14,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// abandonChunk is how many ranges one call of Ledger.Abandon gets. A call needs several statements for each range, so a
-// call with all ranges of a large write-off could exceed its deadline in every Sweep.
+// abandonChunk is the largest number of ranges in one call of Ledger.Abandon. A call needs several statements for each
+// range, so a call with all ranges of a large write-off could exceed its deadline in every Sweep.
 const abandonChunk = 200
 
 // Sweep abandons the batches of dead holders, and the keys that were settled as lost. It returns how many keys of dead
@@ -65,7 +65,8 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 		n, err := p.writeOffOne(ctx, field)
 		abandoned += n
 		// After ErrShipping, a later Sweep succeeds: a worker pushes or adopts the range that is on its way to the pool,
-		// and delivers it. Until then, the audit counts those codes of the write-off that are not abandoned yet as keys of a batch.
+		// and delivers it. Until then, the audit counts the codes of the write-off as keys of a batch, except the codes
+		// that are already abandoned.
 		if err != nil && !errors.Is(err, ledger.ErrShipping) {
 			errs = append(errs, fmt.Errorf("write off batch %s: %w", field, err))
 		}

@@ -111,7 +111,7 @@ func TestSweepAbandonsFirstKeysOfShippingRangeAfterDelivery(t *testing.T) {
 	d.wantAccounts(audit.Accounts{InPool: 800, Abandoned: map[string]int64{kgs.ReasonCrash: 200}})
 }
 
-// wantAccounts compares the places of the keys in an audit with want. There are no links and no faults.
+// wantAccounts runs an audit without links, and compares the places of the keys with want. The audit must find no fault.
 func (d fixture) wantAccounts(want audit.Accounts) {
 	d.t.Helper()
 	pool := NewLists(d.client, Config{Holder: "auditor", Space: d.space, Ledger: d.Ledger}, 1, slog.New(slog.DiscardHandler))

@@ -30,7 +30,7 @@ func (e *FileError) Unwrap() error { return e.Err }
 // tlsFiles holds the paths of the PEM files, by parameter.
 type tlsFiles map[string]string
 
-// config returns the settings of TLS, or nil without TLS. It reads all files, so that a program
+// config returns the settings of TLS, or nil if enabled is false. It reads all files, so that a program
 // with an unusable file fails when it starts, and not at its first connection.
 func (f tlsFiles) config(enabled bool) (*tls.Config, error) {
 	if !enabled {

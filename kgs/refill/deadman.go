@@ -92,10 +92,12 @@ type Judgement struct {
 // LeastRate is the rate, in keys per second, below which a service counts as idle.
 const LeastRate = 0.01
 
-// Runway returns the seconds until the pool is empty at the current rate if no more keys arrive. The runway of a
-// pool that servers have emptied is 0, even if they have not used the keys yet. The runway of an empty pool that fills
-// for the first time in its epoch is unknown, until its first key arrives or the state is no longer StateFilling. The
-// runway is also unknown while the switch cannot read the pool, and while a pool has keys and no server takes any.
+// Runway returns the seconds until the pool is empty at the current rate if no more keys arrive. If servers have emptied
+// the pool, the runway is 0, even if the servers have not used the keys yet. The runway is unknown in three cases:
+//
+//   - The switch cannot read the pool.
+//   - The pool has keys, but no server takes any.
+//   - The pool is empty in StateFilling, and no key has arrived in this epoch yet.
 func (j Judgement) Runway() (seconds float64, known bool) {
 	switch {
 	case !j.Known:

@@ -12,8 +12,8 @@ import (
 	"keypool/kgs"
 )
 
-// brokenPool is a pool that workers fail to fill. Its fields select how the workers fail.
-// Servers take ten keys a second from the pool.
+// brokenPool is a pool whose fields select how workers fail to fill it. Workers do not fail if the
+// fields have the zero value. Servers take ten keys a second from the pool.
 type brokenPool struct {
 	keys, pushed, popped atomic.Int64 // numbers of keys; pushed excludes the initial keys of the pool
 	fills                atomic.Int64

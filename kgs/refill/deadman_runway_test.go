@@ -42,8 +42,8 @@ func TestDeadManSwitchRaisesAlarmOnShortRunway(t *testing.T) {
 	}
 }
 
-// A short runway causes no alarm if keys arrive, even if too few arrive. It causes no alarm after a
-// burst either, when the pool is full.
+// A short runway causes no alarm if keys arrive, even if too few arrive. If the pool is full after a
+// burst, a short runway causes no alarm either.
 func TestDeadManSwitchIgnoresShortRunwayWhileKeysArrive(t *testing.T) {
 	t.Parallel()
 	for name, arrive := range map[string]int64{"fewer keys arrive than are taken": 2, "as many keys arrive as are taken": 10} {
@@ -133,8 +133,8 @@ func takes(d *DeadMansSwitch, seconds int, taken func(second int) int64) (known 
 	return known
 }
 
-// If the switch observes each key, the runway becomes unknown soon after the last key, also after a high load. A slow load has a
-// runway all the time.
+// If the switch observes each key (EachKey), the runway becomes unknown soon after the last key, even after a high load.
+// During a slow load, the runway is known all the time.
 func TestRunwayBecomesUnknownSoonAfterLastKeyIsTaken(t *testing.T) {
 	t.Parallel()
 	const last = 59 // the second in which the last key is taken

@@ -21,7 +21,8 @@ const (
 	pageRunway    = 30
 )
 
-// observe records one look at the pool and returns the action that the look requires.
+// observe records one look at the pool and returns the action that the look requires. known is false if the switch could
+// not read the pool.
 func (d *DeadMansSwitch) observe(now time.Time, pool Observation, known bool) action {
 	d.mu.Lock()
 	defer d.mu.Unlock()

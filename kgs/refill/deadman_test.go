@@ -137,7 +137,7 @@ func TestDeadManSwitchPagesAtOnceIfUnreadablePoolNeedsOperator(t *testing.T) {
 }
 
 // While the switch cannot read the pool, it does not know how many keys the pool holds. No log line and no error may then
-// show the last known number, because no decision depends on it.
+// show the last known number, because the switch does not use this number for its decisions.
 func TestDeadManSwitchLogsNumberOfKeysOnlyIfKnown(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

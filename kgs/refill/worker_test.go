@@ -18,7 +18,7 @@ import (
 type stubFiller struct {
 	mu       sync.Mutex
 	size     int64
-	partial  []int64 // the keys that arrive in the next calls of Fill; later calls deliver all
+	partial  []int64 // numbers of keys that arrive in the next calls of Fill; later, all n keys arrive
 	err      error
 	calls    int
 	released bool
@@ -130,7 +130,7 @@ func TestRateOfWorkerGrowsDuringRefillAndFallsAfterIt(t *testing.T) {
 	})
 }
 
-// The rest of a range that a dead worker reserved may be empty.
+// The rest of a range that a dead worker reserved may be empty, so that Fill adds no keys to a pool that is not full.
 func TestWorkerContinuesToFillPoolAfterFillThatAddsNoKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		filler := &stubFiller{size: 8_900, partial: []int64{600, 0}}
