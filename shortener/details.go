@@ -37,8 +37,9 @@ const (
 	ForwardQueryAndPath Forward = "query+path"
 )
 
-// Text returns the details as JSON, which every engine stores. The result is nil for nil details. All characters that are not
-// ASCII are in UTF-8. PostgreSQL refuses escape sequences of such characters, like \u2028, in a database with the encoding SQL_ASCII.
+// Text returns the details as JSON, which every engine stores. The result is nil for nil details. Characters that are not
+// ASCII are in UTF-8 and not in escape sequences such as \u2028, because PostgreSQL refuses these sequences in a database
+// with the encoding SQL_ASCII.
 func (d *Details) Text() *string {
 	if d == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// IdempotencyKeyLifetime is the time for which a store remembers the idempotency key of a creation.
+// IdempotencyKeyLifetime is the time for which an idempotency key belongs to the first creation that used it.
 const IdempotencyKeyLifetime = 24 * time.Hour
 
 // IdempotencyKey is the idempotency key of a creation. For IdempotencyKeyLifetime, repeated requests create at most one link,
@@ -27,8 +27,8 @@ type FirstCreation struct {
 }
 
 // payload is the part of a Request that the client sent. During an upgrade, servers of two releases may get the same request,
-// and must compute the same digest. So no member ever changes its name, and a member that the client did not send is not
-// encoded.
+// and must compute the same digest. So no member ever changes its name. A member that the client did not send is not encoded,
+// because the older release may not have this member.
 type payload struct {
 	URL       string   `json:"url"`
 	Alias     *string  `json:"alias,omitzero"`

@@ -64,8 +64,8 @@ func (r *ImportRules) checkCode(code string) error {
 
 const reasonFixed = "must be absent for a fixed link, whose URL never changes"
 
-// maxVersion is the greatest version that an import accepts. The version still fits in an int64 after every further
-// change.
+// maxVersion is the greatest version that an import accepts. It leaves room for later changes, each of which adds 1 to
+// the version, which is an int64.
 const maxVersion = 1 << 53
 
 // checkDetails returns a copy of d, or nil if d has only default values.
@@ -108,8 +108,8 @@ func (r *ImportRules) checkDetails(d *Details) (*Details, error) {
 
 // maxSkew is the greatest error of a time that an import accepts. No time of a link may be earlier than the
 // creation of the link by more than maxSkew. No time of a link except its expiry may lie more than maxSkew in
-// the future. The clocks of two servers that changed the link may differ, and another service may have written
-// local times.
+// the future. Times may have errors, because the clocks of two servers that changed the link may differ, and
+// because another service may have written local times.
 const maxSkew = 24 * time.Hour
 
 // checkMoments checks the times of a link and converts them to the form in which the store keeps them. It rejects times

@@ -6,12 +6,17 @@ import "context"
 // URL and the attempt. The key source hash computes the key from the URL and the attempt.
 type Keys interface {
 	// Next returns a key for url. For the first key of a creation, the attempt is 0. The creation adds
-	// 1 to the attempt after each key that is in conflict or equals a path of this service. It also
-	// adds 1 after each key that it drops. A creation drops a key without a batch if the part of the
-	// store to which the key belongs does not answer or did not store the link, or if another part
-	// suits the creation better. Next may be called concurrently. If a local batch has keys, Next
-	// returns at once. Otherwise Next may block, and returns at the latest when ctx ends. Next fails
-	// with ErrKeysExhausted if no key is available.
+	// 1 to the attempt after each of these keys:
+	//
+	//   - a key that is in conflict;
+	//   - a key that equals a path of this service;
+	//   - a key without a batch that the creation drops. It drops such a key if the part of the store to
+	//     which the key belongs does not answer or did not store the link, or if another part suits the
+	//     creation better.
+	//
+	// Next may be called concurrently. If a local batch has keys, Next returns at once. Otherwise Next
+	// may block, and returns at the latest when ctx ends. If no key is available, Next fails with
+	// ErrKeysExhausted.
 	Next(ctx context.Context, url string, attempt int) (Key, error)
 }
 

@@ -34,9 +34,10 @@ func (l *Link) Tombstone(now time.Time) Link {
 // special case. RFC 6761 reserves the domain invalid: no host has such a name.
 const ErasedURL = "https://erased.invalid/"
 
-// Erased returns the tombstone of the link without its content. These members remain: Code, Source, CreatedAt, and the owner in
-// Details. DeletedAt remains if the link is deleted, and otherwise becomes now. The version increases by one, and the time of the
-// change becomes now. The URL is ErasedURL. If the content is already erased, the result equals the link.
+// Erased returns the tombstone of the link without its content. If the content is already erased, the result equals the link.
+// Otherwise these members remain: Code, Source, CreatedAt, and the owner in Details. If the link is deleted, DeletedAt remains too;
+// if it is not deleted, DeletedAt becomes now. The URL becomes ErasedURL. The version increases by one, and the time of the last
+// change becomes now.
 func (l *Link) Erased(now time.Time) Link {
 	erased := Link{
 		Code: l.Code, URL: ErasedURL, Source: l.Source, CreatedAt: l.CreatedAt, DeletedAt: l.Tombstone(now).DeletedAt,

@@ -179,7 +179,8 @@ func boundExpiry(field string, t, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// boundAge applies MaxAge to the expiry of a link created at now.
+// boundAge returns the expiry of a link that is created at now. If MaxAge is 0, the result is the parameter expires. If the request
+// has no expiry, the result is now plus MaxAge. If expires is later than that time, boundAge fails.
 func (r *Request) boundAge(expires, now time.Time) (time.Time, error) {
 	if r.MaxAge == 0 {
 		return expires, nil
@@ -233,8 +234,8 @@ func ParseTime(s string) (time.Time, bool) {
 // parseDuration parses a decimal number of seconds or a Go duration. A number beyond the range of
 // Duration becomes the maximum or the minimum of Duration, and boundExpiry rejects both.
 func parseDuration(s string) (time.Duration, bool) {
-	// Text with other characters is never a number of seconds, although ParseFloat accepts "inf", "nan" and
-	// hexadecimal numbers.
+	// Text with characters that do not occur in a decimal number is not a number of seconds. ParseFloat does not check
+	// this: it accepts "inf", "nan" and hexadecimal numbers.
 	if strings.Trim(s, "+-.0123456789eE") != "" {
 		d, err := time.ParseDuration(s)
 		return d, err == nil

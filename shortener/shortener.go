@@ -35,8 +35,8 @@ import "time"
 // name of the key source of the code ("pool", "ledger", "random", ...), or SourceFormer.
 const SourceAlias = "alias"
 
-// SourceRandom is the Source of random keys. For each creation that succeeds with a key, the metric
-// kgs_fallback_attempts counts the random keys that the creation tried.
+// SourceRandom is the Source of random keys. If a creation tried random keys and succeeded, the metric
+// kgs_fallback_attempts records how many random keys the creation tried.
 const SourceRandom = "random"
 
 // SourceImport is the Source of a link that an import stored. The code of such a link does not come

@@ -26,9 +26,9 @@ type Store interface {
 	// The store may already have a row with the code of a link. The row belongs to a live link, a tombstone or an earlier
 	// link of the same call. Insert does not change this row. The outcome is Present if the row equals the link, and
 	// Conflict if the row differs from the link. So a caller that does not know the outcome of a call may repeat the call
-	// with the same links. But a row that was changed or deleted after its insert differs from the link. If a call
-	// contains two identical links, the outcome of the second link is Conflict. If a row already existed, Insert returns only
-	// after this row is durable.
+	// with the same links. But if the row was changed or deleted after its insert, it differs from the link, and the
+	// outcome is Conflict. If a call contains two identical links, the outcome of the second link is Conflict. If a row
+	// already existed, Insert returns only after this row is durable.
 	//
 	// If the creation of a link has an idempotency key (Link.IdempotencyKey), the transaction also inserts the key. Insert
 	// does not write the link in three cases:
@@ -58,8 +58,8 @@ type Store interface {
 	// called.
 	Lookup(ctx context.Context, code string) (Link, error)
 	// FirstCreation returns the creation for which this owner used the idempotency key. It returns only after the link of this
-	// creation is durable. It fails with ErrNotFound if there is no such creation. The store keeps each key for IdempotencyKeyLifetime at least, and then
-	// until ForgetKeys removes it.
+	// creation is durable. If there is no such creation, it fails with ErrNotFound. The store keeps each key at least for
+	// IdempotencyKeyLifetime. After this time, the store keeps the key until ForgetKeys removes it or a new creation uses it.
 	FirstCreation(ctx context.Context, owner int64, key string) (FirstCreation, error)
 	// ForgetKeys removes up to limit idempotency keys that were used before a time, and returns how many it removed.
 	ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error)
@@ -70,7 +70,8 @@ type Store interface {
 	//   - the Version of the row is not the Version of old;
 	//   - the row has a DeletedAt that differs from changed.DeletedAt, so no change revives a deleted link.
 	//
-	// Change returns after the row is durable, also if changed equals old. After any error other than ErrChanged, the row may have changed.
+	// Change returns after the row is durable, even if changed equals old. After any error other than ErrChanged, the row
+	// may have changed.
 	Change(ctx context.Context, old, changed Link) error
 	// Newest returns the links of the selection, the newest link first. It also returns the position from which the next
 	// call continues, or "" if no link follows. Links that were created at almost the same time may be in any order, but

@@ -56,8 +56,8 @@ func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	return pool
 }
 
-// schemas contains the schemas with distributed tables that no test uses at present. Later tests use a schema again, because
-// it takes long to create a schema.
+// schemas contains connections to the schemas with distributed tables that no test uses at present. Several tests use a schema
+// one after the other, because it takes long to create a schema.
 type schemas chan *pgxpool.Pool
 
 func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {
@@ -68,7 +68,7 @@ func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {
 	return s
 }
 
-// get returns a schema without rows. When the test ends, get makes the schema available again.
+// get returns connections to a schema without rows. When the test ends, the schema becomes available again.
 func (s schemas) get(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := <-s
@@ -166,7 +166,7 @@ func hostPort(t *testing.T, server *testenv.Server) (string, uint16) {
 	return host, uint16(port)
 }
 
-// partAt returns the number of the part that lives on a server.
+// partAt returns the number of the part that lives on a server, or -1 if the server has no links.
 func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 	t.Helper()
 	host, port := hostPort(t, server)
@@ -381,7 +381,7 @@ func TestCitusPingFailsWhileNoWorkerAnswers(t *testing.T) {
 	}
 	await(t, "the store detects that all workers are down", func() bool {
 		for _, links := range partsOf(s, "p", 1) {
-			_, _ = s.Lookup(t.Context(), links[0].Code) // the node returns an error
+			_, _ = s.Lookup(t.Context(), links[0].Code) // the circuit breaker of the node records the failure
 		}
 		return !s.Answers(nil)
 	})

@@ -3,7 +3,7 @@
 //
 // Each node that has links is a part of the store (see [shortener.Placement]). The tables are divided into shards,
 // each of which lives on one node. The store computes on which node a link lives. If a statement concerns links of
-// one node, the store sends it directly to this node, provided that the node has the metadata of the cluster. The
+// one node, and this node has the metadata of the cluster, the store sends the statement directly to the node. The
 // node plans and executes the statement alone: the coordinator has no work, and the commit is not a two-phase commit.
 // If a statement concerns links of several nodes, the store sends it to the coordinator.
 //
@@ -97,8 +97,8 @@ func (p *placement) each(ctx context.Context, do func(*node, context.Context) er
 	_ = calls.Wait()
 }
 
-// refresh asks the coordinator on which nodes the links live. It probes each new node before the store uses the node,
-// because the first statements on a new connection are slow.
+// refresh asks the coordinator on which nodes the links live, and waits at most limit for the answer. It probes each new
+// node before the store uses the node, because the first statements on a new connection are slow.
 func (s *Store) refresh(ctx context.Context, limit time.Duration) error {
 	reading, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -131,7 +131,7 @@ func (s *Store) nodeAt(ctx context.Context, a address) (*node, error) {
 	if n := s.nodes[a]; n != nil {
 		return n, nil
 	}
-	store := s.Store // the coordinator: it plans the statements for a node that lacks the metadata of the cluster
+	store := s.Store // the coordinator, which plans the statements for a node without the metadata of the cluster
 	if a.own {
 		pool, err := s.openPool(ctx, a)
 		if err != nil {

@@ -22,16 +22,17 @@ const (
 	probeTimeout = 3 * time.Second
 	// probes is the maximum number of connections that a probe warms up: one for each Insert that package commit runs at the same time.
 	probes = 2
-	// nodeFailures is the number of consecutive failures after which a node counts as down. If the node has not answered
-	// since the circuit breaker was created or closed, one failure is enough. If the last failure was a
-	// timeout, the node may only be slow. In this case, the node counts as down after nodeTimeouts failures.
+	// nodeFailures is the number of consecutive failures after which a node counts as down. If the last failure was a
+	// timeout, the node may only be slow, and counts as down after nodeTimeouts failures. If the node has not answered
+	// since its circuit breaker was created or closed, one failure of either kind is enough.
 	nodeFailures = 2
 	nodeTimeouts = 4
 	// nodePause is the time after which the circuit breaker of a node that is down lets a probe through.
 	nodePause = 500 * time.Millisecond
 )
 
-// errCallerLeft reports that the context of the caller ended, which says nothing about the node.
+// errCallerLeft reports that the context of the caller ended. The circuit breaker ignores this error, because it does not show
+// whether the node answers.
 var errCallerLeft = errors.New("the caller no longer waits")
 
 // errNodeDown reports that a node of the cluster is down. No statement was sent to this node.
@@ -77,7 +78,7 @@ func newNode(a address, limit time.Duration, store *pgstore.Store, log *slog.Log
 func (n *node) answers() bool { return n.circuit.State() == gobreaker.StateClosed }
 
 // call sends statements of a request to the node: it calls do with a time limit. If the node is down, call fails at once. Only
-// probes test whether a node is up again. If a request made this test, the request would wait as long as a probe.
+// probes test whether a node is up again, because a request that made this test would wait as long as a probe.
 func (n *node) call(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	if !n.answers() {
 		return n.down()

@@ -37,7 +37,7 @@ type address struct {
 	part int
 	host string
 	port uint16
-	own  bool // whether the node can plan statements by itself, because it has the metadata of the cluster
+	own  bool // whether the node can plan statements by itself: it has the metadata of the cluster
 }
 
 func (a address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(int(a.port))) }

@@ -52,8 +52,8 @@ func (a *aside) put(part int, key shortener.Key) {
 	}
 }
 
-// take returns a key and the part of the store to which the key belongs. This part answers, and s.fits accepts it. The caller
-// must settle the key.
+// take returns a key whose part of the store answers and fits the link (see search.fits), and returns this part. If there is no such
+// key, ok is false. The caller must settle the key or set it aside again.
 func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, noPart, false

@@ -90,8 +90,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// Start no more inserters than the store runs Inserts at the same time. One more inserter would take links and then wait
-	// inside Insert. These links could share the Insert of another inserter.
+	// Start no more inserters than the store runs Inserts at the same time. A further inserter would take links and then wait
+	// inside Insert, although its links could share the next Insert of another inserter.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -105,9 +105,9 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 
 // commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the link is not
 // in the store and will not be written later. After any other error, the link may be in the store. If
-// the queue is full, commit fails at once. Otherwise it blocks until the store has answered, ctx ends
-// or commitTimeout has passed. In the last two cases, only the wait ends: the group commit continues
-// for the other links, and also for this link if an inserter has taken it.
+// the queue is full or closed, commit fails at once. Otherwise it blocks until the store has answered,
+// ctx ends or commitTimeout has passed. In the last two cases, only the wait ends: the group commit
+// continues for the other links. If an inserter has taken this link, it continues for this link too.
 //
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the
@@ -152,8 +152,8 @@ func (c *committer) enqueue(p *pending) error {
 	}
 }
 
-// leave ends the wait for p. If no inserter has taken p, leave withdraws the link. Otherwise
-// leave returns the outcome, or an error if the outcome is still unknown.
+// leave ends the wait for p. If no inserter has taken p, leave withdraws the link and fails with an error
+// that wraps ErrNotWritten. Otherwise leave returns the outcome, or an error if the outcome is still unknown.
 func (p *pending) leave(why error) (shortener.Outcome, error) {
 	if p.state.CompareAndSwap(queued, left) {
 		return 0, fmt.Errorf("%w: %w", shortener.ErrNotWritten, why)

@@ -149,8 +149,9 @@ func TestCommitFailsOnlyForLinkWithBusyIdempotencyKey(t *testing.T) {
 	})
 }
 
-// The first Insert of a link may have written the link, although the repeated Insert finds its idempotency key or its code
-// in use by a row or a transaction. Then the error of the commit must not wrap ErrNotWritten.
+// If the outcome of the first Insert is unknown, this Insert may have written the link. The row or the transaction in which the
+// repeated Insert finds the idempotency key or the code may be the one of the first Insert. So the error of the commit must not
+// wrap ErrNotWritten.
 func TestCommitOutcomeIsUnknownIfRepeatedInsertFindsKeyOrCodeInUse(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

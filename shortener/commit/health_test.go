@@ -14,7 +14,7 @@ import (
 	"keypool/shortener"
 )
 
-// A part may be down before the store detects it. Then a creation whose link was not written uses a key of another
+// A part may be down before the store detects the outage. Then a creation whose link was not written uses a key of another
 // part, and later creations avoid the part for failureMemory. The metrics count each key once.
 func TestCreationsMoveToAnotherStorePartIfLinkWasNotWritten(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestCreationsMoveToAnotherStorePartIfLinkWasNotWritten(t *testing.T) {
 	})
 }
 
-// New links avoid a part in which an Insert is slow, but not if all parts are slow.
+// New links avoid a part in which an Insert is slow. If all parts are slow, new links avoid no part.
 func TestCreationsAvoidSlowPartOfTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,8 +93,8 @@ func TestCreationsAvoidSlowPartOfTheStore(t *testing.T) {
 	})
 }
 
-// A part counts as good if its last Insert succeeded, even if the part does not answer now. While no other part answers,
-// creations must use the parts whose Inserts fail. They must not set the keys of these parts aside.
+// A part counts as good if its last Insert succeeded, even if the part does not answer now. If the only good part does not
+// answer, creations must use the parts whose Inserts fail, and must not set the keys of these parts aside.
 func TestCreationsUseFailingStorePartsIfNoOtherPartAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -80,8 +80,8 @@ func ConcernsOneCreation(err error) bool {
 	return errors.Is(err, errQueueFull) || errors.Is(err, errPartDown) || errors.Is(err, errCodeBusy) || errors.Is(err, errNoFurtherKey)
 }
 
-// New returns a Parts that commits links to cfg.Store. It starts the group commit of a part when the part gets its first
-// link. Close stops all group commits.
+// New returns a Parts that commits links to cfg.Store. New starts no group commit: the group commit of a part starts when
+// the part gets its first link. Close stops all group commits.
 func New(cfg Config) *Parts {
 	p := &Parts{Config: cfg, aside: aside{gauge: cfg.Metrics.setAside}}
 	p.committers.Store(&map[int]*committer{})

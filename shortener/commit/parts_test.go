@@ -88,7 +88,7 @@ func TestCreationUsesCodeInStorePartOfIdempotencyKey(t *testing.T) {
 	keys.want(t, 20+maxUnfit+1, 21, 0, 0)
 }
 
-// If all keys belong to a part that does not answer, a creation sets aside a limited number of keys, and then fails.
+// If all keys belong to a part that does not answer, a creation sets aside maxSetAside keys, and then fails.
 func TestCreationSetsAsideLimitedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	p, h, keys := startHalves(t)

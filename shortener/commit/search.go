@@ -14,7 +14,7 @@ const (
 	// maxAttempts is the maximum number of attempts of one creation. A creation with random
 	// keys needs far fewer attempts, on average 100 in a space that is 99 % full.
 	maxAttempts = 10_000
-	// A creation fails when it has set aside maxSetAside keys.
+	// maxSetAside is the maximum number of keys that a creation sets aside or drops before it fails.
 	maxSetAside = 1000
 	// maxUnfit is the maximum number of keys that a creation sets aside because their part does not fit (see the
 	// method fits), although the part answers. After maxUnfit such keys, the creation accepts a key of any part that
@@ -39,9 +39,9 @@ var (
 )
 
 // WithKey draws keys until the store accepts link with one of them, and sets the code and the source of link. It blocks until the
-// link is durable, for at most five seconds. After ctx ends, it draws no further key, but still waits for a commit that is in
-// progress. If the program crashes before a key is settled, the record of the batch remains, and the janitor (see docs/glossary.md)
-// abandons the keys of the batch.
+// link is durable, for at most five seconds. After ctx ends, WithKey begins no further attempt, but completes the attempt that is
+// in progress. If the program crashes before a key is settled, the record of the batch remains, and the janitor (see
+// docs/glossary.md) abandons the keys of the batch.
 func (p *Parts) WithKey(ctx context.Context, link *shortener.Link) error {
 	work := p.timeouts.context()
 	s := search{parts: p, link: *link, began: work.begun, wanted: noPart}
@@ -112,8 +112,13 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 }
 
 // mayMove reports whether the link may get a key of another part after its commit failed with err. The link must stay
-// in its part if it may be stored already, or if its commit would fail in each part. It must also stay if it has an
-// idempotency key, which belongs to one part.
+// in its part in these cases:
+//
+//   - the commit succeeded, or the link may be stored although the commit failed;
+//   - the commit would fail in each part;
+//   - the link has an idempotency key, which belongs to one part;
+//   - moveTimeout has passed;
+//   - the creation has already tried every part that answers.
 func (s *search) mayMove(part int, err error) bool {
 	if !errors.Is(err, shortener.ErrNotWritten) || s.link.IdempotencyKey != nil || !concernsPart(err) || time.Since(s.began) >= moveTimeout {
 		return false
@@ -187,7 +192,7 @@ func (s *search) fits(part int) bool {
 func settle(k shortener.Key, err error) {
 	switch {
 	case k.Batch == nil:
-	case err == nil: // err is nil even if another link has the code
+	case err == nil: // also after a conflict, because the store then has a row with the code
 		k.Batch.Used()
 	case errors.Is(err, shortener.ErrNotWritten):
 		k.Batch.Returned(k.Code)

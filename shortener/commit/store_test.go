@@ -37,8 +37,8 @@ func start(t testing.TB, store shortener.Store) *commit.Parts {
 	return p
 }
 
-// TestConcurrentCommitsOfOneCodeInsertOneLink commits, for each of 40 codes, several links with this
-// code concurrently. A caller must get Inserted if and only if the row has the URL of its
+// TestConcurrentCommitsOfOneCodeInsertOneLink commits 100 links with 40 different codes concurrently, so several
+// links have the same code. A caller must get Inserted if and only if the row of the code has the URL of its
 // link. The clock of the synctest bubble stands still while SQLite works. So a slow disk makes no commit fail.
 func TestConcurrentCommitsOfOneCodeInsertOneLink(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func HostOf(url string) Host {
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if last == "" || last[0] < '0' || last[0] > '9' {
-		return false // almost all names end here
+		return false // the result for almost all names
 	}
 	if digits, hex := cutHex(last); hex {
 		return strings.Trim(digits, "0123456789abcdefABCDEF") == ""

@@ -10,7 +10,7 @@ type Hosts struct {
 	ips   map[netip.Addr]struct{}
 }
 
-// NewHosts returns an empty set with room for n host names. The set also grows beyond n.
+// NewHosts returns an empty set with room for n host names. The set can grow beyond n.
 func NewHosts(n int) *Hosts {
 	return &Hosts{names: make(map[string]struct{}, n), ips: make(map[netip.Addr]struct{})}
 }

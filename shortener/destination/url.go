@@ -194,8 +194,8 @@ func asciiHost(host string) (string, error) {
 	}
 	if !isASCII(host) {
 		// Reject a long host before its conversion, because the time of the conversion grows with the square of
-		// the length of a label. No valid host in the normal form of UTS #46 is rejected, because a label of n
-		// characters in this form has at least n characters in punycode. Another spelling of such a host can be
+		// the length of a label. Every valid host in the normal form of UTS #46 is short enough: a label of n
+		// characters in this form has at least n characters in punycode. Another spelling of a valid host can be
 		// too long, for example if each accent is a separate combining character.
 		if utf8.RuneCountInString(host) > maxHost {
 			return "", invalidURL(fmt.Sprintf("must have a host of at most %d characters, including combining and invisible characters", maxHost))

@@ -244,8 +244,8 @@ func TestNormalizeRefusesLongHostBeforePunycode(t *testing.T) {
 	}
 }
 
-// The limit also counts the combining characters of a host. So the message must say this, because the same host without
-// combining characters is valid.
+// The maximum length of a host includes its combining characters. The message must say so, because the same host may be valid
+// without combining characters.
 func TestLongHostMessageMentionsCombiningCharacters(t *testing.T) {
 	t.Parallel()
 	composed := "https://" + strings.Repeat(strings.Repeat("\u00e9", 20)+".", 7) + "example/"

@@ -9,27 +9,27 @@ import (
 	"keypool/shortener"
 )
 
-// These statements limit how long the following statements of a transaction wait for another transaction. Unlike SET
+// These statements set the time for which the following statements of a transaction wait for another transaction. Unlike SET
 // LOCAL, set_config causes no warning in a pipeline that begins without BEGIN. The column name lock_timeout
 // identifies these statements in the view pg_stat_statements, which does not show constants.
 const (
 	// lockTimeout limits the wait of an Insert for other transactions with the same codes or the same idempotency
-	// keys. When this time has passed, the Insert inserts the other links. Their creations still wait then, because
-	// the limit is shorter than the time that a creation waits for its commit.
+	// keys. After this time, the Insert inserts the other links. The limit is shorter than the time for which a creation
+	// waits for its commit, so the creations of the other links are still waiting.
 	lockTimeout = `SELECT set_config('lock_timeout', '300ms', true) AS lock_timeout`
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true) AS lock_timeout`
-	// noTimeout removes the limit. An Insert without idempotency keys uses it if its first pipeline has reached the limit
-	// lockTimeout at a lock that is not the lock of a code, such as the lock of a table. Such a lock concerns all links,
-	// so only the context limits the wait.
+	// noTimeout removes the limit. If an Insert without idempotency keys has reached lockTimeout while it waited for a lock
+	// other than that of a code, such as the lock of a table, it tries again with noTimeout. Such a lock concerns all
+	// links, so only the context limits the wait.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true) AS lock_timeout`
 	// defaultTimeout ends the limit for the following statements.
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
 // maxBusy is the number of busy codes after which insertParts does not divide the links any more. There are many busy
-// codes if the caller repeats an Insert whose connection was lost, while PostgreSQL still executes the first one.
+// codes if the caller repeats an Insert whose connection was lost, while PostgreSQL still executes the first Insert.
 const maxBusy = 8
 
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of
@@ -48,7 +48,7 @@ func (s *Store) insertUnblocked(ctx context.Context, tx pgx.Tx, links []shortene
 // the links into halves until the link with this code is alone, because the error does not name the code. It adds this code
 // to busy. If busy has maxBusy codes, insertParts divides no more, and adds all codes of links to busy.
 func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string, busy map[string]bool) (inserted []string, err error) {
-	if len(busy) > 0 { // two links may have the same code
+	if len(busy) > 0 { // two links may have the same code, which may be busy already
 		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })
 	}
 	inserted, err = s.insertPart(ctx, tx, links, timeout)

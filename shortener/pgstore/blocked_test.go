@@ -34,8 +34,9 @@ func holdCodes(t *testing.T, s *Store, codes ...string) pgx.Tx {
 	return tx
 }
 
-// While another transaction holds two codes, Insert refuses only the links with these codes. This is true for each of
-// the three forms of an Insert. The context has the time limit that the group commit gives an Insert.
+// While another transaction holds two codes, Insert refuses only the links with these codes. The test runs each of the
+// three forms of an Insert: without ON CONFLICT, with ON CONFLICT and with idempotency keys. The context has the time
+// limit that the group commit gives an Insert.
 func TestInsertRefusesOnlyLinksWhoseCodesAnotherTransactionHolds(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -74,7 +75,8 @@ func TestInsertRefusesOnlyLinksWhoseCodesAnotherTransactionHolds(t *testing.T) {
 	storetest.WantOutcomes(t, storetest.Insert(t, s, keyed, storetest.Link("un-ranked-held")), shortener.Inserted, shortener.Inserted)
 }
 
-// A statement that waits for the lock of a table does not wait for a link in particular.
+// A statement that waits too long for the lock of a table waits for no particular link, so its error must not count as a
+// blocked link.
 func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
 	t.Parallel()
 	s := New(storetest.Postgres(t), storetest.Plain())
@@ -120,7 +122,8 @@ func TestInsertWaitsForTable(t *testing.T) {
 	}
 }
 
-// unblocked calls insertUnblocked with shortTimeout in a transaction. Then it calls the function then in this transaction.
+// unblocked calls insertUnblocked with shortTimeout in a transaction. If the call succeeds, it passes the transaction to the
+// parameter then.
 func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(*batchCounter)) ([]shortener.Outcome, error) {
 	t.Helper()
 	conn, err := s.pool.Acquire(t.Context())

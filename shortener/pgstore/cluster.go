@@ -67,9 +67,11 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 }
 
 // Answered reports whether err shows that the server is able to execute statements. The parameter err is the error of a
-// method, or nil. Three kinds of errors of the server do not show this: errors of class 57, because the server is stopping
-// or cancelled the statement; errors of class 08, because the server cannot reach another server that it needs; and errors
-// with another severity than ERROR, because they end the connection.
+// method, or nil. For these errors of the server, Answered returns false:
+//
+//   - errors of class 57, because the server is stopping or cancelled the statement;
+//   - errors of class 08, because the server cannot reach another server that it needs;
+//   - errors with another severity than ERROR, because they end the connection.
 func Answered(err error) bool {
 	var reply *pgconn.PgError
 	if errors.As(err, &reply) && len(reply.Code) == 5 {

@@ -19,8 +19,8 @@ const (
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 		WHERE ` + sameOrder + `$6)`
-	// The next two statements are for a table if at least one link that an Insert adds to it has details or is deleted.
-	// Otherwise the Insert uses the statements above, which need two values fewer for each link.
+	// An Insert uses one of the next two statements if at least one of its links in the table has details or is deleted.
+	// Otherwise it uses one of the statements above, which need two values fewer for each link.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
 		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
 		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
@@ -95,9 +95,9 @@ type placed struct {
 // noRank is greater than every rank.
 const noRank = math.MaxInt64
 
-// columnsOf returns the columns for each table to which any of the links belongs. The links of a table are
-// sorted by the primary key. Two Inserts with the same codes wait for each other's rows. If they wrote the rows
-// in different orders, they could deadlock.
+// columnsOf returns the columns for each table to which any of the links belongs. It sorts the links of a table by
+// the primary key, because two Inserts with the same codes wait for each other's rows. If they wrote the rows in
+// different orders, they could deadlock.
 func (s *Store) columnsOf(links []shortener.Link) (tables []*columns) {
 	all := make([]placed, len(links))
 	ranked := 0

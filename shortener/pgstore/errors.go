@@ -31,13 +31,13 @@ const (
 	classIntervention = "57"
 )
 
-// insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the connection was
-// lost, the commit may have happened, so the outcome is unknown. If the server reported an error, the
-// transaction was rolled back, and the result wraps [shortener.ErrNotWritten]. There are three errors of the
-// server after which the outcome is unknown:
+// insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the result wraps
+// [shortener.ErrNotWritten], the server has rolled the transaction back. Otherwise the outcome is unknown, because the
+// commit may have happened:
 //
+//   - the connection was lost;
 //   - the server is stopping or cancelled the statement (class 57, or the severity FATAL);
-//   - the connection to another server failed (class 08);
+//   - the connection of the server to another server failed (class 08);
 //   - the server does not know the outcome (40003).
 func (s *Store) insertFailed(err error) error {
 	s.resetIfReadOnly(err)
@@ -80,7 +80,7 @@ func isInternal(err error) bool {
 }
 
 // isBlocked reports whether err means that an INSERT waited too long for another transaction that inserted the same
-// primary key. The wait for the lock of a table has the same SQLSTATE, but no context.
+// primary key. An error from the wait for the lock of a table has the same SQLSTATE, but no context (PgError.Where).
 func isBlocked(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateLockNotAvailable && reply.Where != ""

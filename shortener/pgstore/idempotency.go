@@ -25,7 +25,7 @@ func hasKey(links []shortener.Link) bool {
 }
 
 // insertWithKeys inserts links, some of which have an idempotency key. If no key and no code is in use, it needs two
-// round trips. Otherwise it needs further round trips.
+// round trips between BEGIN and COMMIT. Otherwise it needs further round trips.
 func (s *Store) insertWithKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) ([]shortener.Outcome, error) {
 	taken, busy, err := takeKeys(ctx, tx, links)
 	if err != nil {
@@ -101,8 +101,8 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 	var batch pgx.Batch
 	batch.Queue(`SAVEPOINT keys`)
 	batch.Queue(timeout)
-	// In this condition, Citus accepts only constants and immutable functions. It accepts neither a parameter nor the
-	// function timestamptz - interval.
+	// In the condition of DO UPDATE, Citus accepts only constants and immutable functions. So the condition contains
+	// neither a parameter nor the function timestamptz - interval.
 	batch.Queue(fmt.Sprintf(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at
@@ -127,7 +127,8 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 }
 
 // insertFresh inserts the links at the given positions. If the code of a link is in use or busy, insertFresh removes the
-// idempotency key of the link again. An equal link with the code belongs to another creation, because the key is new.
+// idempotency key of the link again. If a link has an idempotency key and the store has an equal link, the outcome is
+// Conflict: the key is new, so the stored link belongs to another creation.
 func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	fresh := make([]shortener.Link, len(positions))
 	for j, i := range positions {
@@ -154,8 +155,8 @@ func (s *Store) insertFresh(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	return tx.SendBatch(ctx, &batch).Close()
 }
 
-// checkHeld sets the outcomes of the links at the given positions. The idempotency key of each of these links is in
-// use, either by the same link or by another link.
+// checkHeld sets the outcomes of the links at the given positions, whose idempotency keys are in use. If the store has
+// the same link, the outcome is Present. Otherwise the key belongs to another creation, and the outcome is Repeated.
 func (s *Store) checkHeld(ctx context.Context, tx pgx.Tx, links []shortener.Link, positions []int, outcomes []shortener.Outcome) error {
 	codes := make([]string, len(positions))
 	for j, i := range positions {
@@ -195,7 +196,8 @@ func (s *Store) FirstCreation(ctx context.Context, owner int64, key string) (fir
 }
 
 // ForgetKeys implements [shortener.Store]. The DELETE selects old keys, and then checks the age of each key a second
-// time. Between the two steps, the DELETE may wait for an Insert that uses one of the keys for a new creation.
+// time. Between the two steps, the DELETE may wait for an Insert that uses one of the keys for a new creation. The second
+// check keeps this key.
 func (s *Store) ForgetKeys(ctx context.Context, before time.Time, limit int) (n int, err error) {
 	tag, err := s.pool.Exec(ctx, `DELETE FROM idempotency_keys WHERE created_at < $1 AND (owner, key) IN
 		(SELECT owner, key FROM idempotency_keys WHERE created_at < $1 ORDER BY created_at LIMIT $2)`, before, limit)

@@ -60,7 +60,7 @@ func TestInsertTransactionUsesReadCommittedIsolation(t *testing.T) {
 }
 
 // takeKey begins a transaction that inserts the idempotency key of link. The result pid is the
-// process id of the connection at the server.
+// id of the server process of the connection.
 func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32) {
 	t.Helper()
 	tx, err := s.pool.Begin(t.Context())
@@ -74,8 +74,7 @@ func takeKey(t *testing.T, s *Store, link shortener.Link) (tx pgx.Tx, pid uint32
 	return tx, tx.Conn().PgConn().PID()
 }
 
-// waitForBlocked waits until a statement waits for a lock that the connection with this process
-// id holds.
+// waitForBlocked waits until a statement waits for a lock that the server process with the id pid holds.
 func waitForBlocked(t *testing.T, s *Store, pid uint32) {
 	t.Helper()
 	for blocked := false; !blocked; {

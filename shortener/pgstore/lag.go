@@ -21,7 +21,7 @@ const (
 	// lagTimeout is the time limit of a measurement.
 	lagTimeout = 500 * time.Millisecond
 	// lagShown is the minimum time for which the positions of the primary are kept. So every lag up to lagShown can be
-	// measured, and the metric can show a lag above the maximum.
+	// measured, and the metric can show a lag above the maximum lag.
 	lagShown = time.Minute
 )
 
@@ -72,9 +72,9 @@ func (s *Store) positionOf(ctx context.Context, query string) (p position, err e
 	return p, err
 }
 
-// Watch measures the lag of each replica several times per second, until ctx ends. It passes the result of each measurement to
-// note, with the index of the replica. If the error is nil, look-ups ask the replica. Watch calls note from one goroutine for
-// each replica.
+// Watch measures the lag of each replica several times per second, until ctx ends. After each measurement, it passes the index
+// of the replica and the error of the measurement to note. If this error is nil, look-ups ask the replica. Watch calls note
+// from one goroutine for each replica.
 func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error {
@@ -110,7 +110,7 @@ func (r *Replicas) measureAll(ctx context.Context) {
 		return nil, all.Wait()
 	})
 	select {
-	case <-done: // the result of a measurement is in the replica
+	case <-done: // measure has stored the result in each replica
 	case <-ctx.Done():
 	}
 }
@@ -147,17 +147,18 @@ type reading struct {
 	at time.Time
 }
 
-// follows checks that the replica is not ahead of the primary. p is the present position of the replica. It has the identity
-// and the timeline of the primary.
+// follows returns an error if the replica is ahead of the primary, or if no sample of the primary has confirmed the replica
+// yet. The parameter p is the present position of the replica, whose identity and timeline are those of the primary.
 //
-// If an older copy of the files of the primary replaces them, the primary continues on the same timeline, and a replica
+// If the files of the primary are replaced by an older copy, the primary continues on the same timeline, and a replica
 // has changes that the primary lacks. Such a replica usually stays at its position, and later the primary passes this
 // position. Therefore follows remembers the position at which the replica was ahead. While the replica stays at this
 // position, it is not used.
 //
-// A replica that is up to date is usually ahead of the last sample of the primary. So follows compares each position with
-// the first sample that began after the position was read. The replica is not used before such a sample has confirmed one of
-// its positions, and after the history of the primary has changed, it must be confirmed again.
+// A replica that is up to date is usually ahead of the last sample of the primary. So follows keeps a position of the
+// replica, and compares it with a sample that began after the position was read. If the position is not ahead of this
+// sample, the sample confirms the replica. After a change of the history of the primary, a sample must confirm the replica
+// again.
 func (r *replica) follows(p position, log *primaryLog) error {
 	last, at, history := log.newest()
 	r.mu.Lock()
@@ -191,12 +192,12 @@ type primaryLog struct {
 	mu       sync.Mutex
 	identity string
 	timeline int64
-	history  int64    // grows when the samples begin anew, because the primary is another one or was rolled back
+	history  int64    // grows when the samples begin anew, because the primary is another server or was rolled back
 	samples  []sample // the oldest sample first
 
 	// stopped is the time of the last sample while the primary does not answer this server. While the primary answers,
-	// stopped is nil. A primary that does not answer this server may still answer other servers: Replicas describes this
-	// exception. Every look-up reads stopped.
+	// stopped is nil. A primary that does not answer this server may still answer other servers: the comment of Replicas
+	// describes the consequence. Look-ups read stopped without the mutex.
 	stopped atomic.Pointer[time.Time]
 }
 
@@ -207,9 +208,10 @@ type sample struct {
 	lsn int64
 }
 
-// measure adds the present position of the primary.
+// measure adds a sample of the primary. If the server does not answer or is not a primary, measure adds no sample, and sets
+// stopped to the time of the last sample.
 func (l *primaryLog) measure(ctx context.Context, primary *Store) {
-	at := time.Now() // before the query, because changes may be acknowledged while it runs
+	at := time.Now() // before the query, because changes may be acknowledged while the query runs
 	p, err := primary.positionOf(ctx, primaryPosition)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -66,7 +66,7 @@ func copyFiles(t *testing.T, from, to string) {
 	}
 }
 
-// A replica that was ahead of the primary stays at its position. It is not used, not even after the primary has passed this
+// A replica that was ahead of the primary stays at its position. It stays unused even after the primary has passed this
 // position. A replica that is built again has another position.
 func TestReplicaThatWasAheadIsUnusedUntilItsPositionChanges(t *testing.T) {
 	t.Parallel()

@@ -123,9 +123,9 @@ func (g *lookups) requeue(l *lookup, group []*lookup) {
 	g.waiting = append(others, g.waiting...)
 }
 
-// handOver ends the turn of a leader. It makes the newest of the waiting look-ups the next leader. The
-// statement of a group ends when the context of the leader ends, and the newest look-up usually has the
-// most time left.
+// handOver ends the turn of a leader, and makes the newest of the waiting look-ups the next leader. It chooses
+// the newest look-up because this look-up usually has the most time left, and the statement of a group ends when
+// the context of its leader ends.
 func (g *lookups) handOver() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

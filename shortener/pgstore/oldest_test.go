@@ -14,8 +14,8 @@ import (
 )
 
 // TestReadOfOldestLinksContinuesAfterPauseBeyondTCPUserTimeout sets tcp_user_timeout on each connection. The caller of Oldest pauses
-// after the first link, until the server has ended another connection whose client reads nothing either. Each connection has
-// a small receive buffer, so the server cannot send all links without a client that reads.
+// after the first link, until the server has ended another connection whose client also reads nothing. Each connection has
+// a small receive buffer, so the server can send all links only while the client reads.
 func TestReadOfOldestLinksContinuesAfterPauseBeyondTCPUserTimeout(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(testenv.StartPostgres(t).URL)
@@ -80,7 +80,7 @@ func TestReadOfOldestLinksReturnsConnectionToPool(t *testing.T) {
 }
 
 // waitForEndOfOtherConnection reads the first row of a large result on a new connection, and then waits until the server has
-// ended this connection. The server process has an advisory lock until then.
+// ended this connection. Until then, the server process of this connection holds an advisory lock, for which the pool waits.
 func waitForEndOfOtherConnection(ctx context.Context, t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	other, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)

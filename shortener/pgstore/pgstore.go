@@ -1,10 +1,11 @@
 // Package pgstore keeps links in PostgreSQL, or in an engine with the same protocol.
 //
-// Most methods send one statement, or one pipeline of statements. The server executes the statement or the
-// pipeline in one transaction. The other methods begin a transaction explicitly. If a method is
-// interrupted, the driver closes the connection, and the server rolls back, so no transaction remains
-// open. A [Store] reads from the server to which it writes, because a replica may lack the newest links.
-// [Replicas] looks links up in replicas, and asks a Store for the links that a replica lacks.
+// Most methods send statements or pipelines of statements, and the server executes each statement or pipeline in
+// a transaction of its own. The other methods begin a transaction explicitly. If a method is interrupted, the
+// driver closes the connection, and the server rolls the transaction back, so no transaction remains open.
+//
+// A [Store] reads from the server to which it writes, because a replica may lack the newest links. [Replicas] looks
+// links up in replicas, and asks a Store for the links that a replica lacks.
 package pgstore
 
 import (
@@ -50,14 +51,17 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the maximum number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts that use ON CONFLICT after a conflict.
+// suspicion is the number of Inserts after a conflict that use ON CONFLICT at once.
 const suspicion = 64
 
-// Insert implements [shortener.Store]. It sends one statement for each table in one pipeline, which
-// is one transaction. There are three exceptions. If a link has an idempotency key, the transaction
-// needs several round trips (see insertWithKeys). The same is true if the transaction waits too long for
-// another transaction (see insertUnblocked). If a node of a Citus cluster gets only a few links without
-// details, Insert sends one statement for each link (see maxEach).
+// Insert implements [shortener.Store]. It usually sends one pipeline, which is one transaction and contains one
+// INSERT for each table. Other cases need other statements:
+//
+//   - If a link has an idempotency key, the transaction needs several round trips (see insertWithKeys).
+//   - If the transaction waits too long for another transaction, Insert begins again with a transaction of several
+//     round trips (see insertUnblocked).
+//   - If a node of a Citus cluster gets only a few links without details, the pipeline contains one INSERT for each
+//     link (see maxEach).
 //
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
@@ -114,7 +118,7 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 }
 
 // send executes a pipeline of statements that insert links, in one transaction. If db is not a transaction, send
-// adds lockTimeout. In this case, send also adds BEGIN and COMMIT if the server is a node of a Citus cluster.
+// adds lockTimeout and, on a node of a Citus cluster, BEGIN and COMMIT.
 func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error {
 	if _, begun := db.(pgx.Tx); begun {
 		return db.SendBatch(ctx, batch).Close()
@@ -134,7 +138,7 @@ func (s *Store) send(ctx context.Context, db connection, batch *pgx.Batch) error
 }
 
 // requireRows returns ErrOtherOrder if an INSERT inserted no row. The only possible reason is that the
-// condition sameOrder of the INSERT is false.
+// condition sameOrder of the INSERT is false, because a conflict makes the INSERT fail.
 func requireRows(tag pgconn.CommandTag) error {
 	if tag.RowsAffected() == 0 {
 		return fmt.Errorf("%w: %w", shortener.ErrNotWritten, shortener.ErrOtherOrder)
@@ -199,9 +203,9 @@ func (s *Store) outcomes(
 	return outcomesOf(links, stored, busy), nil
 }
 
-// confirm makes the transaction write to the log of the server, so that its commit waits for a synchronous standby. The
-// earlier transaction that inserted a row may have ended before the standby received the row. PostgreSQL keeps such a
-// row, and every transaction sees the row. (PostgreSQL manual, 27.2.8.)
+// confirm writes a message to the write-ahead log, so that the commit of its transaction waits for a synchronous standby.
+// Without confirm, a caller could take a row as durable that the standby lacks: if the commit that inserted a row stops
+// waiting for the standby, PostgreSQL keeps the row, and every transaction sees it. (PostgreSQL manual, 27.2.8.)
 func confirm(ctx context.Context, db connection) error {
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_logical_emit_message(true, 'keypool', '')`)

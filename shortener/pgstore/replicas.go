@@ -24,9 +24,10 @@ const replicaTimeout = 300 * time.Millisecond
 //
 // A replica may have an old version of a row. So look-ups ask only a replica that has applied all changes that are
 // older than the maximum lag. While the primary does not answer, look-ups ask a replica that was up to date when the
-// primary last answered. Such a replica may lack two kinds of changes, until the primary answers this server again. The
-// primary may have acknowledged a change, such as a deletion, and stopped before it sent the change to the replica. Or a
-// network partition cuts this server off from the primary, while another server acknowledges a change.
+// primary last answered. Until the primary answers this server again, such a replica may lack two kinds of changes:
+//
+//   - changes, such as deletions, that the primary acknowledged and did not send to the replica before it stopped;
+//   - changes that other servers make while a network partition separates this server from the primary.
 //
 // Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
 // measurement, the primary answers all look-ups.
@@ -75,8 +76,8 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	if Answered(err) || isNotFound(asked) || ctx.Err() != nil {
 		return link, err
 	}
-	// The primary may have stopped after the last sample, and the next measurement, which would show this, may not
-	// have ended. So ask again with the lag at the time of this sample.
+	// The primary may have stopped after the last sample, while the next measurement has not detected the stop yet. So
+	// ask a replica that was up to date at the time of the last sample.
 	last, sampled := r.log.last()
 	if !sampled {
 		return link, err
@@ -84,7 +85,7 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	replicated, failed := r.ask(ctx, last, code)
 	if errors.Is(failed, errNoReplica) {
 		// On a busy machine, the last measurement of a replica may be old, and a replica that did not answer in time may
-		// answer now.
+		// answer now. So measure the replicas, and ask again.
 		r.measureAll(ctx)
 		replicated, failed = r.ask(ctx, last, code)
 	}
@@ -95,13 +96,14 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 }
 
 // Answered returns the time at which the primary last answered this server. While the primary answers, and before its first
-// answer, this is now. A replica may lack changes that are newer.
+// answer, the result is now. A link from a replica may lack changes that are newer than the result.
 func (r *Replicas) Answered(now time.Time) time.Time { return r.log.reference(now) }
 
 // errNoReplica reports that no replica may be asked.
 var errNoReplica = errors.New("no replica is up to date")
 
-// ask asks a replica that lagged by at most r.maxLag at reference.
+// ask looks a code up in a replica that lagged by at most r.maxLag at the time reference. If there is no such replica, ask
+// fails with errNoReplica.
 func (r *Replicas) ask(ctx context.Context, reference time.Time, code string) (shortener.Link, error) {
 	replica := r.next(reference)
 	if replica == nil {
@@ -112,7 +114,7 @@ func (r *Replicas) ask(ctx context.Context, reference time.Time, code string) (s
 	return link, err
 }
 
-// next returns a replica that lagged by at most r.maxLag at reference, or nil if there is none. The replicas take
+// next returns a replica that lagged by at most r.maxLag at the time reference, or nil if there is none. The replicas take
 // turns.
 func (r *Replicas) next(reference time.Time) *replica {
 	first := r.turns.Add(1)

@@ -239,7 +239,7 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	if !sampled || !current() {
 		t.Fatalf("no position of the primary and the replica after %d measurements", attempts)
 	}
-	// A look-up that waits for a primary that hangs says nothing about the replica.
+	// If a look-up reaches its time limit because the primary hangs, look-ups still ask the replica.
 	primary.Pause()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

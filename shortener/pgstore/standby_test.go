@@ -12,8 +12,8 @@ import (
 	"keypool/shortener/storetest"
 )
 
-// If no synchronous standby confirms a commit, PostgreSQL keeps the rows, and every transaction sees them. A failover to the
-// standby would lose them. So a second call that finds the rows must not succeed before the standby has confirmed them.
+// If a commit stops waiting for a synchronous standby, PostgreSQL keeps the rows, and every transaction sees them. A failover
+// to the standby would lose them. So a second call that finds the rows must not succeed before the standby has confirmed them.
 func TestStoreConfirmsNoRowThatStandbyDoesNotHave(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)
@@ -73,7 +73,8 @@ func TestStoreConfirmsNoRowThatStandbyDoesNotHave(t *testing.T) {
 	}
 }
 
-// wantStored waits until the store has the link: the server may end a transaction after its client has left.
+// wantStored waits until the store has the link. The wait is necessary because the server may commit a transaction after its
+// client has left.
 func wantStored(t *testing.T, s *Store, want shortener.Link) {
 	t.Helper()
 	for {

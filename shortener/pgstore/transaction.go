@@ -12,9 +12,9 @@ import (
 )
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. After the inserts and before the
-// commit, it calls the parameter more and passes the outcomes of the links. This call returns the additional statement,
-// or "" for none. If the call or the statement fails, InsertWith writes nothing. The links must not have idempotency
-// keys.
+// commit, it calls the parameter more with the outcomes of the links. This call returns the additional statement and its
+// argument, or "" for no statement. If the call or the statement fails, InsertWith writes nothing. The links must not
+// have idempotency keys.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
@@ -40,11 +40,11 @@ func (s *Store) InsertWith(
 	})
 }
 
-// begin begins a transaction. The isolation level allows concurrent inserts of the same keys, even if the database has
-// another default. If the process is suspended or loses its connection during the transaction, the server ends the
-// transaction after three seconds. Without this limit, the inserts of other processes would wait for the codes and the
-// idempotency keys of the transaction. Otherwise no Insert of the group commit reaches this limit, because an Insert
-// ends after two seconds.
+// begin begins a transaction. Its isolation level does not depend on the default of the database: at a higher level,
+// concurrent inserts of the same keys would fail. If the process is suspended or loses its connection during the
+// transaction, the server ends the transaction after three seconds. Without this limit, the inserts of other processes
+// would wait for the codes and the idempotency keys of the transaction. If the process is not suspended, an Insert of the
+// group commit does not reach the limit, because the Insert ends after two seconds.
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '3s'`
 
 // transact calls the function insert in a transaction and commits the transaction.

@@ -23,7 +23,7 @@ import (
 	"keypool/shortener"
 )
 
-// Database is a database that contains links. Its methods may be called concurrently, except Move and Begin.
+// Database is a database that contains links. Its methods other than Move and Begin may be called concurrently.
 type Database struct {
 	db      *sql.DB
 	dialect dialect
@@ -81,8 +81,8 @@ var ErrUnrecorded = errors.New("the order of the links is not on record, althoug
 // are links with ranks but no order on record, it fails with ErrUnrecorded.
 func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) {
 	if fingerprint, err = recorded(ctx, d.db); err == nil && fingerprint == "" {
-		// The query needs an answer from every database server with links, and one of these servers may be down. So Recorded
-		// runs the query only if no order is on record.
+		// The next query needs an answer from every database server with links, and one of these servers may be down. So
+		// Recorded runs this query only if no order is on record.
 		var links bool
 		if err = d.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ranked_links)`).Scan(&links); err == nil && links {
 			fingerprint, err = recorded(ctx, d.db) // read again, because another process may have recorded the order and then inserted the link
@@ -97,10 +97,10 @@ func (d Database) Recorded(ctx context.Context) (fingerprint string, err error) 
 	return fingerprint, nil
 }
 
-// anyEarlier returns whether links_earlier has links.
+// anyEarlier selects whether links_earlier has links.
 const anyEarlier = `SELECT count(*) > 0 FROM (SELECT code FROM links_earlier LIMIT 1) AS first`
 
-// Pending reports whether links_earlier contains links. If so, Move must move them before a program uses the
+// Pending reports whether links_earlier contains links. Before a program uses the database, Move must move these
 // links.
 func (d Database) Pending(ctx context.Context) (pending bool, err error) {
 	exists, err := d.Exists(ctx)
@@ -205,8 +205,8 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	return d.finish(ctx)
 }
 
-// addDetails adds the column "details" to links_earlier if the table lacks this column. The table lacks it if it was
-// created before version 9 of the schema.
+// addDetails adds the column "details" to links_earlier if the table lacks this column, because the table was created
+// before version 9 of the schema.
 func (d Database) addDetails(ctx context.Context) error {
 	var missing bool
 	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)

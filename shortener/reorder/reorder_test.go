@@ -178,7 +178,7 @@ func TestMoveRefusesOrderThatIsNotOnRecord(t *testing.T) {
 	})
 }
 
-// Without links, Move needs no order. It only drops the table links_earlier.
+// If links_earlier is empty, Move needs no order, and only drops the table.
 func TestMoveDropsEmptyTableOfEarlierLinks(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		wantPending(t, e, false)
@@ -304,7 +304,7 @@ func TestDisownChangesSourceOfLinksInEveryTable(t *testing.T) {
 }
 
 // Begin and Move change the order of the links, and every link stays the same. After an interrupted Move, Begin can
-// begin again, also with another order.
+// choose another order.
 func TestReorderingKeepsEachLink(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		links := e.plantEarlier(t, pageRows+10)

@@ -61,7 +61,8 @@ func TestLinksDoNotResolveWhileTheirHostIsBlocked(t *testing.T) {
 	assertResolves(t, s, evil)
 }
 
-// A URL must not lead to the origin of this service, nor to one of its other host names on any port.
+// A URL must not lead to the origin of this service. It must not lead to another host name of this service either,
+// whatever the port.
 func TestCreateRefusesURLsOfServiceItself(t *testing.T) {
 	t.Parallel()
 	s := startService(t, service.Config{

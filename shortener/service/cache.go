@@ -14,8 +14,8 @@ import (
 	"keypool/shortener"
 )
 
-// Freshness is the time for which the cache uses an answer of the store without another look-up. So while the store
-// answers, every process detects the deletion of a link by another process within Freshness plus the lag of a replica.
+// Freshness is the time for which the cache uses an answer of the store without another look-up. If another process
+// deletes a link and the store answers, this process stops resolving the link within Freshness plus the lag of a replica.
 const Freshness = 900 * time.Millisecond
 
 // DefaultCacheSize is the default of Config.CacheSize. A cache of this size needs at most 31 MiB: 65,536 times LinkMemory, and
@@ -30,7 +30,9 @@ const (
 	// look-up gives the client status 503 within a second.
 	lookupTimeout = 900 * time.Millisecond
 	// createdSize is the maximum number of links in cache.created. It is a power of two. These links need at most
-	// createdSize * LinkMemory, which is 2 MiB. createdWays is the number of slots in each set of cache.created.
+	// createdSize * LinkMemory bytes, which is less than 2 MiB.
+	//
+	// createdWays is the number of slots in each set of cache.created.
 	createdSize = 4096
 	createdWays = 4
 	// entryUnit is a number of bytes. In the size of the cache, a link counts as one link, plus one link for
@@ -41,12 +43,19 @@ const (
 // errLookupPanicked is the error that the waiting callers get if the look-up panics.
 var errLookupPanicked = errors.New("the look-up panicked")
 
-// Resolve returns the live link of code. The returned link may lack its title, tags, first URL and ChangedAt. Resolve
+// Resolve returns the live link of code. The returned link lacks its title, its tags, its first URL and ChangedAt. Resolve
 // fails with ErrNotFound, ErrGone, ErrLinkBlocked or an *UnavailableError. It may return a deleted link for up to
 // Freshness plus the lag of a replica after the deletion. While the store is unavailable, it may return a deleted link
-// for longer. It never returns an expired link. If the link was looked up within the last 0.9 s (Freshness), Resolve
-// does not wait. Otherwise it waits up to 0.9 s for a look-up. If Resolve joined a look-up of another caller, and that
-// look-up found no link, Resolve makes a second look-up of up to 0.9 s.
+// for longer. It never returns an expired link.
+//
+// Resolve waits for the store as follows:
+//
+//   - If no link can have the code ([shortener.IsCode]), or if this process looked up, created or changed the link less
+//     than 0.9 s (Freshness) ago, Resolve does not wait.
+//   - If the cache has an older state of the link, and the last look-up failed in this part of the store, only about one
+//     caller per second waits, for up to 0.9 s.
+//   - In all other cases, Resolve waits up to 0.9 s for a look-up. If another caller started the look-up, and the look-up
+//     finds no link, Resolve waits up to 0.9 s for a second look-up.
 func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, error) {
 	link, err := s.cache.get(ctx, code)
 	if err == nil && s.destinations.Blocks(link.URL) {
@@ -55,15 +64,15 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 	return link, err
 }
 
-// cache keeps the links that the store returned. It uses a link for 0.9 s (Freshness) without another look-up. After this time, the
-// cache repeats the look-up, once for all callers that wait for the same code. While the store is unavailable, the cache
-// returns an older link. If a code has no link, the cache does not keep this answer. Another process may create the link at
-// any time, and then every process must find the link at once.
+// cache keeps the links that the store returned, and the links that this process created or changed. It uses a link for 0.9 s
+// (Freshness) without another look-up. After this time, the cache repeats the look-up, once for all callers that wait for the
+// same code. While the store is unavailable, the cache returns an older link. If a code has no link, the cache does not keep
+// this answer, because another process may create the link at any time, and then every process must find the link at once.
 //
-// The methods add and put store a link in the field created. The first look-up of the link moves the link to the field
-// entries. Most new links are not followed at once, and an insertion in entries costs more time than an insertion in
-// created. If a link counts as several links, add and put store it in entries, because only entries has a limit of
-// memory.
+// The methods add and put store a link in the field created. The first successful look-up of the link moves the link to the
+// field entries. This saves time: most new links are not followed at once, and an insertion in entries takes longer than an
+// insertion in created. But if a link counts as several links in the size of the cache, add and put store it in entries,
+// because only entries has a limit of memory.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
@@ -166,10 +175,10 @@ func (c *cache) failure(code string) *failure {
 	return failed.(*failure)
 }
 
-// storeDown reports whether the caller should not wait for the store, because the last look-up failed. When 0.9 s (Freshness)
-// have passed since the last attempt, storeDown returns false to one caller, which tries the store for all callers. Only
-// requests for links in the cache call storeDown. So after the first failure, a store that hangs delays at most about one of
-// these requests per second.
+// storeDown returns true if the last look-up failed, so that the caller uses the older link in the cache and does not wait for
+// the store. When 0.9 s (Freshness) have passed since the last attempt, storeDown returns false to one caller, which tries the
+// store for all callers. Only requests for links in the cache call storeDown. So after the first failure, a store that hangs
+// delays at most about one of these requests per second.
 func storeDown(last *failure, now time.Time) bool {
 	failed := last.Load()
 	if failed == nil {
@@ -236,8 +245,8 @@ func (c *cache) do(ctx context.Context, code string, shared *call, last *failure
 }
 
 // finish stores the result of a look-up in the cache and wakes the callers that wait for the result. If add or put
-// stored the code during the look-up, finish does not store the result. This result may be older than the stored
-// link, and must not replace it. The method latest handles the result of a replica that lags.
+// stored a link with this code during the look-up, finish does not store the result, because the result may be older
+// than the stored link. The method latest handles the result of a replica that lags.
 func (c *cache) finish(code string, shared *call) {
 	c.mu.Lock()
 	if c.calls[code] == shared {
@@ -262,13 +271,17 @@ func (c *cache) finish(code string, shared *call) {
 // latest returns the entry that the cache uses after a look-up. The parameter found is the result of the look-up, and answered
 // is the time of the last answer of the primary before the look-up. latest usually returns found. But the look-up may have
 // asked a replica that lacks a change, although the cache has the change already. A client that saw the change must not see the
-// earlier state. So latest returns the later state, as if the look-up had returned this state.
+// earlier state. So in this case, latest returns the later state, as if the look-up had returned this state.
 //
-// A failover may lose the later state. So latest ignores a state that the cache got longer ago than the maximum lag.
-// Every replica that look-ups ask has such a state, unless the store has lost the state, or the primary has stopped
-// answering since then. Therefore the time after the last answer of the primary does not count. The field asked is the
-// start of a look-up, and the cache got the state at most lookupTimeout later. After a change, put subtracts the time
-// that the change took.
+// A failover may lose the later state, and then latest must return found. latest decides this by the age of the later
+// state, which is the time since the cache got this state from a look-up or a change. While the primary answers, every
+// replica that look-ups ask has the states that are older than the maximum lag. If the later state is older than that, the
+// store must have lost it. The time after the last answer of the primary does not count as age, because the replicas may
+// then lag for longer.
+//
+// The code computes the age from the field asked, which is the start of the look-up or of the change. A look-up may return
+// the state up to lookupTimeout later, so latest adds lookupTimeout to the maximum lag. A change may take longer, so put
+// subtracts the duration of the change from the age.
 func (c *cache) latest(found *entry, answered time.Duration) *entry {
 	present, known := c.present(found.code())
 	if !known || !present.follows(found) {
@@ -316,7 +329,7 @@ func (c *cache) put(link shortener.Link, asked time.Time) {
 	c.store(e)
 }
 
-// store stores a new entry. entries has no entry of the same code, and the caller holds c.mu.
+// store stores a new entry. The caller must hold c.mu, and must have removed the entry with the same code from entries.
 func (c *cache) store(e *entry) {
 	if e.weight() == 1 {
 		c.created.put(e)
@@ -329,8 +342,8 @@ func (c *cache) store(e *entry) {
 // createdLinks is a hash table of new links. Each code belongs to a set of four slots. The new links of a set get its slots in turn,
 // so a link stays in the table at least until the fourth later link of its set. The table lacks one of the twenty newest links
 // only if one of the 1024 sets gets five of them. The probability is about C(20,5)/1024^4, or 1 in 70 million. If each code
-// belonged to one of 4096 slots, it would be about C(20,2)/4096, or 1 in 22. The method get may be called concurrently. The
-// callers of put and remove hold the mutex of the cache.
+// belonged to one of 4096 slots, the probability would be about C(20,2)/4096, or 1 in 22. The method get may be called
+// concurrently. The callers of put and remove hold the mutex of the cache.
 type createdLinks struct {
 	seed maphash.Seed
 	sets [createdSize / createdWays]createdSet

@@ -105,7 +105,8 @@ func TestCacheKeepsLaterStateWhileReplicaLags(t *testing.T) {
 	})
 }
 
-// A change may wait for a lock. The cache keeps it as long as a change that takes no time.
+// A change may take long, for example because it waits for a lock. After its end, the cache keeps a slow change for as long
+// as a fast change.
 func TestCacheKeepsSlowChangeWhileReplicaLags(t *testing.T) {
 	t.Parallel()
 	withLaterStates(t, func(t *testing.T, early, late shortener.Link) {
@@ -134,8 +135,8 @@ func TestCacheKeepsOwnChangeWhileReplicaLags(t *testing.T) {
 	})
 }
 
-// Without replicas, the store itself returns the earlier state, because it lost the later state. With replicas, another link
-// with the same code, or a state that is not earlier, replaces the link at once.
+// In these cases, the result of a look-up replaces the link in the cache at once: there are no replicas, so the store has lost
+// the later state; the result is another link with the same code; or the result is not an earlier state of the link.
 func TestCacheReplacesStateThatNoLagExplains(t *testing.T) {
 	t.Parallel()
 	other := func(l *shortener.Link) { l.URL, l.CreatedAt = l.URL+"/other", l.CreatedAt.Add(-time.Hour) }

@@ -161,7 +161,8 @@ func TestCacheForgetsLinksThatTheStoreLost(t *testing.T) {
 	})
 }
 
-// A row that cannot be decoded or that has another code is no outage of the store, so it does not delay the detection.
+// A row that cannot be decoded or that has another code is not an outage of the store. So such a row does not delay the
+// detection of a deletion.
 func TestCacheDetectsDeletionsWithinASecond(t *testing.T) {
 	t.Parallel()
 	for name, besides := range map[string]map[string]error{

@@ -25,8 +25,8 @@ func (s *unconfirmedStore) Change(ctx context.Context, old, changed shortener.Li
 	return s.Store.Change(ctx, old, changed)
 }
 
-// The change of an earlier request may not be durable. So a request that finds the link as it should be must not succeed
-// before the store has confirmed it.
+// The change that an earlier request made may not be durable yet. So a request that repeats the change must succeed only after
+// the store has confirmed the link, although the repetition changes nothing.
 func TestRepeatedRequestSucceedsOnlyIfStoreConfirmsLink(t *testing.T) {
 	t.Parallel()
 	store := &unconfirmedStore{Store: newStore(t)}

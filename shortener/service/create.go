@@ -14,9 +14,8 @@ import (
 // is true. [shortener.Request.SatisfiedBy] gives the conditions, such as the same URL.
 //
 // Create fails with an *InvalidError, destination.ErrBlocked, ErrAliasTaken or an *UnavailableError. Any other
-// error, such as ErrRefused, is a fault of the program. After ctx ends, Create draws no
-// further key. It still waits for a commit that is in progress, because only the outcome of
-// the commit shows whether the key is used.
+// error, such as ErrRefused, is a fault of the program. After ctx ends, Create begins no further attempt. But it
+// completes the attempt that is in progress, because only the outcome of the commit shows whether the key is used.
 func (s *Service) Create(ctx context.Context, r shortener.Request) (link shortener.Link, existing bool, err error) {
 	return s.create(ctx, r, nil)
 }

@@ -17,13 +17,15 @@ import (
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
-	kept      int32  // milliseconds from the look-up that returned this state to asked, while the primary answered; below 0 after a change that took some time; see cache.latest
-	source    unique.Handle[string]
-	created   int64         // Unix time in microseconds, like expires and deleted
-	expires   int64         // the Unix time of the zero time.Time means never
-	deleted   int64         // the Unix time of the zero time.Time means never
-	asked     time.Duration // time from the start of the cache to the start (not the end) of the look-up
-	details   *shortener.Details
+	// kept is the age of this state at the time asked, in milliseconds; see cache.latest. If a look-up returned the state, kept
+	// is 0. If a change made the state, asked is before the change, so kept is the duration of the change with a minus sign.
+	kept    int32
+	source  unique.Handle[string]
+	created int64         // Unix time in microseconds, like expires and deleted
+	expires int64         // the Unix time of the zero time.Time means never
+	deleted int64         // the Unix time of the zero time.Time means never
+	asked   time.Duration // time from the start of the cache to the start (not the end) of the last look-up or of the change
+	details *shortener.Details
 }
 
 // detailedEntry is an entry and its details in one allocation.
@@ -68,7 +70,7 @@ func (e *entry) code() string { return e.text[:e.codeBytes] }
 
 func (e *entry) missing() bool { return e.text == "" }
 
-// weight returns how many links the entry counts as in the size of the cache; see entryUnit.
+// weight returns the number of links for which the entry counts in the size of the cache; see entryUnit.
 func (e *entry) weight() uint32 {
 	n := len(e.text)
 	if e.details != nil {
@@ -77,10 +79,12 @@ func (e *entry) weight() uint32 {
 	return uint32(1 + n/entryUnit)
 }
 
-// olderThan reports whether other is a later state of the same link. The creation times are compared, because the store
-// may lose a link in a failover, and another link may then get the same code. The versions alone do not suffice,
-// because a failover may lose the latest versions. The times of the look-ups alone do not suffice either. A change may
-// begin before a look-up and end after the look-up. In this case, the look-up reads the state before the change.
+// olderThan reports whether other is a later state of the same link. It compares three values:
+//
+//   - the creation times, because the store may lose a link in a failover, and another link may then get the same code;
+//   - the versions, because a look-up may begin after a change has begun, and nevertheless read the state before the change;
+//   - the times of the look-ups and changes (the field asked), because a failover may lose the latest versions, and then a
+//     lower version is the current state.
 func (e *entry) olderThan(other *entry) bool {
 	return e.created == other.created && e.version() < other.version() && e.asked <= other.asked
 }

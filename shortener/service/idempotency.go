@@ -11,14 +11,18 @@ import (
 	"keypool/shortener/commit"
 )
 
-// CreateIdempotent is like Create, for a request with a token and an idempotency key. But it can block for longer,
-// because it waits up to five seconds for a slot before it looks up an earlier creation. If a creation with the same
-// key succeeded within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of that creation,
-// and replayed is true. It returns this link even if the request is invalid by now, for example because its expiry has
-// passed. CreateIdempotent fails with ErrKeyReused if the client sent other data for the earlier creation. In this
-// case, it also returns the link of the earlier creation, or a link without a code if that link cannot be read. It
-// fails with ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress. It fails with an
-// *UnavailableError if the store has the key, but has lost the link of that creation.
+// CreateIdempotent is like Create, for a request with a token and an idempotency key. If an earlier creation with the same
+// key succeeded within the last IdempotencyKeyLifetime (24 hours), CreateIdempotent returns the link of the earlier
+// creation, and replayed is true. It returns this link even if the request is invalid by now, for example because its
+// expiry has passed. CreateIdempotent can block for longer than Create, because it waits up to five seconds for a slot
+// before it looks up the earlier creation.
+//
+// In addition to the errors of Create, CreateIdempotent fails with these errors:
+//
+//   - ErrKeyReused if the client sent other data for the earlier creation. Then the result is the link of the earlier
+//     creation, or a link without a code if the link of the earlier creation cannot be read.
+//   - ErrKeyBusy if the commit of a concurrent creation with the same key is still in progress.
+//   - an *UnavailableError if the store has the key, but has lost the link of the earlier creation.
 func (s *Service) CreateIdempotent(ctx context.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	k := r.IdempotencyKey(key)
 	for range maxRepeats {
@@ -49,14 +53,17 @@ const (
 	maxRepetitions        = 6
 	maxRepetitionsOfToken = 4
 	// repetitionWait is the maximum time that a look-up waits for a slot. A bulk request handles 128 lines at the same
-	// time, which share the slots of one token. So a look-up may take up to 5 s x 4 / 128 = 0.16 s before lines fail. If four
-	// tokens send bulk requests at the same time, this limit is 5 s x 6 / 512 = 0.06 s.
+	// time, which share the slots of one token. So lines begin to fail if a look-up takes longer than 5 s x 4 / 128 = 0.16 s. If
+	// four tokens send bulk requests at the same time, lines begin to fail if a look-up takes longer than 5 s x 6 / 512 = 0.06 s.
 	repetitionWait = 5 * time.Second
 )
 
-// first returns the link of the first creation that used the key. It fails with ErrKeyReused if this creation had other data. First,
-// it waits for a slot. If no slot becomes free, it fails with an *UnavailableError. It fails with ErrNotFound if the store has
-// no such key, or has lost the link.
+// first waits for a slot, and returns the link of the creation that used the key before. It fails with these errors:
+//
+//   - an *UnavailableError if no slot becomes free, or if the store does not answer;
+//   - ErrNotFound if the store has no such key, or has lost the link;
+//   - ErrKeyReused if the creation had other data. Then first also returns the link, or a link without a code if it
+//     cannot read the link.
 func (s *Service) first(ctx context.Context, key *shortener.IdempotencyKey) (shortener.Link, error) {
 	end, err := begin(ctx, s.repetitions, Actor{Token: key.Owner}, repetitionWait)
 	if err != nil {

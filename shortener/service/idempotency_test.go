@@ -57,8 +57,8 @@ func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 }
 
 // If another transaction that has not ended holds the idempotency key of a creation, the code of the creation is settled
-// as returned. There is one exception. The outcome of an earlier Insert of the same creation may be unknown. That Insert
-// may be the one that holds the idempotency key, so the code is settled as lost.
+// as returned. There is one exception: if the outcome of an earlier Insert of the same creation is unknown, the code is
+// settled as lost, because the earlier Insert may be the one that holds the idempotency key.
 func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

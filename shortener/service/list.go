@@ -100,24 +100,24 @@ const (
 	scanTimeout = 5 * time.Second
 	// defaultReaders is the default of Config.Readers.
 	defaultReaders = 4
-	// readWait is the maximum time that a page of List, or a query for visits, waits for a slot.
+	// readWait is the maximum time that BeginRead, BeginAnswer and each page of List wait for a slot.
 	readWait = time.Second
 	// streamWait is the maximum time that a page of All waits for a slot. It is longer than readWait, because the
 	// caller of All cannot continue the sequence after an error.
 	streamWait = 10 * time.Second
 )
 
-// BeginRead waits for a slot (see package slots). A package calls BeginRead before a query that may read many rows, such as a
-// query for visits. List and All wait for their slots themselves. If no slot becomes free within one second, BeginRead
-// fails with an *UnavailableError. The caller calls end after the query. Without slots, the queries of one token could
-// occupy all connections to the database.
+// BeginRead waits for a slot (see package slots) for a query that may read many rows, such as a query for visits. The
+// caller calls end after the query. If no slot becomes free within one second, BeginRead fails with an *UnavailableError.
+// Without slots, the queries of one token could occupy all connections to the database. List and All wait for their slots
+// themselves.
 func (s *Service) BeginRead(ctx context.Context, a Actor) (end func(), err error) {
 	return begin(ctx, s.reads, a, readWait)
 }
 
-// BeginAnswer waits for a slot (see package slots). A package calls BeginAnswer before List or a query for visits, and calls end after
-// it has sent the answer. Without slots, many slow clients could keep many answers in memory. If no slot becomes free within one second,
-// BeginAnswer fails with an *UnavailableError.
+// BeginAnswer waits for a slot (see package slots) for an answer that is kept in memory until the client has received it. The caller
+// calls BeginAnswer before List or a query for visits, and calls end after it has sent the answer. If no slot becomes free within
+// one second, BeginAnswer fails with an *UnavailableError. Without slots, many slow clients could keep many answers in memory.
 func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err error) {
 	return begin(ctx, s.answers, a, readWait)
 }
@@ -178,8 +178,8 @@ func memory(links []shortener.Link) (bytes int) {
 }
 
 // All yields every link that the actor may see and the filter selects, from the newest to the oldest. It reads the links in
-// pages, and yields the selected links of each page, which may be none. The sequence
-// occupies a slot (see package slots) from before its first query to its end. The sequence ends after the first error, which is an
+// pages, and yields the selected links of each page, which may be none. The sequence waits for a slot (see package slots)
+// before its first query, and occupies the slot until the sequence ends. It ends after the first error, which is an
 // *UnavailableError.
 func (s *Service) All(ctx context.Context, a Actor, f Filter) iter.Seq2[[]shortener.Link, error] {
 	return func(yield func([]shortener.Link, error) bool) {

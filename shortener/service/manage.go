@@ -46,11 +46,17 @@ func (s *Service) Find(ctx context.Context, a Actor, code string) (shortener.Lin
 // slots). Then it blocks until the change is durable, for at most five seconds. Every other server uses the new link
 // within 0.9 s (Freshness) plus the lag of a replica.
 //
-// If p changes no value, the link stays as it is and keeps its version. Change fails with
-// ErrNotFound as Find does, and with ErrGone for a tombstone. It fails with ErrFixed if the URL of a fixed link would
-// change, and with [destination.ErrBlocked] if the URL leads to a blocked host. It fails with ErrVersion if the link
-// has a version that p does not permit. Other errors are an *InvalidError and an *UnavailableError. After an
-// *UnavailableError the link may have changed, unless the error wraps slots.ErrBusy.
+// If p changes no value, the link stays as it is and keeps its version. Change fails with these errors:
+//
+//   - ErrNotFound if there is no such link, or if the actor may not see the link;
+//   - ErrVersion if the link has a version that p does not permit;
+//   - ErrGone if the link is a tombstone;
+//   - ErrFixed if the URL of a fixed link would change;
+//   - [destination.ErrBlocked] if the new URL leads to a blocked host;
+//   - an *InvalidError if a new value is invalid;
+//   - ErrRefused if the store rejects the data of the link, which is a fault of the program;
+//   - an *UnavailableError in all other cases. If this error wraps slots.ErrBusy, the link has not changed. Otherwise the
+//     link may have changed.
 func (s *Service) Change(ctx context.Context, a Actor, code string, p shortener.Patch) (shortener.Link, error) {
 	return s.change(ctx, a, code, func(l shortener.Link, now time.Time) (shortener.Link, error) {
 		if err := requireVersion(&l, p.Versions); err != nil {
@@ -155,10 +161,10 @@ func isInvalid(err error) bool {
 // reads the link again.
 const maxRaces = 100
 
-// replace reads the link with this code, calls change, and writes the result to the store. It also writes a link that
-// change leaves as it is. An earlier request may have made the same change and failed, because a synchronous standby
-// did not confirm the change. The commit of the second write waits for the standby. If the link changes between the
-// read and the write, replace begins again.
+// replace reads the link with this code, calls change, and writes the result to the store. It writes the result even if
+// the result equals the link that it read, for this reason: an earlier request may have made the same change and failed,
+// because a synchronous standby did not confirm the change. The commit of the second write waits for the standby. If the
+// link changes between the read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)

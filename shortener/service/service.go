@@ -42,7 +42,7 @@ type Service struct {
 	commits     *commit.Parts
 	reads       *slots.Slots[int64] // limit how many lists and queries for visits run at the same time
 	changes     *slots.Slots[int64] // limit how many changes and deletions run at the same time
-	answers     *slots.Slots[int64] // limit how many lists are in memory until clients have received them
+	answers     *slots.Slots[int64] // limit how many lists and counts of visits are in memory while clients receive them
 	streams     *slots.Slots[int64] // limit how many calls of All run at the same time
 	repetitions *slots.Slots[int64] // limit how many look-ups of idempotency keys run at the same time
 	readiness   readiness
@@ -72,9 +72,9 @@ type Lookup func(ctx context.Context, code string) (shortener.Link, error)
 // Replicas describes the replicas of the store that a [Lookup] asks. The zero value means that there are none.
 type Replicas struct {
 	MaxLag time.Duration // maximum lag of a replica that Lookup asks
-	// Answered returns the time at which the primary last answered. While the primary answers, this time is now. A
-	// replica may lack the changes after this time, even for longer than MaxLag. Answered is required if MaxLag is
-	// not 0.
+	// Answered returns the time at which the primary last answered. While the primary answers, Answered returns its
+	// parameter now. While the primary does not answer, a replica may lack the changes after the returned time for longer
+	// than MaxLag. If MaxLag is not 0, Answered is required.
 	Answered func(now time.Time) time.Time
 }
 
@@ -194,9 +194,9 @@ func (r *readiness) created(err error) {
 // retryAfter is the delay that every UnavailableError of this package advises.
 const retryAfter = time.Second
 
-// unavailable wraps err in an UnavailableError, unless err already is an UnavailableError. It also returns ErrRefused
-// unchanged, because this error is not temporary. The link passed the checks of this package, but the store rejects
-// it each time.
+// unavailable wraps err in an UnavailableError. If err already wraps an UnavailableError, unavailable returns err. If err
+// wraps ErrRefused, unavailable returns err too, because this error is not temporary: the link passed the checks of this
+// package, but the store would reject it each time.
 func unavailable(err error) error {
 	if _, ok := errors.AsType[*shortener.UnavailableError](err); ok || errors.Is(err, shortener.ErrRefused) {
 		return err

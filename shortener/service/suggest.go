@@ -45,9 +45,9 @@ func (s *Service) Suggest(ctx context.Context, alias string) []string {
 	return free
 }
 
-// variants returns suggestLookups different aliases that resemble alias. The first variants end with small numbers. The
-// other variants end with random numbers of growing length, because the aliases with small numbers are often taken
-// already if the alias is popular.
+// variants returns suggestLookups different aliases that resemble alias. The first variants end with small numbers. If
+// the alias is popular, these variants are often taken already. So the other variants end with random numbers of growing
+// length.
 func variants(alias string) []string {
 	numbers := []int{2, 3, 4}
 	for limit := 100; len(numbers) < suggestLookups; limit *= 10 {

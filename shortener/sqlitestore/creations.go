@@ -11,10 +11,9 @@ import (
 	"keypool/shortener"
 )
 
-// recordCreations adds a row to the table creations with the codes of the links that were inserted. It returns
-// ErrOtherOrder if the database keeps its links in another order than s. A process may be suspended while
-// `shortener reindex` changes the order. Without this check, the process would then write rows where no look-up
-// finds them.
+// recordCreations adds the codes of the links that were inserted to the table creations, as one row. If the database
+// keeps its links in another order than s, recordCreations returns ErrOtherOrder. Without this check, a process that
+// was suspended while `shortener reindex` changed the order would write rows where no look-up finds them.
 func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {
 	var codes strings.Builder
 	for i, o := range outcomes {

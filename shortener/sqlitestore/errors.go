@@ -11,8 +11,8 @@ import (
 	"keypool/shortener"
 )
 
-// notWritten wraps the error of a transaction that SQLite has rolled back: the transaction did not reach its commit, or
-// the commit failed and its outcome is known; see commitFailed.
+// notWritten wraps the error of a transaction that SQLite has rolled back. Either the transaction did not reach its
+// commit, or its commit failed with one of the errors for which commitFailed knows the outcome.
 func notWritten(err error) error {
 	switch code := resultCode(err); code & 0xff {
 	case sqlite3.SQLITE_CONSTRAINT:

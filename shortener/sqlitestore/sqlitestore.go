@@ -63,8 +63,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
-	// Prepare the statements before taking the only connection for writing, because the preparation needs this
-	// connection too.
+	// The preparation of the statements needs the only connection for writing. So prepare them before this transaction
+	// takes the connection.
 	if err := s.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("prepare to insert links: %w: %w", shortener.ErrNotWritten, err)
 	}
@@ -259,7 +259,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// detailsText returns the details as text, or nil (NULL). The driver would need reflection for a nil *string.
+// detailsText returns the details as a string, or nil (NULL). It does not return a *string, for which the driver would need
+// reflection.
 func detailsText(d *shortener.Details) any {
 	if d == nil {
 		return nil

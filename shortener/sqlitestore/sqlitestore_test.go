@@ -186,7 +186,8 @@ func TestInsertWritesOtherLinksIfRowCannotBeDecoded(t *testing.T) {
 }
 
 // TestConcurrentWritesSucceedDuringBackup opens one database three times, as three processes would do. While
-// 32 writers use the first two handles, the third handle takes backups. An Insert waits for the lock for at most five seconds.
+// 32 writers use the first two handles, the third handle takes backups. An Insert fails if it
+// waits for the lock for more than five seconds.
 func TestConcurrentWritesSucceedDuringBackup(t *testing.T) {
 	t.Parallel()
 	const writers, inserts, rows = 32, 8, 16

@@ -84,7 +84,7 @@ func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shorten
 			return nil, nil, err
 		}
 		row.Rank = shortener.NoRank
-		if rank, ok := last.(int64); ok { // in the other table, the key is the code
+		if rank, ok := last.(int64); ok { // in unranked_links, the key is the code
 			row.Rank = rank
 		}
 		page = append(page, row)
@@ -109,7 +109,7 @@ func (s *statement) prepare(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if !s.stmt.CompareAndSwap(nil, stmt) { // a concurrent caller was first
-		return stmt.Close() //nolint:sqlclosecheck // the other statement is kept
+		return stmt.Close() //nolint:sqlclosecheck // s keeps the statement of the concurrent caller
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func testIdempotencyKeys(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("eee", "1", 1)), shortener.Repeated)
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("aaa", "1", 1)), shortener.Present) // the repetition of an Insert
 	WantOutcomes(t, Insert(t, s, WithIdempotencyKey("fff", "2", 1)), shortener.Inserted)
-	// Another request may create an equal link in the same microsecond.
+	// Another request may create an equal link in the same microsecond. This link does not belong to the idempotency key.
 	Insert(t, s, Owned("hhh", 7))
 	for range 2 {
 		WantOutcomes(t, Insert(t, s, WithIdempotencyKey("hhh", "5", 1)), shortener.Conflict)

@@ -35,9 +35,8 @@ func testIdenticalLinks(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
 }
 
-// testRepeatedInsert inserts links that differ from a stored link in one field. The outcome must be Conflict. Then
-// it inserts the stored link again. The outcome must be Present. After the stored link is deleted, the outcome must
-// be Conflict.
+// testRepeatedInsert inserts a stored link again. The outcome must be Present. For a link that differs from the stored
+// link in one field, and after the deletion of the stored link, the outcome must be Conflict.
 func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	base := Link("base")
 	base.ExpiresAt = Moment().UTC().Add(time.Hour)
@@ -62,8 +61,8 @@ func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	WantLink(t, s, Deleted(base, Moment()))
 }
 
-// testModel compares the outcomes of the store with the outcomes that a map gives. The links have few different
-// codes and URLs, so that outcomes other than Inserted are frequent.
+// testModel compares the outcomes of the store with the outcomes of a model, which keeps the links in a map. The links
+// have few different codes and URLs, so that outcomes other than Inserted are frequent.
 func testModel(t *testing.T, s shortener.Store) {
 	model := make(map[string]shortener.Link)
 	run := 0

@@ -169,7 +169,7 @@ func testNewestOfOwner(t *testing.T, s shortener.Store) {
 	}
 }
 
-// testNewestWithoutLinks lists an empty store, also from malformed positions.
+// testNewestWithoutLinks lists an empty store from its beginning and from malformed positions.
 func testNewestWithoutLinks(t *testing.T, s shortener.Store) {
 	if got := listed(t, s, shortener.Selection{Limit: 10}); len(got) > 0 {
 		t.Errorf("the links of an empty store are %v", got)

@@ -18,8 +18,8 @@ type order struct {
 // in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain]. Almost every code has another rank than in Plain. In the
-// same way, another KGS_SECRET gives almost every code another rank in a real order.
+// Reversed returns the reverse of [Plain], in which almost every code has another rank. In a real order, a
+// change of KGS_SECRET has the same effect.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 
 const (
@@ -67,7 +67,7 @@ func codesShorterThan(length int) (n int64) {
 // store right has the order [Plain], and the store wrong has the order [Reversed].
 func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // the store wrong gives the code first the rank that the store right gives the code last
+	const last, first = "zzzzzzzzzz", "000" // the rank of last in the store right equals the rank of first in the store wrong
 	Insert(t, right, Link(last))
 	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)

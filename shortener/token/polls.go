@@ -20,8 +20,8 @@ const Freshness = time.Second
 const (
 	// pollInterval is the time between two polls.
 	pollInterval = 400 * time.Millisecond
-	// pollPause is the minimum time between the end of a poll and the next poll. It matters because each request with an
-	// unknown id, secret or name demands a poll.
+	// pollPause is the minimum time between the end of a poll and the next poll. It limits the number of polls, because
+	// each request with an unknown id, secret or name demands a poll.
 	pollPause = 200 * time.Millisecond
 	// pollTimeout is the time limit of a poll. After a poll that ran out of time, the next poll has twice the limit, up to
 	// maxPollTimeout. So if the database is slow, a revocation reaches the server late, but it does reach the server.

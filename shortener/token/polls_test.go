@@ -126,7 +126,7 @@ func TestNewTokenIsValidAlthoughDatabaseIsSlow(t *testing.T) {
 		w := watch(t, s)
 		_, bearer := create(t, s, ordinary("ci"))
 		slow(pollTimeout * 8 / 10) // two queries together exceed the limit
-		// The method want would repeat the request.
+		// The test does not call want, because want would repeat the request.
 		if _, err := w.Authenticate(t.Context(), bearer); err != nil {
 			t.Errorf("Authenticate: %v, want no error", err)
 		}

@@ -88,8 +88,8 @@ func (r *Registry) Run(ctx context.Context) error {
 }
 
 // Authenticate returns the token of a bearer. If the token is in memory with the secret of the bearer, Authenticate makes no
-// query. For any other bearer it waits for the next poll, which all such requests share, because the token may be new or
-// renewed. It fails with ErrUnknown, ErrRevoked, ErrExpired or ErrUnavailable.
+// query. If the bearer is malformed, Authenticate fails at once. Otherwise the token may be new or renewed, so Authenticate waits
+// for the next poll, which all such requests share. It fails with ErrUnknown, ErrRevoked, ErrExpired or ErrUnavailable.
 func (r *Registry) Authenticate(ctx context.Context, bearer string) (Token, error) {
 	id, secret, ok := parseBearer(bearer)
 	if !ok {

@@ -33,7 +33,7 @@ func SQLite(read, write *sql.DB) Store {
 }
 
 // Postgres returns a store in a PostgreSQL database. The parameters read and write may be equal. If they differ, a
-// write that waits for a lock cannot delay the regular read of the version (see polls.go).
+// write that waits for a lock cannot delay the polls of a [Registry], which read the version.
 func Postgres(read, write *sql.DB) Store {
 	return Store{
 		read: read, write: write, moment: func(t time.Time) any { return t },
@@ -87,8 +87,9 @@ func (s Store) Revoke(ctx context.Context, id int64, at time.Time) error {
 }
 
 // Renew gives a token a new secret, and sets its expiry. If expires is zero, the token never expires. Everything else stays,
-// including the links of the token, because they refer to its id. Renew returns the new bearer, which the caller must show now, as
-// after Create. If the token is revoked, Renew fails with ErrRevoked. If no token has the id, Renew fails with ErrNoToken.
+// including the links of the token, because the links refer to the id of the token. Renew returns the new bearer, which the caller
+// must show now, as after Create. If the token is revoked, Renew fails with ErrRevoked. If no token has the id, Renew fails
+// with ErrNoToken.
 func (s Store) Renew(ctx context.Context, id int64, expires time.Time) (bearer string, err error) {
 	secret := newSecret()
 	digest := digestOf(secret)

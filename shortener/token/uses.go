@@ -16,7 +16,7 @@ const (
 	recordTimeout = 5 * time.Second
 )
 
-// uses contains the last hour in which a token was used, as the number of hours since 1970.
+// uses contains the last hour in which a token was used. An hour is a number of hours since 1970.
 type uses struct {
 	last     atomic.Int64
 	recorded int64 // the last hour that this server read from the database or stored; after newUses, only the recorder uses this field

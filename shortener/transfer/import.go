@@ -42,9 +42,9 @@ func (r Refusal) String() string {
 	return fmt.Sprintf("line %d, %.64q: %v", r.Line, r.Code, r.Reason)
 }
 
-// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. But several
-// records may have the same new code. An import inserts only the first of these records, while a dry run counts all of them
-// as Imported.
+// Summary counts the records of a file. In a dry run, Imported counts the records that an import would insert. There is one
+// exception: if several records have the same new code, a dry run counts all of them as Imported, although an import inserts
+// only the first of them.
 type Summary struct {
 	Imported int64
 	Present  int64 // records whose links were already in the database

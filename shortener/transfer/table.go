@@ -112,7 +112,8 @@ func readTable(file io.Reader, t *table) iter.Seq2[Line, error] {
 	}
 }
 
-// errNotUTF8 refuses a record of a file in another encoding. Without it, a URL would get the bytes of this encoding.
+// errNotUTF8 refuses a record that is not UTF-8. Without this check, the URL of the link would contain the bytes of another
+// encoding.
 var errNotUTF8 = errors.New("must be UTF-8 text: convert the file to UTF-8")
 
 // parseRow returns the record with these fields.
@@ -161,7 +162,8 @@ func (r *rows) restart() {
 }
 
 // next returns the fields of the next record and the number of its first line. The fields are valid until the next
-// call. After the last record, next returns io.EOF.
+// call. If the record is too long or is not valid CSV, refusal is the reason, and fields is nil. After the last record, err is
+// io.EOF.
 func (r *rows) next() (fields []string, number int, refusal, err error) {
 	r.in.left, r.in.exceeded = maxRecord, false
 	fields, err = r.csv.Read()

@@ -44,8 +44,8 @@ func setTime(at func(*Record) *time.Time) func(*Record, string) error {
 	}
 }
 
-// set sets a time of a record. It refuses the zero time in the year 1, which would mean that the record has no time. The rules of
-// the import check all other times.
+// set sets a time of a record. It refuses the zero time, which is in the year 1, because a record with the zero time counts as a
+// record without this time. The rules of the import check all other times.
 func set(at *time.Time, t time.Time) error {
 	if t.IsZero() {
 		return errYears

@@ -31,7 +31,7 @@ type Config struct {
 	MaxRows    int              // maximum number of rows in memory, DefaultMaxRows if 0; a flush in progress may hold the same number of rows in addition
 	PartFacets int              // maximum length of Part.Facets, 4096 if 0; see Store.PartFacets
 	Metrics    *Metrics         // if nil, the metrics are not exported
-	Note       func(error)      // gets the result of each flush at an interval; may be nil
+	Note       func(error)      // gets the result of each flush of Run, except the flush at the end; may be nil
 	Now        func() time.Time // if nil, time.Now
 }
 
@@ -77,7 +77,7 @@ func New(cfg Config) *Counter {
 // other.
 type shard struct {
 	mu     sync.Mutex
-	rows   map[rowKey]*tally // pointers, because an assignment to an element would replace its cloned key
+	rows   map[rowKey]*tally // pointers, because an assignment to an element would replace its cloned key by a key that shares memory with a URL
 	facets map[facetKey]*Count
 	bytes  int // memory of facets
 

@@ -144,7 +144,7 @@ func TestCounterDropsFlushPartIfDatabaseForgotWriter(t *testing.T) {
 	wantEqual(t, "dropped details", promvalue.Counter(c.Metrics.droppedDetails), 2)
 }
 
-// With SQLite, creations wait for the transaction of a part. So the part must be short, also if each visit has another referrer.
+// With SQLite, creations wait for the transaction of a part. So the part must be short, even if each visit has another referrer.
 func TestFlushDividesFacetsIntoShortParts(t *testing.T) {
 	const visits, limit = 10_000, 100
 	var largest int

@@ -15,21 +15,21 @@ const (
 	expireInterval = 10 * time.Minute
 	expirePart     = 1000 // maximum number of rows that one transaction removes
 	expireTimeout  = 5 * time.Second
-	// writerMemory is the time for which the row of an idle writer is stored. If the writer sends a part after
-	// this time, the writer gets ErrForgotten.
+	// writerMemory is the time after which Expire removes the row of an idle writer. If the writer sends a part after
+	// the removal, the writer gets ErrForgotten.
 	writerMemory = 24 * time.Hour
 )
 
-// Expire removes the counts by hour and by facet that are older than keep, and the rows of idle writers (see
-// writerMemory). It removes them at once and then every ten minutes, until ctx ends. The totals of the links do not
-// change. Several processes may call Expire at the same time. After each run, which makes all three removals, Expire
-// passes one result to note. If a removal fails, the run ends, and the next run tries again.
+// Expire removes old rows at once and then every ten minutes, until ctx ends. Each run makes three removals: the counts
+// by hour that are older than keep, the counts by facet that are older than keep, and the rows of idle writers (see
+// writerMemory). The totals of the links do not change. If a removal fails, the run ends, and the next run tries again.
+// After each run, Expire passes one result to note. Several processes may call Expire at the same time.
 func (s Store) Expire(ctx context.Context, keep time.Duration, note func(error)) error {
 	return upkeep.Repeat(ctx, expireInterval, func(ctx context.Context) error { return s.expireEarlier(ctx, time.Now(), keep) }, note)
 }
 
-// expireEarlier is like expire, but uses the time of the database if it is before now. So a process whose clock is ahead
-// does not remove the counts of all processes.
+// expireEarlier is like expire, but uses the time of the database if that time is before now. So a process whose clock is
+// ahead does not remove the counts of all processes too early.
 func (s Store) expireEarlier(ctx context.Context, now time.Time, keep time.Duration) error {
 	now, err := s.earlier(ctx, now)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s Store) expireEarlier(ctx context.Context, now time.Time, keep time.Durat
 	return s.expire(ctx, now, keep)
 }
 
-// earlier returns the time of the database if it is before t, and t otherwise. If the engine has no clock, earlier returns t.
+// earlier returns the time of the database or t, whichever is earlier. If the database has no clock of its own, earlier returns t.
 func (s Store) earlier(ctx context.Context, t time.Time) (time.Time, error) {
 	if s.engine.clock == "" {
 		return t, nil

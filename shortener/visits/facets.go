@@ -29,7 +29,8 @@ func facetColumns(r *FacetRow) []any {
 	return []any{r.Code, r.Facet, r.Day, r.Value, r.Human, r.Bot}
 }
 
-// facetSource is an SQL expression for the rows whose columns facetColumns returned.
+// facetSource is an SQL subquery that returns the rows of a JSON array whose elements facetColumns made. The verb %s stands for
+// engine.elements.
 const facetSource = `(SELECT value->>0 AS code, CAST(value->>1 AS bigint) AS facet, CAST(value->>2 AS bigint) AS day,
 	value->>3 AS value, CAST(value->>4 AS bigint) AS human, CAST(value->>5 AS bigint) AS bot FROM %s)`
 
@@ -64,8 +65,8 @@ func (s Store) addFacets(ctx context.Context, tx *sql.Tx, rows []FacetRow) error
 	return s.addNew(ctx, tx, limited(rest, sizes))
 }
 
-// withoutErased returns the rows whose links are not erased. If the rows of a link are neighbours, the query
-// has one mark for each link.
+// withoutErased returns the rows whose links are not erased. It asks the database for the mark (see erasedMark) of
+// each link. If the rows of a link are neighbours, it asks for the mark of the link only once.
 func (s Store) withoutErased(ctx context.Context, tx *sql.Tx, rows []FacetRow) ([]FacetRow, error) {
 	var marks []FacetRow
 	for i := range rows {
@@ -111,8 +112,8 @@ func (s Store) addKnown(ctx context.Context, tx *sql.Tx, rows []FacetRow) (added
 	return added, err
 }
 
-// sizes returns the number of values that the database has for each group that occurs in rows. The rows of a group
-// must be neighbours.
+// sizes returns the number of values that the database has for each group that occurs in rows. The value overflow does
+// not count. The rows of a group must be neighbours.
 func (s Store) sizes(ctx context.Context, tx *sql.Tx, rows []FacetRow) (sizes map[group]int, err error) {
 	sizes = make(map[group]int)
 	var groups []FacetRow

@@ -27,7 +27,7 @@ const (
 
 // Applier stores the parts of flushes. [Store] implements it.
 type Applier interface {
-	// Register records a new writer. The caller may repeat the call until it applies the first part of the writer.
+	// Register records a new writer. The call may be repeated until the first part of the writer is applied.
 	Register(ctx context.Context, writer string) error
 	// Apply adds a part to the counts, in one transaction. The number (Sequence) of the first part of a writer is 1,
 	// and each further part has the next number. If the store has already applied a part with the same writer and
@@ -87,9 +87,9 @@ func (c *Counter) start() {
 	c.Metrics.stored.Set(float64(now.Unix()))
 }
 
-// AsOf returns a time. All visits that this server counted before this time are in the database or were dropped. At this
-// time, the last flush that succeeded took the counts from memory, even if there were none. Before the first
-// such flush, the time is the start of the counter. AsOf does not block.
+// AsOf returns the time at which the last successful flush took the counts from memory. All visits that this server counted
+// before this time are in the database or were dropped. A flush without counts is successful too. Before the first successful
+// flush, AsOf returns the time at which the counter was made. AsOf does not block.
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
 // Run flushes the counts at intervals until ctx ends. Then it flushes until all counts are stored, and fails if this
@@ -146,7 +146,7 @@ func (c *Counter) details() string {
 // fail.
 func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, upkeep.MaxPause) }
 
-// flush implements FlushNow. The argument longest limits the wait between two parts. The flush at the end of Run does not wait.
+// flush implements FlushNow. The argument longest is the maximum wait between two parts. In the flush at the end of Run, it is 0.
 func (c *Counter) flush(ctx context.Context, longest time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

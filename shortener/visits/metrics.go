@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		pending: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_pending_rows",
-			Help: "Counts (one for each link and hour with visits) that are in memory and not in the database, at the end of the last flush. If a link gets further visits in the same hour after a failed flush, the link has two counts for this hour.",
+			Help: "Counts that are in memory and not in the database, at the end of the last flush. There is one count for each link and hour with visits. After a failed flush, a link with more visits in the same hour has two counts for this hour.",
 		}),
 		stored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "shortener_visits_stored_timestamp_seconds",

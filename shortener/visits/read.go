@@ -128,7 +128,7 @@ type Link struct {
 }
 
 // Top returns the links with the most visits in the hours that a range touches, up to limit links in descending order. If owner
-// is not 0, it returns only links of this owner. The cost depends on the number of links and hours with visits in the range.
+// is not 0, Top returns only the links of this owner. The cost depends on the number of links and hours with visits in the range.
 func (s Store) Top(ctx context.Context, owner int64, r Range, limit int) (links []Link, err error) {
 	first, end := r.hours()
 	first = max(first, past+1)

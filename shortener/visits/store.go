@@ -44,9 +44,10 @@ func Postgres(db *sql.DB) Store {
 		elements: `json_array_elements($1::json)`, lock: `SELECT pg_advisory_xact_lock(7145602938871)`, clock: `SELECT now()`, partFacets: partRows, choosesScan: true}, readTimeout}
 }
 
-// PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, creations wait
-// for the transaction of a part, and SQLite needs memory for the rows of the part. A facet takes several times as long
-// as a row. With PostgreSQL, the parts of all servers wait for each other, so few large parts are better.
+// PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, small parts are
+// better: creations wait for the transaction of a part, in which a facet takes several times as long as a row, and SQLite
+// needs memory for the rows of the part. With PostgreSQL, few large parts are better, because the parts of all servers wait
+// for each other.
 func (s Store) PartFacets() int { return s.engine.partFacets }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one
@@ -107,8 +108,9 @@ func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// claim stores the number of a part. If the part was applied before, first is false. If the transaction
-// of an earlier attempt is still in progress, claim waits until that transaction ends.
+// claim stores the number of a part. If the part was applied before, first is false. If the store does not know
+// the writer or the previous part, claim fails with ErrForgotten. If the transaction of an earlier attempt is
+// still in progress, claim waits until that transaction ends.
 func claim(ctx context.Context, tx *sql.Tx, writer string, sequence int64) (first bool, err error) {
 	result, err := tx.ExecContext(ctx, `UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`,
 		writer, sequence, time.Now().Unix())

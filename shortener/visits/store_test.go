@@ -312,8 +312,8 @@ func TestVisitsAreCountedOnceAfterIdleWriterIsRemoved(t *testing.T) {
 	})
 }
 
-// A counter repeats a part after the database has forgotten its writer. The visits of the part must count once,
-// even if the part is the first part of the writer. The next part must be stored.
+// A counter repeats a part after the database has forgotten the writer of the part. The visits of the part must count
+// once, even if the part is the first part of the writer. The next part must be stored.
 func TestRepeatedPartOfForgottenWriterCountsOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		lose := false
@@ -415,8 +415,8 @@ func TestServerEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
 	wantTotals(t, s, map[string]Count{"a": {1, 0}}, "a")
 }
 
-// A server may redirect to a link for some time after its deletion, and may flush the visits later still. The store adds the
-// numbers of these visits, but not their details. The details of other links in the same part are stored.
+// A server may resolve a link for some time after the deletion of the link, and may flush the visits even later. The store
+// adds the numbers of these visits, but not their details. The details of other links in the same part are stored.
 func TestErasedLinkGetsNoFacetsFromLaterFlush(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		day := at(0) / hoursPerDay

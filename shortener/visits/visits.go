@@ -12,7 +12,7 @@
 //
 // Invariants:
 //
-//   - A visit counts at most once. Each part has a number, which its transaction stores for the writer. If the
+//   - A visit counts at most once. Each part has a number, which the transaction of the part stores for the writer. If the
 //     reply of the database is lost, the server repeats the part, and the repetition has no effect if the
 //     number is stored already. A part of an unknown writer has no effect either.
 //   - [Counter.Count] never waits for the database, and the memory for the counts has a limit.
