@@ -84,7 +84,8 @@ func New(cfg Config) *Alerter {
 	a := &Alerter{
 		cfg: cfg,
 		client: &http.Client{
-			// A kept connection could break silently, for example in a firewall. Every attempt on it would then end with a timeout.
+			// A connection that is kept open could break silently, for example in a firewall. Each attempt on this connection
+			// would end with a timeout.
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

@@ -122,7 +122,7 @@ func TestAlerterReportsOnlyBeginningAndEndOfAlarms(t *testing.T) {
 }
 
 // The webhook first does not listen, then redirects, then fails, and then accepts. Each alert is
-// sent in order until the webhook accepts it.
+// repeated until the webhook accepts it. The next alert follows after that.
 func TestAlertsAreRetriedUntilAccepted(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -65,8 +65,9 @@ func (a *Alerter) deliverLast(ctx context.Context) {
 	}
 }
 
-// deliver attempts to deliver an alert once, and removes it from the queue after success. It logs
-// the first failure of a series as a warning, and the other failures at debug level.
+// deliver attempts to deliver an alert once, and reports whether the webhook accepted it. After
+// success, deliver removes the alert from the queue. It logs a failure as a warning if first is true,
+// and at debug level otherwise.
 func (a *Alerter) deliver(ctx context.Context, next *alert, first bool) bool {
 	if err := a.post(ctx, next); err != nil {
 		a.outcomes.WithLabelValues("failed").Inc()

@@ -67,8 +67,8 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 
 // ask opens a connection to the database. If the database is on the coordinator of a Citus cluster, the coordinator
 // also connects to each worker. If the database has not accepted the connection after probeTimeout, ask returns
-// errNoAnswer. If a worker has not answered after probeTimeout, ask returns errNoWorkerAnswer. Any other error counts
-// as an answer.
+// errNoAnswer. If a worker has not answered after probeTimeout, ask returns errNoWorkerAnswer. After any other error, ask
+// returns nil, because such an error counts as an answer.
 func ask(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"keypool/internal/testenv"
 )
 
-// The server accepts connections but never answers, like a process that is suspended.
+// The server of this test accepts connections but never answers, like a process that is suspended.
 func TestWorkIsCancelledIfDatabaseNeverAnswers(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func TestWorkIsCancelledIfDatabaseNeverAnswers(t *testing.T) {
 	}
 }
 
-// A refused connection counts as an answer, because the error of the work itself says more.
+// A refused connection counts as an answer, because the error of the work explains the failure better than errNoAnswer.
 func TestErrorOfWorkIsReturnedIfDatabaseAnswersOrRefuses(t *testing.T) {
 	t.Parallel()
 	errWork := errors.New("work")

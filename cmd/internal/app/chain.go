@@ -26,8 +26,8 @@ type Chain struct {
 	settings config.Serve
 	fail     func(error) // ends the program
 	counters *ledger.Watch
-	// fromLedger is true if each code stands for a number of this server's ledger. Then the counters of the
-	// ledger measure how much of the space is used.
+	// fromLedger is true if each code stands for a number of this server's ledger. In this case, the counters of
+	// the ledger measure how much of the space is used.
 	fromLedger bool
 
 	keys    *kgs.Fallback
@@ -43,7 +43,7 @@ type Chain struct {
 // Keys returns the generator of the keys of the chain.
 func (ch *Chain) Keys() kgs.Generator { return ch.keys }
 
-// keySource is one value of KEY_SOURCE. For this program, a new key source needs an entry in keySources, and in no other list.
+// keySource is one value of KEY_SOURCE. A new key source needs an entry in keySources, and in no other list of the program.
 type keySource struct {
 	name  string
 	needs config.Need // "" if the key source needs no setting
@@ -134,8 +134,8 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 }
 
 // byCreations returns a function that calls look, and subtracts from Taken the keys that are still in the
-// local batch of this server. So this server adds only keys to Taken that its creations used. Without the subtraction, a server that has
-// just filled its batch would seem to use up the pool.
+// local batch of this server. Of the keys of this server, Taken then counts only those that its creations took. Without
+// the subtraction, a server that has just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		o, err := look(ctx)
@@ -168,8 +168,8 @@ func (ch *Chain) openLocal(supply kgs.Supply) {
 	ch.openKeys(ch.local)
 }
 
-// openKeys opens the fallback and makes the generator of the keys. This generator takes keys from primary, and from
-// the fallback while primary has no key.
+// openKeys opens the fallback and makes the generator of the keys. The generator takes keys from primary. While primary
+// has no key, the generator takes them from the fallback.
 func (ch *Chain) openKeys(primary kgs.Generator) {
 	var fallback kgs.Generator
 	switch ch.settings.Fallback {
@@ -218,5 +218,5 @@ func (ch *Chain) ledgerSupply() kgs.Supply {
 }
 
 // random returns a key source of random codes. In its first attempts, a creation gets codes of the length that the
-// ledger uses at present. This can be more than CODE_LENGTH, whose space may be used up.
+// ledger uses at present. If the space of CODE_LENGTH is used up, the ledger uses a greater length.
 func (ch *Chain) random() keysource.Random { return keysource.Random{Length: ch.counters.Length} }

@@ -18,12 +18,12 @@ import (
 // max_connections, so PostgreSQL may refuse new connections of the same client. (PostgreSQL manual, 20.3.2.)
 const setKeepalives = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; SET tcp_user_timeout = 25000`
 
-// setIsolation sets the isolation level of the transactions that do not state theirs. At the level repeatable read, concurrent
+// setIsolation sets the isolation level of the transactions that do not state a level. At the level repeatable read, concurrent
 // inserts of the same alias and concurrent changes of the same link would fail. (PostgreSQL manual, 13.2.)
 const setIsolation = `SET default_transaction_isolation = 'read committed'`
 
 // setDurable makes PostgreSQL report the success of a commit only after the commit is durable, also on a synchronous
-// standby. It overrides the defaults off and local of synchronous_commit. Later changes of the default do not concern a
+// standby. It overrides the defaults off and local of synchronous_commit. A later change of the default has no effect on a
 // connection with this setting. (PostgreSQL manual, 20.5.1.)
 const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN ('off', 'local') THEN 'on' ELSE value END, false)
 	FROM current_setting('synchronous_commit') AS value`
@@ -31,8 +31,8 @@ const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN (
 // selectDefault returns the value of synchronous_commit that a new session has.
 const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'`
 
-// errNotDurable reports that a connection to a pooler could lose acknowledged links. Behind a pooler, a setting of one session does
-// not concern all transactions of a connection.
+// errNotDurable reports that a connection to a pooler could lose acknowledged links. The program cannot prevent this with
+// setDurable, because a pooler may run a transaction of the connection in another session, which lacks the setting.
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
@@ -41,9 +41,9 @@ type connectionCheck func(context.Context, *pgx.Conn) error
 
 func acceptConnection(context.Context, *pgx.Conn) error { return nil }
 
-// mayBePooled reports whether a connection may lead to a pooler, which may give a session with settings of this program to another
-// program. If the URL of the database sets default_query_exec_mode to another mode than cache_statement, poolers.adapt does not
-// look for a pooler. mayBePooled then returns true.
+// mayBePooled reports whether a connection may lead to a pooler. A pooler may give a session to another program, together with the
+// settings that this program made in the session. If the URL of the database sets default_query_exec_mode to another mode than
+// cache_statement, mayBePooled returns true, because poolers.adapt does not look for a pooler.
 func mayBePooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
@@ -54,7 +54,7 @@ var errSearchPath = errors.New("the connection pooler may ignore the search_path
 	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, remove it from the URL and reconnect the pooler")
 
 // requireSearchPath returns errSearchPath if a pooler has ignored the parameter search_path. It also returns errSearchPath if the
-// parameter options sets the search path, because a pooler can ignore only some of the options.
+// parameter options sets the search path, because a pooler may ignore some of the options.
 func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
 	if strings.Contains(conn.Config().RuntimeParams["options"], "search_path") {
 		return errSearchPath
@@ -109,8 +109,8 @@ func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, cont
 // beginConnections adds the check, the isolation level and the keepalives to the first statements of each new connection, and limits
 // the time of these statements. If the connection may lead to a pooler, the isolation level and the keepalives are not set, and
 // requireSearchPath runs instead. beginConnections sets the keepalives with a statement and not with connection parameters, because a
-// pooler, which has keepalives of its own, refuses parameters that it does not know. If a server refuses the keepalives, the
-// connection works without them.
+// pooler refuses parameters that it does not know. A pooler needs no keepalives of this program, because it has its own. If a server
+// refuses the keepalives, the connection works without them.
 func beginConnections(cfg *pgxpool.Config, check connectionCheck) {
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {

@@ -33,7 +33,7 @@ func openPing(ctx context.Context, t *testing.T, databaseURL string) error {
 	return pool.Ping(ctx)
 }
 
-// A pooler may give the session to another program.
+// A pooler may give the session to another program, which must not get the settings of this program.
 func TestConnectionToPoolerDoesNotSetKeepalives(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.StartPostgres(t)
@@ -114,7 +114,7 @@ func TestHostThatHangsDelaysConnectionOnlyBySeconds(t *testing.T) {
 				query.Set("sslmode", mode)
 				database.RawQuery = query.Encode()
 				// openPing opens two connections, because the first one finds out whether there is a pooler. If the first
-				// host delayed each of them by the 10 s that a single host gets, openPing would exceed this limit.
+				// host delayed each connection by 10 s, the time limit of a single host, openPing would need more than 15 s.
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()
 				if err := openPing(ctx, t, database.String()); err != nil {

@@ -14,15 +14,15 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// ConnectionMemory is the number of bytes for which an HTTP/1 connection counts in connectionShare. A connection takes
-	// up to 40 KiB of the memory that GOMEMLIMIT limits: the goroutine and the two buffers of the connection, a header or
+	// ConnectionMemory is the memory of an HTTP/1 connection, in bytes, with which the default of MAX_CONNECTIONS is
+	// computed. A connection takes up to 40 KiB of the memory that GOMEMLIMIT limits: its goroutine, its two buffers, a header or
 	// a body that has arrived in part, and an answer that the client does not read. It also takes up to
 	// program.SocketMemory in the kernel, which GOMEMLIMIT does not limit. If every client sends requests and reads no
 	// answer, the buffers of all connections in the kernel take at most 62.5 % of GOMEMLIMIT.
 	ConnectionMemory = 64 << 10
-	// http2Memory is the number of bytes for which an HTTP/2 connection of the key service counts: program.SocketMemory
-	// and 512 KiB. The 512 KiB are for the buffers of the connection, and for maxStreams requests in progress. Each of
-	// these requests takes about 28 KiB, because its header may have many fields.
+	// http2Memory is the memory of an HTTP/2 connection of the key service, in bytes, with which the default of
+	// MAX_CONNECTIONS is computed: program.SocketMemory and 512 KiB. The 512 KiB are for the buffers of the connection, and
+	// for maxStreams requests in progress. Each request takes about 28 KiB, because its header may have many fields.
 	http2Memory = program.SocketMemory + 512<<10
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514
 	// characters.
@@ -43,9 +43,9 @@ func keyStreams() *http.HTTP2Config {
 	}
 }
 
-// LimitConnections limits the open connections of the public listener of a server or key service, each of which takes the
-// given memory in bytes. The limit of an address does not apply to proxies. LimitConnections must be called once, before
-// p.ServePublic.
+// LimitConnections limits the number of open connections of the public listener of a server or key service. The parameter
+// memory is the memory of one connection, in bytes. The limit for each address does not apply to proxies. LimitConnections
+// must be called once, before p.ServePublic.
 func (c *Core) LimitConnections(p *program.Program, proxies config.Networks, memory float64) {
 	total, perAddress := connectionLimits(c.Common, memory)
 	connections := httpserver.NewConnections(httpserver.ConnectionLimits{
@@ -78,9 +78,10 @@ func openFiles() int {
 	return int(min(files.Cur, 1<<30))
 }
 
-// connectionClient returns the client to which a connection from addr belongs. limited is false for a proxy,
-// because its connections belong to many clients. An address of this machine may also be a proxy. For such an address,
-// limited is true only if the operator has set MAX_CONNECTIONS_PER_ADDRESS.
+// connectionClient returns the client to which a connection from addr belongs, and whether the limit for each address
+// applies to this client. For a proxy, limited is false, because the connections of a proxy belong to many clients. A
+// loopback address may be the address of a proxy on this machine. For a loopback address, limited is true only if the
+// operator has set MAX_CONNECTIONS_PER_ADDRESS.
 func connectionClient(s config.Common, proxies config.Networks, addr netip.Addr) (_ netip.Prefix, limited bool) {
 	addr = addr.Unmap().WithZone("")
 	isProxy := slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(addr) })

@@ -127,7 +127,7 @@ func (c *Core) Engine() string {
 func (c *Core) OnStop(name string, stop func(ctx context.Context) error) { c.life.OnStop(name, stop) }
 
 // closeTimeout limits the time that a command spends on closing the database after its work, because the database may not answer.
-// With SQLite, the last statement may wait five seconds for another process.
+// It is longer than five seconds, because with SQLite the last statement may wait five seconds for another process.
 const closeTimeout = 7 * time.Second
 
 // Close runs the steps of the stop. It takes at most closeTimeout. Only a caller of OpenOffline needs it.

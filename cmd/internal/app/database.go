@@ -92,8 +92,8 @@ func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine
 	return migrations.Up(ctx, db, engine)
 }
 
-// requireSuitable fails if the database of links cannot store each text of Unicode, or if its search path has no schema for
-// the tables. PostgreSQL does not convert a text for a database with the encoding SQL_ASCII.
+// requireSuitable fails if the database of links cannot store every Unicode text, or if its search path has no schema for
+// the tables. The encoding SQL_ASCII is suitable, because PostgreSQL stores a text in it without a conversion.
 func requireSuitable(ctx context.Context, db *sql.DB) error {
 	var encoding string
 	var schema sql.NullString

@@ -10,7 +10,7 @@ import (
 	"keypool/internal/testenv"
 )
 
-// openSession opens a connection that the test closes.
+// openSession opens a connection, which is closed when the test ends.
 func openSession(t *testing.T, databaseURL string, check connectionCheck) (*pgxpool.Conn, error) {
 	t.Helper()
 	var c Core
@@ -108,8 +108,9 @@ func TestSessionCommitsSynchronouslyAfterDefaultBecomesOff(t *testing.T) {
 	}
 }
 
-// A pooler can run a transaction on a connection without the setting of the session, so requireDurable refuses such a
-// pooler. acceptConnection does not refuse it, because the connections to a replica commit nothing.
+// A pooler can run a transaction in a session that lacks the setting of requireDurable. So if the default is off or local,
+// requireDurable refuses the pooler. acceptConnection accepts the pooler, because the connections to a replica commit
+// nothing.
 func TestConnectionToPoolerFailsIfCommitsAreAsynchronous(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"on": nil, "off": errNotDurable, "local": errNotDurable} {

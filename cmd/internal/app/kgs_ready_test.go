@@ -13,7 +13,7 @@ import (
 	"keypool/kgs/refill"
 )
 
-// A kgs that serves keys needs only the ledger, even if it also fills a pool. Another kgs needs its pool.
+// A kgs that serves keys needs only the ledger, even if it also fills a pool. A kgs that only fills a pool needs the pool.
 func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

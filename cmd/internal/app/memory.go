@@ -26,7 +26,8 @@ const minimumMemory = 32 << 20
 // limitMemory sets the memory limit of the Go runtime to a part of the memory of this process's cgroup (see goMemory). Near the limit,
 // the garbage collector runs more often. Without a limit in Go, the process could use more memory than the cgroup has, and the
 // kernel would kill the process. If the environment variable GOMEMLIMIT is set, limitMemory changes nothing, and returns an
-// error if the limit is below minimumMemory. The limit of a small cgroup may be below minimumMemory.
+// error if the limit is below minimumMemory. If a small cgroup leads to a limit below minimumMemory, limitMemory only logs a
+// warning.
 func limitMemory(log *slog.Logger) error {
 	if text := os.Getenv("GOMEMLIMIT"); text != "" {
 		if debug.SetMemoryLimit(-1) < minimumMemory { // -1 changes nothing

@@ -139,8 +139,8 @@ func refusal(err error) error {
 	return refused
 }
 
-// adviceOnTLS says what to do if the client and Redis may disagree about TLS. It returns "" if err, the error of a command, does not
-// suggest this.
+// adviceOnTLS returns what to do if err, the error of a command, suggests that only one of the client and Redis uses TLS. It returns
+// "" for any other error. encrypted says whether the client uses TLS.
 func adviceOnTLS(encrypted bool, err error) string {
 	switch {
 	case !encrypted && errors.Is(err, io.EOF):

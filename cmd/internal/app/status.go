@@ -146,9 +146,9 @@ func describeReserved(s *admin.Status, counters *ledger.Watch) {
 //
 // With a pool in Redis, the runway follows from the rate at which servers take keys from the pool. It is unknown while
 // the pool cannot be read. The pool does not count leases, so the runway does not include them. Without a pool in
-// Redis, the runway follows from the rate at which keys are settled, leased or abandoned. Unlike a pool in the memory
-// of one process, this rate covers all processes. It is an average over at most a day. In both cases, the rate of
-// reservations would be wrong, because the numbers in a pool or in a new batch are not used yet.
+// Redis, the runway follows from the rate at which keys are settled, leased or abandoned. This rate is an average
+// over at most a day. It covers all processes, whereas the rate of a pool in memory would cover only one process. In both
+// cases, the rate of reservations would be wrong, because the numbers in a pool or in a new batch are not used yet.
 func (c *Core) describeSpace(s *admin.Status, counters *ledger.Watch, pool *poolWatch) {
 	s.CountsSpace = true
 	seen := counters.Fresh()
@@ -216,7 +216,7 @@ type servingWatch struct {
 
 func newServingWatch(from func() string, probe func(context.Context), taken func() int64) *servingWatch {
 	// The samples are taken servingInterval apart, sometimes a few milliseconds more or less. The window must begin with the
-	// sample that is about takenWindow old, and not with the sample before it.
+	// sample that is about takenWindow old, and not with the sample before it. So the window is half an interval shorter.
 	return &servingWatch{from: from, probe: probe, taken: taken, rate: kgs.NewWindow(takenWindow - servingInterval/2)}
 }
 

@@ -21,8 +21,8 @@ import (
 	"keypool/web/admin"
 )
 
-// spaceStatus returns what /status says about a space of codes of three characters. The ledger has been read once, and so has
-// the pool, unless it is nil.
+// spaceStatus returns what /status says about the space of the codes of three characters after one read of the ledger, which yields
+// seen. pool is the watch of a pool that has been read once, or nil for no pool.
 func spaceStatus(t *testing.T, c *Core, seen ledger.Counters, pool *poolWatch) (s admin.Status) {
 	t.Helper()
 	c.Common = config.Common{CodeLength: 3}
@@ -88,7 +88,7 @@ func TestSpaceRunwayIsUnknownWhilePoolIsUnreadable(t *testing.T) {
 	})
 }
 
-// When a server reads a new ledger for the first time, no number is reserved. The ratio stays unknown until the next read.
+// A new ledger has no reserved number. The used ratio is unknown until the server has read the ledger after the first reservation.
 func TestUsedRatioOfSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
 	t.Parallel()
 	for next, known := range map[int64]bool{0: false, 1: true} {
@@ -123,7 +123,8 @@ func TestExpectedNumberOfFallbackAttemptsIgnoresKeysInPools(t *testing.T) {
 	}
 }
 
-// A pool may need an operator for another reason than the eviction policy.
+// A pool may need an operator for another reason than the eviction policy, such as a second worker that opens epochs. may_evict
+// does not depend on such a reason.
 func TestMayEvictDependsOnlyOnEvictionPolicy(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]bool{"noeviction": false, "allkeys-lru": true} {

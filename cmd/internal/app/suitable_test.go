@@ -49,7 +49,7 @@ func TestMigrationRefusesSearchPathWithoutSchema(t *testing.T) {
 	}
 }
 
-// The default of a role may be another encoding.
+// A role may have another client encoding as its default, so each connection must set the encoding itself.
 func TestConnectionsSendAndReceiveUTF8(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t)

@@ -84,8 +84,8 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 
 // migrateLater retries the migration until it succeeds or ctx ends. It returns an error if the
 // database has a schema that this program cannot use, is on a worker of a Citus cluster, or belongs to
-// another program. It logs the first other error whose cause is not an unreachable database.
-// ticketServer has already logged that the database is unreachable.
+// another program. Of the other errors, it logs only the first one whose cause is not an unreachable
+// database, because ticketServer has already logged that the database is unreachable.
 func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()

@@ -49,7 +49,8 @@ func TestTicketDatabaseMayHaveAnyEncoding(t *testing.T) {
 	}
 }
 
-// The fallback of the key source hash draws its first codes after the attempts of this key source.
+// With the key source hash, a creation turns to the fallback after all attempts with hashes. Nevertheless, the first codes of the
+// fallback have CODE_LENGTH characters.
 func TestFallbackOfHashBeginsWithShortCodes(t *testing.T) {
 	t.Parallel()
 	ch := openTestChain(t, testenv.PostgresURL(t))

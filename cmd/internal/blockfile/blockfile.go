@@ -26,9 +26,9 @@ const (
 	pollInterval = 500 * time.Millisecond
 	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million lines of 22 bytes.
 	maxSize = 64 << 20
-	// shortLine is the number of bytes of a line in a list of short host names. Before it reads the lines, parse allocates
-	// a set with room for one host for each shortLine bytes of the file. If the file has fewer lines, the set has room for
-	// one host per line. A set that is too small grows.
+	// shortLine is the length of a line in a list of short host names, in bytes. The function parse allocates the set of
+	// hosts before it reads the lines. The set has room for one host for each shortLine bytes of the file, but for at most one
+	// host per line. A set that is too small grows.
 	shortLine = 16
 )
 
@@ -69,8 +69,8 @@ func Open(path string, log *slog.Logger) (*File, error) {
 // List returns the list that was read last.
 func (f *File) List() *destination.Hosts { return f.list }
 
-// Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read
-// or is empty, or if a line is invalid, the last list stays in use.
+// Run polls the file until ctx ends, and returns nil. It passes each new list to use. If the file cannot be read or
+// has an invalid line, the last list stays in use. If the file is empty, a list with hosts stays in use.
 func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -88,9 +88,9 @@ func (f *File) Run(ctx context.Context, use func(*destination.Hosts)) error {
 }
 
 // poll reads a new version of the file when it finds the version for the second time. At the first time, another
-// program may still be writing the file. If the read fails, the next poll reads the version again. If the version has
-// an invalid line or is empty, poll does not read the version again, because the repeated reading of a large list would keep a
-// processor busy. poll reports whether there is a new list.
+// program may still be writing the file. If the read fails, the next poll reads the version again. If parse refuses the
+// content, poll does not read the version again, because the repeated reading of a large list would keep a processor
+// busy. poll reports whether there is a new list.
 func (f *File) poll() bool {
 	version, err := f.stat()
 	switch {
@@ -159,8 +159,8 @@ func (f *File) read(version os.FileInfo) error {
 	return nil
 }
 
-// parse reads the hosts in content. It fails if content is empty and the list in use has hosts: a shell empties a file before
-// the command that writes it starts, as in "generator > hosts".
+// parse reads the hosts in content. If content is empty and the list in use has hosts, parse fails: for "generator > hosts", a
+// shell empties the file before it starts the command that writes the hosts.
 func (f *File) parse(content string) (*destination.Hosts, error) {
 	if content == "" && f.list != nil && f.list.Len() > 0 {
 		return nil, errEmpty

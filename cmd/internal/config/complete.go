@@ -28,8 +28,8 @@ type KeySource struct {
 	Needs Need
 }
 
-// Need names a setting that a key source requires. The text of an error contains it. The zero value means that the
-// key source requires no setting.
+// Need names a setting that a key source requires. If the setting is missing, the text of the error contains this name.
+// The zero value means that the key source requires no setting.
 type Need string
 
 // Settings that key sources require.
@@ -121,8 +121,8 @@ func (s *Server) completeDestinations(rules Rules) error {
 	return s.NotFoundURL.normalize("NOT_FOUND_URL", rules.URL, false)
 }
 
-// CompleteOffline completes and checks the settings that the commands without a server need. These are the
-// common settings and the name of the key source. The key source determines the order in which links are stored.
+// CompleteOffline completes and checks the settings that the commands without a server need. These are the common settings
+// and the name of the key source. The commands need the name because it determines the order in which links are stored.
 func (s *Server) CompleteOffline(known []KeySource) error {
 	if err := s.Common.Complete(); err != nil {
 		return err

@@ -3,8 +3,8 @@
 // Each setting is a typed field of [Common], [Serve] or [KeyService]. The tags of the field state the
 // environment variable, the default, the bounds and the group in --help. A flag takes precedence over
 // the environment variable of the same name, and the variable takes precedence over the default. An
-// empty variable counts as set, so the default does not apply. If the setting has no default, an empty
-// variable gives it the zero value.
+// empty variable counts as set, so the default does not apply. If a setting has no default, an empty
+// variable sets the setting to the zero value.
 //
 // Invariant: an invalid value yields an [*Error]. The text of the error is one line that contains no
 // secret and names the setting, the value and the valid values. [Program.Parse] checks each value by

@@ -181,8 +181,8 @@ func (r *Replicas) UnmarshalText(text []byte) error {
 
 // OtherHost returns the index of the first entry of cfg.ConnConfig.Fallbacks whose host or port differs from the first host and
 // port of the URL. It returns -1 if the URL names one server. The entries before the index are second attempts at the first
-// server, with or without TLS. A replica must have one host: pgx would connect to any of several hosts, but the lag of each
-// replica must be known.
+// server, with or without TLS. The URL of a replica must name one server, because pgx could connect to any of several servers,
+// and the lag of each replica must be known.
 func OtherHost(cfg *pgxpool.Config) int {
 	return slices.IndexFunc(cfg.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool {
 		return f.Host != cfg.ConnConfig.Host || f.Port != cfg.ConnConfig.Port

@@ -128,8 +128,9 @@ func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	})
 }
 
-// decode passes the text of a setting or of a flag to assign. It adds the name of the setting or of the flag to an error of
-// assign. If the text is empty and the setting has no default, decode sets the setting to the zero value and does not call assign.
+// decode passes the text of a setting or of a flag to assign. If assign returns an [*Error], decode adds the name of the setting or
+// of the flag. If the text is empty and the setting has no default, decode sets the setting to the zero value and does not call
+// assign.
 func decode(ctx *kong.DecodeContext, target reflect.Value, assign func(text string) error) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("string", &text); err != nil {

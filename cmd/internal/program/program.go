@@ -204,8 +204,8 @@ type silentConns struct {
 	conns map[net.Conn]time.Time
 }
 
-// silence is the age from which the stop closes a silent connection. On a newer connection, the first
-// request may be about to arrive.
+// silence is the minimum age of the silent connections that the stop closes. On a newer connection, the
+// first request may be about to arrive.
 const silence = 250 * time.Millisecond
 
 func (n *silentConns) track(c net.Conn, state http.ConnState) {

@@ -8,14 +8,14 @@ import (
 
 const (
 	// sendBuffer and receiveBuffer are the sizes of the buffers that the kernel has for a connection, in bytes. The kernel
-	// reserves twice as much, for its own records. Without a size, a buffer grows up to 4 MiB (net.ipv4.tcp_wmem), while the
-	// client sends requests and reads no answer. A connection transfers at most about one buffer per round trip.
+	// reserves twice as much, for its own records. If no size were set, a buffer would grow up to 4 MiB (net.ipv4.tcp_wmem)
+	// while the client sends requests and reads no answer. A connection transfers at most about one buffer per round trip.
 	sendBuffer    = 16 << 10
 	receiveBuffer = 32 << 10
 	// SocketMemory is the maximum number of bytes in the buffers that the kernel has for a connection. The buffers reach
-	// this maximum if the client sends requests and reads no answer. The send buffer exceeds its size by up to one segment
-	// before segmentation (GSO), which has 64 KiB. A control group (version 2) counts these bytes as memory of the
-	// process.
+	// this maximum if the client sends requests and reads no answer. The send buffer exceeds its size by up to one packet
+	// before its segmentation (generic segmentation offload). Such a packet has up to 64 KiB. A control group (version 2)
+	// counts all these bytes as memory of the process.
 	SocketMemory = 2*sendBuffer + 64<<10 + 2*receiveBuffer
 )
 

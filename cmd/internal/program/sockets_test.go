@@ -15,8 +15,8 @@ import (
 	"keypool/cmd/internal/config"
 )
 
-// A client that sends without pause and reads nothing can fill both buffers of a connection. They must not grow, even if
-// both ends have read much data before, as fast as they could.
+// A client that sends without pause and reads nothing can fill both buffers of a connection. The buffers must not grow,
+// even if both ends have read much data at full speed before.
 func TestKernelBuffersOfAConnectionAreBounded(t *testing.T) {
 	t.Parallel()
 	const fast = 4 << 20 // bytes that each end reads before it stops

@@ -53,7 +53,7 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 }
 
 // After a change from KEY_SOURCE=redis-pool to another key source, the audit still needs the pool. If the Redis of the pool is
-// gone, the audit must say how to continue, and must succeed after these steps.
+// gone, the audit must say how to continue. If the operator follows this advice, the next audit must succeed.
 func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
 	t.Parallel()
 	database, empty := sqliteURL(t), testenv.RedisURL(t)

@@ -40,8 +40,8 @@ func openBlockFile(path string, log *slog.Logger) (*blockfile.File, error) {
 	return file, nil
 }
 
-// watchBlockFile makes service use the block list in file. Until p stops, service uses the new list after each change of the
-// file.
+// watchBlockFile makes service use the block list in file, and the new list after each change of the file, until p stops. If
+// file is nil, watchBlockFile does nothing.
 func watchBlockFile(p *program.Program, file *blockfile.File, service *service.Service) {
 	if file == nil {
 		return

@@ -99,9 +99,9 @@ func (r *running) referrers(bearer, code string) string {
 	return r.doAs(bearer, http.MethodGet, "http://"+r.Addr().String()+"/api/links/"+code+"/visits/referrers", "").body
 }
 
-// Links are erased while a server runs. One of them was deleted before. The database keeps nothing that a person entered, and
-// the tombstones and the accounts stay. An import of the export keeps the tombstones, and an import of an older export does not
-// restore the links.
+// Links are erased while a server runs. One of the links was deleted before. The database keeps their tombstones with the codes,
+// but no personal data. The accounts do not change. An import of the export creates the same tombstones in another database. An
+// import of an older export into the same database does not restore the links.
 func TestErasedLinksKeepNoPersonalData(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		r := start(t, settings(t, url, "", "--visits=detail", "--visits-flush=100ms"))

@@ -51,9 +51,9 @@ func TestStartRefusesUnknownRedisDatabaseNumber(t *testing.T) {
 	}
 }
 
-// A replica accepts no writes, so no key could be taken from it.
-// The error is no config.Error, because a supervisor does not start a program again after a config.Error. The replica accepts
-// writes after its promotion.
+// A replica accepts no writes, so no key could be taken from it. After its promotion, the replica accepts writes, so a supervisor
+// must try the start again. Therefore the error is not a config.Error: after a config.Error, a supervisor does not start a program
+// again.
 func TestStartRefusesReadOnlyRedisReplica(t *testing.T) {
 	t.Parallel()
 	primary := testenv.StartRedis(t)

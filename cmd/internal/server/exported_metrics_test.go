@@ -41,8 +41,9 @@ func TestAlertRulesAndDashboardsUseExportedMetrics(t *testing.T) {
 }
 
 // contract lists the metrics that dashboards and alerts of operators may use, with the names of their labels. It
-// omits log_lines_dropped_total, which belongs to the log of a process. A server without Redis does not export the
-// metrics of Redis. Only a key service exports the metrics of its clients.
+// omits log_lines_dropped_total, because only a program that logs to standard error has this metric, and the programs
+// in these tests do not. A server without Redis does not export the metrics of Redis. Only a key service exports the
+// metrics of its clients.
 const contract = `kgs_pool_keys kgs_pool_epoch kgs_pool_capacity_keys kgs_local_keys kgs_runway_seconds kgs_space_used_ratio kgs_keys_reserved_total
 	kgs_keys_generated_total kgs_keys_taken_total{source} kgs_keys_abandoned_total{reason} kgs_key_conflicts_total{source}
 	kgs_fallback_attempts_count kgs_refill_seconds_count kgs_last_push_timestamp_seconds kgs_breaker_state kgs_worker_restarts_total

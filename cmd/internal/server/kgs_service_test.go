@@ -226,8 +226,8 @@ func TestKeyServiceLimitsOpenConnections(t *testing.T) {
 	}
 }
 
-// The listeners limit the number of lines of each header, also in a later request of a connection. A header with
-// thousands of lines takes much more memory than its bytes.
+// The listeners limit the number of lines of the header of each request, not only of the first request on a connection.
+// A header with thousands of lines takes much more memory than its bytes.
 func TestListenersLimitLinesOfEachHeader(t *testing.T) {
 	t.Parallel()
 	s := settings(t, sqliteURL(t), "")

@@ -23,7 +23,7 @@ func limits(s config.Serve) client.Limits {
 }
 
 // readers returns the maximum number of queries for lists of links and for visits that a server runs at the same time. With
-// PostgreSQL, at least half of the connections stay free for redirects and creations, unless there is only one connection.
+// two or more connections to PostgreSQL, at least half of the connections stay free for redirects and creations.
 func readers(c *app.Core, connections *pgxpool.Pool) int {
 	if c.SQLite != nil {
 		return c.SQLite.Scan.Stats().MaxOpenConnections

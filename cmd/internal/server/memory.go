@@ -13,9 +13,9 @@ import (
 	"keypool/web/client"
 )
 
-// headroom is the number of bytes of new objects after which the garbage collector runs. By default the
-// collector runs when the heap has doubled. Because the heap of a server is small, the collector would run
-// all the time.
+// headroom is the number of bytes of new objects after which the garbage collector runs. By default, the
+// collector runs when the heap has doubled. Because the heap of a server is small, the collector would then
+// run all the time.
 const headroom = 16 << 20
 
 // minimumHeap is the size of the heap below which the collector does not run if GOGC is 100 (percent). For another
@@ -50,8 +50,8 @@ func limitedClients() int {
 
 // headroomKeeper changes the percentage of the collector (GOGC) after each collection, so that the
 // collector runs after headroom bytes of new objects. If a quarter of the heap is more than headroom,
-// the collector runs after new objects of that size. If GOMEMLIMIT is set, the collector also runs
-// when the process reaches this limit.
+// the collector runs when new objects take as much memory as this quarter. If GOMEMLIMIT is set, the
+// collector also runs when the process reaches this limit.
 type headroomKeeper struct {
 	stopped atomic.Bool
 	percent int64 // the present percentage

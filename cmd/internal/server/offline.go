@@ -63,7 +63,8 @@ type opened struct {
 	order       shortener.Order
 }
 
-// onDatabase opens the database and calls do. It calls openLedger to open the code space.
+// onDatabase opens the database and calls do. It calls openLedger to open the code space, and then order to get the order of
+// the links.
 func onDatabase(
 	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, order orderOf,
 	do func(context.Context, opened) error,

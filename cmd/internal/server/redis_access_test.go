@@ -94,8 +94,9 @@ func refused(t *testing.T, start func() (*program.Program, error)) error {
 	return nil
 }
 
-// A node of a Cluster redirects clients to the nodes of other slots, which a client without cluster=true cannot follow. With
-// cluster=true, the user of docs/configuration.md has all permissions that a start needs.
+// If a client asks a node of a Cluster for a Redis key that another node has, the answer is a redirect to the other node. A client
+// without cluster=true cannot follow the redirect. With cluster=true, the user of docs/configuration.md has all permissions that a
+// start needs.
 func TestStartAcceptsClusterOnlyWithClusterParameter(t *testing.T) {
 	t.Parallel()
 	nodes, url := testenv.StartRedisCluster(t, 3)

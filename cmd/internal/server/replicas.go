@@ -17,9 +17,9 @@ import (
 	"keypool/shortener/service"
 )
 
-// openReplicas returns the function with which redirects look up links, and the replicas in the settings, from which this
-// function reads. Without replicas, the function is the method Lookup of the store. openReplicas fails if the settings name
-// replicas and the links are on a Citus cluster.
+// openReplicas returns the function with which redirects look up links, and a description of the replicas that this function
+// reads. If the settings name no replicas, the function is the method Lookup of the store, and the description is the zero
+// value. If the settings name replicas and the links are on a Citus cluster, openReplicas fails.
 func openReplicas(ctx context.Context, p *program.Program, c *app.Core, store shortener.Store, s config.Serve) (service.Lookup, service.Replicas, error) {
 	primary, ok := store.(*pgstore.Store)
 	if _, distributed := store.(*citusstore.Store); distributed && len(s.Replicas) > 0 {

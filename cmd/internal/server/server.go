@@ -27,8 +27,8 @@ import (
 // Start starts the shortener and returns when the public listener answers. The caller must have
 // called s.Complete. If Start fails, it closes everything that it opened.
 //
-// If the table links_earlier contains links, Start first moves them (see package reorder), unless
-// MIGRATE=false. The move has no time limit.
+// If the table links_earlier contains links, Start first moves these links to their tables (see package
+// reorder). The move has no time limit. With MIGRATE=false, Start returns errLinksNotMoved instead.
 func Start(ctx context.Context, s config.Server, log *slog.Logger) (*program.Program, error) {
 	p, err := startServer(ctx, s, log)
 	if !errors.Is(err, errLinksNotMoved) || !s.Migrate.On {

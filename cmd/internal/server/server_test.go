@@ -102,11 +102,11 @@ func (r *running) doAs(bearer, method, url, body string) answer {
 	return answered(func() answer { return r.once(bearer, method, url, body) })
 }
 
-// slowAnswer is less than the time limit of a look-up or a commit in a server, and more than the time of any other refusal.
+// slowAnswer is less than the time limit of a look-up or a commit in a server, and more than the time that any other refusal takes.
 const slowAnswer = 500 * time.Millisecond
 
-// answered repeats a request while the answer is a 503 that took at least slowAnswer: on a busy machine, the server has exceeded
-// one of its time limits. After the time patience, answered returns the last answer.
+// answered repeats a request while the answer is a 503 that took at least slowAnswer. Such an answer means that the server exceeded
+// one of its time limits, because the machine is busy. After the time patience, answered returns the last answer.
 func answered(send func() answer) answer {
 	for deadline := time.Now().Add(patience); ; {
 		began := time.Now()
@@ -212,8 +212,8 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	}
 }
 
-// hasBatch returns true if the local batch has keys, or if the key source has no local batch. While a server on a slow machine
-// takes its first batch, creations may use the fallback.
+// hasBatch returns true if the local batch has keys, or if the key source has no local batch. A test waits for the batch if its
+// creations must not use the fallback: while a server on a slow machine takes its first batch, creations may use the fallback.
 func hasBatch(s admin.Status) bool { return s.LocalKeys == nil || *s.LocalKeys > 0 }
 
 // full reports whether the pool is full and the server has a local batch.
@@ -371,7 +371,7 @@ func plant(ctx context.Context, c *app.Core, code string) error {
 	return err
 }
 
-// A client that opens many connections to the admin listener must not use the file descriptors of the public listener.
+// A client that opens many connections to the admin listener must not use up the file descriptors that the public listener needs.
 func TestAdminListenerLimitsOpenConnections(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))

@@ -87,7 +87,7 @@ const (
 
 // watchOrder stops the program when the links get another order. The command reindex requires that no program uses the
 // links, but it cannot detect a process that was suspended before the command began and resumes after the command
-// ended.
+// ended. Such a process would look for links under their former ranks.
 func watchOrder(p *program.Program, c *app.Core, polls *pgxpool.Pool, order shortener.Order) {
 	links, done := linksDatabase(c, polls)
 	if c.SQLite != nil {
@@ -138,8 +138,8 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	return recordOrder(ctx, c, db, keySource)
 }
 
-// readOrder returns the order of the links and changes nothing. If no order is on record, the database has no
-// links, and any order is right.
+// readOrder returns the order of the links and changes nothing. If no order is on record, no link has a rank, so
+// every order is right.
 func readOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource string) (shortener.Order, error) {
 	if err := checkMoved(ctx, db); err != nil {
 		return nil, err

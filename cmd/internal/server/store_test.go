@@ -292,7 +292,7 @@ func TestReindexReplacesLostSecret(t *testing.T) {
 	}
 }
 
-// If reindex did not refuse, the running server would create links in the order that reindex replaces.
+// If reindex ran beside a server, the server would continue to create links in the order that reindex replaces.
 func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
@@ -308,7 +308,7 @@ func TestReindexIsRefusedWhileServerRuns(t *testing.T) {
 	r.wantStatus(code, http.StatusFound, "https://go.dev/")
 }
 
-// Without --replace-secret, the flag --forget-leases has no effect.
+// Without --replace-secret, the flag --forget-leases would have no effect, so the command refuses it.
 func TestReindexRefusesForgetLeasesWithoutReplaceSecret(t *testing.T) {
 	t.Parallel()
 	if status, out := command(t, sqliteURL(t), "reindex", "--forget-leases"); status != 2 || !strings.Contains(out, "only with --replace-secret") {
@@ -343,7 +343,7 @@ func TestMigrateAndServerWorkWithOneDatabaseConnection(t *testing.T) {
 	r.wantStatus(r.shorten("https://go.dev/"), http.StatusFound, "https://go.dev/")
 }
 
-// A command that only uses links must not determine the order of the links, because a server may have
+// A command that creates no links must not determine the order of the links, because a server may have
 // another key source.
 func TestOfflineCommandsDoNotRecordLinkOrder(t *testing.T) {
 	t.Parallel()

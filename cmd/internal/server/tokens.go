@@ -247,8 +247,8 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// revokeToken revokes a token. It then waits for token.Freshness. After that time, a server refuses the token if the database
-// answers the polls of this server in time. The wait does not count towards tokenTimeout, so the revocation itself may take up to
+// revokeToken revokes a token. It then waits for token.Freshness. After that time, each server refuses the token if the database
+// answers the polls of the server in time. The wait does not count towards tokenTimeout, so the revocation itself may take up to
 // tokenTimeout.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))

@@ -161,7 +161,7 @@ func TestServersApplyTokenRenewal(t *testing.T) {
 	})
 }
 
-// A renewal counts --expires from now. Without the flag, the token never expires.
+// A renewed token expires after the duration --expires, counted from the renewal. Without the flag, it never expires.
 func TestTokenRenewSetsExpiry(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		if status, out := command(t, url, "migrate"); status != 0 {
@@ -189,8 +189,8 @@ func TestTokenRenewSetsExpiry(t *testing.T) {
 	})
 }
 
-// If the command `token renew` is interrupted while it waits until every server refuses the old secret, the command fails. It
-// has printed the token before.
+// If the command `token renew` is interrupted while it waits until every server refuses the old secret, the command fails. The
+// new token is not lost, because the command prints it before the wait.
 func TestInterruptedTokenRenewCommandHasPrintedToken(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)

@@ -51,8 +51,8 @@ func writeLinks(t *testing.T, text string) (path string) {
 	return path
 }
 
-// The links of a running server are exported. After an import, another server serves them. A key with the code of an imported link
-// is skipped.
+// The links of a running server are exported. After an import, another server serves these links. If a key of that server equals
+// the code of an imported link, the server skips the key.
 func TestExportedLinksAreServedAfterImport(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		old := start(t, settings(t, url, ""))
@@ -183,7 +183,8 @@ func TestImportRegistersNoHolderInLedgerWithOtherSecret(t *testing.T) {
 const programVariable = "KEYPOOL_TEST_SHORTENER"
 
 // The import is killed several times while it inserts links, and then repeated. The database then has the same links,
-// and the same imported counts of visits, as after one import. Visits between the attempts do not change this.
+// and the same imported counts of visits, as after one import. Visits that are counted between the attempts do not change
+// the imported counts.
 func TestKilledImportCanBeRepeated(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const records = 20_000

@@ -13,8 +13,8 @@ import (
 	"keypool/web"
 )
 
-// adminUI returns the pages for links on the admin listener. Without BASE_URL, their short URLs begin with the address at which clients
-// on this machine reach the public listener.
+// adminUI returns the pages for links on the admin listener. Without BASE_URL, the short URLs on these pages begin with the URL at
+// which clients on this machine reach the public listener.
 func adminUI(p *program.Program, s config.Serve, service *service.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
 	if _, ok := destination.ParseOrigin(base); !ok { // the host is an IPv6 address with a zone, which a URL of a link cannot contain

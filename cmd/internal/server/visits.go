@@ -16,9 +16,9 @@ import (
 	"keypool/web"
 )
 
-// openVisits removes old counts of visits and counts visits until p stops. With VISITS=off, it counts no visits and returns nil, but
-// still removes the old counts that the database has from an earlier setting. The caller must call ServePublic after openVisits. The
-// program p stops its parts in reverse order, so the requests then end before the last flush.
+// openVisits counts visits, and removes old counts, until p stops. With VISITS=off, openVisits counts no visits and returns nil, but
+// still removes the old counts that the database has from an earlier setting. The caller must call ServePublic after openVisits: p
+// stops its parts in reverse order, so all requests end before the last flush.
 func openVisits(p *program.Program, c *app.Core, connections *pgxpool.Pool, s config.Serve) *web.Visits {
 	store := visitStore(c, connections)
 	expireVisits(p, c, store, time.Duration(s.VisitsKeep))
