@@ -53,8 +53,8 @@ func forward(l *shortener.Link, r *http.Request) string {
 }
 
 // restOfPath returns what follows the code in the path of a request, as the client sent it. The rest begins with a
-// slash. restOfPath reads RequestURI, because URL.EscapedPath decodes and encodes the whole path if the path contains a
-// byte that is not allowed in a URL.
+// slash. ok is false if nothing follows the code. restOfPath reads RequestURI, because URL.EscapedPath decodes and
+// encodes the whole path if the path contains a byte that is not allowed in a URL.
 func restOfPath(r *http.Request) (rest string, ok bool) {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if !strings.HasPrefix(path, "/") { // the client sent an absolute URL, as clients of a proxy do

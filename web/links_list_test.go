@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each page of a search in a slow store ends in time. Together, the pages contain each matching link exactly once,
-// although the store fails during one request.
+// If the store is slow, each request for a page of a search is answered in time. Together, the pages contain each
+// matching link exactly once, although the store fails during one request.
 func TestEachPageOfSearchEndsInTimeIfStoreIsSlow(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 60)

@@ -18,8 +18,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// The search for the links of a stream may take longer than a client may take to receive one part of the answer. A
-// long search may come before the first matching link, between two matching links, or after the last one.
+// The time limit for a part of a stream applies while the client receives the part, and not while the server searches
+// for links. A long search may come before the first matching link, between two matching links, or after the last one.
 func TestSlowSearchForMatchesDoesNotEndLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)

@@ -439,8 +439,8 @@ func TestPreviewSaysWhenTheDestinationChanged(t *testing.T) {
 	}
 }
 
-// Earlier releases of Keypool recorded only the time of the last change, whichever member changed. If the URL
-// of such a link has changed, the preview shows this time.
+// Earlier releases of Keypool recorded only the time of the last change, whichever member changed. If the URL of a
+// link has changed and only the time of its last change is known, the preview shows this time.
 func TestPreviewShowsTimeOfChangeThatEarlierReleaseRecorded(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

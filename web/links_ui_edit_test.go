@@ -147,7 +147,7 @@ func TestUIKeepsInputDuringDatabaseOutage(t *testing.T) {
 }
 
 // A person who does not touch the expiry does not change it, although the browser formats the value of the field. The
-// expiry keeps its fraction of a second, and the value that another request stores.
+// stored expiry keeps its fraction of a second. If another request has changed the expiry, the new expiry stays.
 func TestUIDoesNotChangeUntouchedExpiry(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)
@@ -262,8 +262,8 @@ func TestRepeatedUIFormCreatesOneLink(t *testing.T) {
 	}
 }
 
-// The tabs of a browser share one session. After a sign-in with another token, a form that was opened before must not create a
-// link of this token unless the person sends the form again.
+// The tabs of a browser share one session. If a person signs in with another token after the server has sent a form, the
+// form is refused. If the person sends the refused form again, it creates a link of the new token.
 func TestUIFormCreatesNoLinkForPersonWhoSignedInLater(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

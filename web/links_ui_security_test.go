@@ -15,7 +15,8 @@ import (
 	"keypool/web/internal/media"
 )
 
-// form sends a form to the public listener as a browser does, with the cookie of a session unless bearer is empty.
+// form sends a form to the public listener as a browser does. If bearer is not empty, the request has the cookie of a
+// session with this bearer.
 func (s *uiSite) form(t *testing.T, bearer, path string, fields url.Values, headers ...string) response {
 	t.Helper()
 	return s.do(t, http.MethodPost, path, fields.Encode(), append(s.headers(bearer), headers...)...)
@@ -51,7 +52,7 @@ func formOf(url string) map[string][]string {
 	return map[string][]string{"url": {url}, "redirect": {"302"}, "forward": {"none"}}
 }
 
-// On each of the two listeners, a form has no effect unless a page of the same origin sent it.
+// Each of the two listeners accepts a form only if a page of the same origin sent it.
 func TestUIRefusesFormsOfOtherOrigins(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)
@@ -253,7 +254,7 @@ func TestUIAppliesRateLimitAndMissLimiter(t *testing.T) {
 	if last.header.Get("Retry-After") == "" {
 		t.Error("the answer has no Retry-After")
 	}
-	// The limiter may regain a miss between the refusal of a wrong token and the valid token.
+	// The client may regain a miss between the refusal of a wrong token and the sign-in with the valid token.
 	for range 1000 {
 		if last = s.form(t, "", "/admin/sign-in", url.Values{"token": {"wrong"}}); last.status == http.StatusForbidden {
 			continue

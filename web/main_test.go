@@ -132,14 +132,15 @@ type response struct {
 	repeated bool // whether the first answer was 503; the first request may have had an effect
 }
 
-// created reports whether the request created a link. A link with an alias may be the effect of the first
-// of several equal requests.
+// created reports whether the request created a link. If do repeated the request, the first request may have
+// created a link with an alias. The status of the repetition is then 200.
 func (r response) created() bool {
 	return r.status == http.StatusCreated || r.repeated && r.status == http.StatusOK
 }
 
 // The service ends a commit, a look-up or a poll of the tokens after a limit of less than a second, and
-// answers 503. On a slow machine such an answer is correct. An answer before slowAnswer has another cause.
+// answers 503. On a slow machine, such an answer is correct. Therefore the tests repeat the request for the
+// time patience. An answer that takes less than slowAnswer has another cause.
 const (
 	slowAnswer = 500 * time.Millisecond
 	patience   = 2 * time.Minute

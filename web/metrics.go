@@ -138,8 +138,8 @@ func (m *Metrics) visited(err error) {
 }
 
 // instrument is the only middleware. It turns a panic into an error and an error into an answer. It counts the answer, even
-// if the connection breaks in the middle of the answer. One layer does these three tasks, because it runs for every
-// redirect.
+// if the connection breaks in the middle of the answer. One middleware does these three tasks, because each further
+// middleware would take time in every redirect.
 func (p *public) instrument(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		start := time.Now()

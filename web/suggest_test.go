@@ -91,7 +91,7 @@ func TestHomePageParametersFillForm(t *testing.T) {
 			t.Errorf("the page does not contain %s", want)
 		}
 	}
-	// Without a valid Host header, no example would work, so the page contains none.
+	// If the Host header is not valid, the examples on the page would not work, so the page omits them.
 	if r := s.do(t, http.MethodGet, "/", "", "Host", "a,b"); r.status != http.StatusOK || strings.Contains(r.body, "urlencode") || strings.Contains(r.body, "a,b") {
 		t.Errorf("the page of an invalid Host has status %d (want 200), %s", r.status, r.body)
 	}

@@ -22,8 +22,8 @@ func (v *Visits) daily() ui.Visits {
 // dailyTimeout limits the time for which the page of a link waits for Daily.
 const dailyTimeout = 2 * time.Second
 
-// Daily implements [ui.Visits]. The series covers at most the given number of days. A separate query returns the total.
-// In this query, the database adds up the visits of all days.
+// Daily implements [ui.Visits]. The series covers at most the given number of days, but the total includes all visits. So
+// Daily reads the total with a separate query, in which the database adds up the visits.
 func (v *Visits) Daily(ctx context.Context, code string, days int) (ui.Series, error) {
 	// The end of the request does not cancel the queries, because pgx closes the connection of a cancelled query.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dailyTimeout)

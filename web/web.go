@@ -164,9 +164,9 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 	}
 }
 
-// refuseUnknownMethod refuses a method that no route has, such as PROPFIND. For such a method, the router may select the route of a less
-// specific path, which would send another Allow header. Therefore refuseUnknownMethod selects the route again, as for TRACE, because
-// every path has a route that refuses TRACE.
+// refuseUnknownMethod refuses a method that no route has, such as PROPFIND. For such a method, the router may select the
+// route of a less specific path, which would send another Allow header. Therefore refuseUnknownMethod selects the route
+// again, as if the method were TRACE: every path has a route that refuses TRACE with the correct Allow header.
 func refuseUnknownMethod(c echo.Context) error {
 	c.Echo().Router().Find(http.MethodTrace, echo.GetPath(c.Request()), c)
 	return c.Handler()(c)

@@ -8,8 +8,8 @@
 // Invariants:
 //
 //   - a status or a sample never contains a stale value: an unknown member is null or absent;
-//   - the sampler reads only the memory of the process, so a dashboard adds no load to the databases.
-//     The program checks its readiness once a second, whether or not a dashboard is open;
+//   - a dashboard adds no load to the databases: the sampler reads only the memory of the process, and
+//     the check of the readiness runs once a second, whether or not a dashboard is open;
 //   - a slow dashboard delays neither the program nor another dashboard.
 package admin
 

@@ -71,7 +71,7 @@ func TestEventStreamResumesAfterLastEventID(t *testing.T) {
 	upToDate.want(1)
 }
 
-// If the ids did not increase, a dashboard would ignore the samples. If they increased by less than an interval, its
+// If the ids did not increase, a dashboard would ignore the samples. If the ids increased by less than an interval, the
 // charts would stand still until the clock reaches the newest id again.
 func TestEventIDsAdvanceByOneIntervalWhenClockIsSetBack(t *testing.T) {
 	t.Parallel()

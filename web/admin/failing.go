@@ -59,7 +59,7 @@ func (f *failing) note(err error) {
 	}
 }
 
-// ReadyGauge returns a metric that shows whether the program can do its work. It needs Run.
+// ReadyGauge returns a metric that shows whether the program can do its work. Its value is correct only while Run runs.
 func (h *Handler) ReadyGauge() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "keypool_ready",

@@ -12,8 +12,8 @@ import (
 // could not read the answers. isForeign returns false if a person follows a link from another site to a page of the
 // listener.
 //
-// Browsers send the Sec-Fetch headers only over HTTPS and to loopback addresses. Other clients do not send these
-// headers.
+// isForeign also returns false if the request has no Sec-Fetch headers. Browsers send these headers only over HTTPS and
+// to loopback addresses. Other clients do not send them.
 func isForeign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":

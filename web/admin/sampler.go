@@ -61,7 +61,7 @@ func (s *sampler) sample(now time.Time) error {
 	}
 	sample := newSample(status, read, s.past)
 	s.past = append(s.past, read)
-	if sample.At <= s.last { // the clock was set back: ids increase, and the charts continue
+	if sample.At <= s.last { // the clock was set back, but the ids must increase, so that the charts continue
 		sample.At = s.last + sampleInterval.Milliseconds()
 	}
 	s.last = sample.At

@@ -33,7 +33,7 @@ type Status struct {
 	SpaceRunwaySeconds       *float64 `json:"space_runway_seconds"` // at the rate at which servers take keys; nil while servers take no keys
 	FallbackAttemptsExpected *float64 `json:"fallback_attempts_expected"`
 
-	CountsSpace  bool   `json:"-"` // whether the keys of this program are numbers of the ledger, which counts them
+	CountsSpace  bool   `json:"-"` // whether the ledger counts the numbers of this program's keys
 	KeysReserved *int64 `json:"-"` // numbers that all processes have reserved in the ledger; not in /status, only a metric
 
 	Breaker *string   `json:"breaker"` // "closed", "half-open" or "open"
@@ -77,7 +77,7 @@ const idle = "idle"
 // Rows returns the facts for the dashboard. It leaves out the facts that do not apply to the key source.
 func (s Status) Rows() []Row {
 	rows := []Row{{Label: "State since", Value: moment(s.Since)}}
-	if s.State == stateFailing && s.ServingFrom != nil { // a worker creates no links
+	if s.State == stateFailing && s.ServingFrom != nil { // ServingFrom is nil in a program that creates no links
 		rows = append(rows, Row{Label: "Creations", Value: "fail", Bad: true})
 	}
 	rows = append(rows, Row{Label: "Key source", Value: s.KeySource})

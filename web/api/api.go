@@ -5,7 +5,7 @@
 //
 //   - a handler checks the size, media type and syntax of a request before it uses the content;
 //   - a creation with an invalid token is refused, even if the service permits anonymous creations;
-//   - a token sees and changes only its own links, unless it has the scope admin: each handler passes the
+//   - a token without the scope admin sees and changes only its own links: each handler passes the
 //     [service.Actor] of the request to the service.
 package api
 

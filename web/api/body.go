@@ -201,7 +201,7 @@ const maxNesting = 16
 
 // decode decodes a body, or a line of a body, that is one JSON object or null. It refuses text that two parsers could
 // understand differently: repeated or unknown members, names in another letter case, invalid UTF-8 and unpaired
-// surrogates. The decoder is in the experimental package that became encoding/json/v2. It is strict by default, and about
+// surrogates. The decoder, from the experimental package that became encoding/json/v2, is strict by default, and about
 // as fast as a hand-written parser (see BenchmarkParseJSON).
 func decode(body []byte, object any) error {
 	if tooDeep(body) {

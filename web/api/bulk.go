@@ -33,18 +33,22 @@ const (
 	// bulkWorkers is how many lines of one request the server handles at the same time.
 	bulkWorkers = 128
 	// maxBulks is how many bulk requests a server handles at the same time. This limit bounds the memory that the
-	// bodies of the requests need. A server handles one bulk request of a token at a time, because a request occupies its
-	// slot for minutes if the client sends the body or reads the answers slowly.
+	// bodies of the requests need. A server handles only one bulk request of a token at a time. If the client sends the
+	// body or reads the answers slowly, the request occupies its slot for minutes, and slow requests of one token could
+	// otherwise occupy all slots.
 	maxBulks = 4
 	// bulkWait is how long a bulk request waits for its turn. While the request waits, the time limit for the bodies of
 	// all requests (10 s; see httpserver.New) still applies to its body, so bulkWait is shorter.
 	bulkWait = 5 * time.Second
-	// bulkTimeout is the time limit for the creations and the answer. If no two lines have the same ref or alias, 10,000
-	// lines are 79 rounds of up to 128 lines. Package commit waits up to 0.9 s for one commit. So if each creation needs
-	// one commit, the creations take at most 79 x 0.9 s = 71 s. In a repeated request, each line also needs a look-up of its
-	// ref, and four of these look-ups run at the same time. So if the commits are fast, 10,000 lines fit into bulkTimeout if a
-	// look-up takes about 0.1 s: 10,000 / 4 x 0.1 s = 250 s. If four tokens send such requests at the same time, six look-ups
-	// run at the same time, and the lines fit if a look-up takes 0.04 s.
+	// bulkTimeout is the time limit for the creations and the answer. It is long enough for a request with 10,000 lines
+	// in these cases, if no two lines have the same ref or alias:
+	//
+	//   - The request is new. It has 79 rounds of up to 128 lines. Package commit waits up to 0.9 s for one commit. If
+	//     each creation needs one commit, the creations take at most 79 x 0.9 s = 71 s.
+	//   - The request is repeated. Each line also needs a look-up of its ref, and four look-ups of one token run at the
+	//     same time. If the commits are fast and a look-up takes 0.1 s, the look-ups take 10,000 / 4 x 0.1 s = 250 s.
+	//   - Four tokens repeat their requests at the same time. Six look-ups of all tokens run at the same time. If the
+	//     commits are fast and a look-up takes 0.04 s, the look-ups take 40,000 / 6 x 0.04 s = 267 s.
 	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20
@@ -146,7 +150,7 @@ func readBulk(c echo.Context) (lines []rawLine, err error) {
 }
 
 // readLine reads a line, and removes white space from both ends. The text is nil if the line has more than maxBody bytes,
-// and empty but not nil for a blank line. The buffer of r has room for maxBody bytes and a line break.
+// and empty but not nil for a blank line. The buffer of r must have room for maxBody bytes and a line break.
 func readLine(r *bufio.Reader) (text []byte, err error) {
 	line, more, err := r.ReadLine()
 	if !more && len(line) > maxBody {
@@ -221,9 +225,9 @@ func parseBulkLine(line []byte) (bulkLine, error) {
 	return *l, nil
 }
 
-// independent returns how many lines, counted from the first, can be created at the same time. No two of these
-// lines have the same ref or the same alias. If two lines have the same ref or alias, the earlier line must be
-// created first.
+// independent returns how many lines, counted from the first, the server can handle at the same time. No two of these
+// lines have the same ref or the same alias. If two lines have the same ref or alias, the link of the earlier line must
+// be created first.
 func independent(lines []parsedLine) int {
 	refs, aliases := make(map[string]bool), make(map[string]bool)
 	for i := range lines {
@@ -286,8 +290,10 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	return nil
 }
 
-// recheck checks the token of a bulk request again, and returns why the token is not accepted. A refusal is final: recheck returns it
-// without another check, which would wait for the database if the token has an old secret.
+// recheck checks the token of a bulk request again. It returns nil if the token is accepted, and otherwise an error with
+// the reason. The parameter last is the result of the previous check. If that check refused the token, recheck returns
+// last without another check, because the check of a token with an old secret waits for the database. If the token could
+// not be checked, recheck checks it again.
 func (a *API) recheck(c echo.Context, last error) error {
 	if _, unavailable := errors.AsType[*shortener.UnavailableError](last); last != nil && !unavailable {
 		return last

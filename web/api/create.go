@@ -120,9 +120,9 @@ func (a *API) readCreation(c echo.Context, owned bool) (r shortener.Request, key
 	return r, "", nil
 }
 
-// createIdempotent creates a link. If key is not empty, repetitions with the same key create no further link. An alias that
-// belongs to another link counts as a miss, because a client could otherwise use creations to find out which codes
-// exist.
+// createIdempotent creates a link. If key is not empty, repetitions with the same key create no further link. The results
+// are those of service.Create, or of service.CreateIdempotent if key is not empty. An alias that belongs to another link
+// counts as a miss, because a client could otherwise use creations to find out which codes exist.
 func (a *API) createIdempotent(c echo.Context, r shortener.Request, key string) (link shortener.Link, existing, replayed bool, err error) {
 	address := netip.Prefix{}
 	if r.Alias != nil {

@@ -154,7 +154,8 @@ func ifMatch(r *http.Request) (versions []int64, err error) {
 	}
 }
 
-// cutTag reads the entity tag with which a list begins (RFC 9110 section 8.8.3).
+// cutTag reads the entity tag with which a list begins (RFC 9110 section 8.8.3). It returns the version that the tag
+// names, or noVersion, and the rest of the list. ok is false if the list does not begin with an entity tag.
 func cutTag(list string) (version int64, rest string, ok bool) {
 	list, weak := strings.CutPrefix(list, "W/")
 	list, opened := strings.CutPrefix(list, `"`)

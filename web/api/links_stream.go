@@ -17,9 +17,13 @@ import (
 )
 
 const (
-	// A stream sends the written links when they have streamPart bytes. It checks the token after each part. If the last
-	// check was at least streamInterval ago, the stream also sends the written links after a page of the search, and
-	// checks the token. Without this interval, a proxy could close a connection on which no data arrives.
+	// A stream writes links to a buffer. It sends the buffer, and then checks the token, in two cases:
+	//
+	//   - after a link, if the buffer has at least streamPart bytes;
+	//   - after a page of the search, if streamInterval has passed since the last check of the token. If a link waited
+	//     longer in the buffer, a proxy could close the connection, because no data arrives.
+	//
+	// In the second case, the stream checks the token even if it has no link to send.
 	streamPart     = 64 << 10
 	streamInterval = time.Second
 )
@@ -32,9 +36,9 @@ func newLinkWriter(w io.Writer, mediaType string) (linkWriter, error) {
 	return newJSONLines(w), nil
 }
 
-// streamLinks sends all links that q selects. If links cannot be read after the answer has begun, or if the token is
-// revoked or renewed, or expires, streamLinks fails. The failure breaks the connection, so that the client knows that the list is
-// incomplete.
+// streamLinks sends all links that q selects. It fails if the links cannot be read, or if the token is revoked, is renewed
+// or expires. If a part of the answer was sent already, the failure breaks the connection, so that the client knows that
+// the list is incomplete.
 func (a *API) streamLinks(c echo.Context, actor service.Actor, q listQuery, self destination.Origin, mediaType string) error {
 	if q.paged {
 		return problem.Malformed("A stream contains all links. Send the parameters limit and cursor only with Accept: " + media.JSON + ".")

@@ -14,8 +14,8 @@ import (
 // partTimeout is how long a client may take to receive one part of an answer.
 const partTimeout = 20 * time.Second
 
-// parts sends an answer in parts. A writer fills the buffer with the next part. The time limit of a part begins when
-// the part is complete. So a client must read at a minimum speed, but the server may take any time to produce the
+// parts sends an answer in parts. The handler writes the next part into the Buffer and calls send. The time limit of a
+// part begins with this call. So a client must read at a minimum speed, but the server may take any time to produce the
 // next part. If a handler fails after its first part, package problem breaks the connection.
 type parts struct {
 	bytes.Buffer

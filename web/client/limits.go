@@ -53,7 +53,7 @@ func creationsAt(r quota.Rate) allowance { return allowance{rate.Limit(r), r.Bur
 // limiter limits the rate of each client. It is safe for concurrent use.
 type limiter[Client comparable] struct {
 	// An unused rate.Limiter regains its burst after some time, and then equals a new rate.Limiter. Therefore an entry
-	// of an idle client can be dropped without effect. The table has a size limit instead of an expiry.
+	// of an idle client can be dropped without effect. The entries need no expiry, because the table has a size limit.
 	clients *otter.Cache[Client, *rate.Limiter]
 	refused prometheus.Counter
 }

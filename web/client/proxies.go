@@ -124,7 +124,7 @@ func (p *Proxies) isProxy(addr netip.Addr) bool {
 // from a trusted proxy, the result is the address of the connection. Behind trusted proxies, the result is the nearest
 // forwarded address that is not a trusted proxy. Address reads the forwarded addresses from the nearest to the farthest.
 // It stops at the first text that is not an address. If it has read only addresses of trusted proxies, the result is the
-// last of them. If it has read no address, the result is the address of the connection.
+// farthest of these addresses. If it has read no address, the result is the address of the connection.
 func (p *Proxies) Address(r *http.Request) string {
 	forwarded := r.Header[echo.HeaderXForwardedFor]
 	if len(forwarded) == 0 {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// countedConn is a connection that is counted until it is closed and the kernel has no unsent data of it. It embeds a
-// *net.TCPConn, because net/http uses methods of this type that net.Conn lacks.
+// countedConn is a connection that counts against the limits of a listener until it is closed and the client has received
+// all data (see Close). It embeds a *net.TCPConn, because net/http uses methods of this type that net.Conn lacks.
 type countedConn struct {
 	*net.TCPConn
 
@@ -20,8 +20,7 @@ type countedConn struct {
 	header header
 }
 
-// send writes p to the socket. After a failed write, closing the connection makes the kernel discard the data that the
-// client has not received.
+// send writes p to the socket. If the write fails, a later Close discards the data that the client has not received.
 func (c *countedConn) send(p []byte) (int, error) {
 	n, err := c.TCPConn.Write(p)
 	if err != nil {
@@ -30,9 +29,10 @@ func (c *countedConn) send(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements [net.Conn]. The connection is counted until the client has received all data, but for at most
-// writeTimeout. Then the kernel discards the rest of the data. Otherwise the kernel would keep the rest for minutes,
-// and a client that reads nothing could make the kernel keep the data of more connections than the limits permit.
+// Close implements [net.Conn]. A closed connection counts until the client has received all data. If the client has not
+// received all data within writeTimeout, the kernel discards the rest, and the connection no longer counts. Without this
+// time limit, the kernel would keep the rest for minutes. If closed connections did not count, a client that reads nothing
+// could make the kernel keep the data of more connections than the limits permit.
 func (c *countedConn) Close() error {
 	c.once.Do(func() {
 		if unsent := c.unsent(); unsent != nil {
@@ -78,8 +78,8 @@ func release(socket *os.File, waited, most time.Duration, closed func()) {
 	})
 }
 
-// stateOf reports whether a socket discards its data when it is closed, and whether the client has not yet received all data.
-// Both are false if the state is unknown.
+// stateOf returns the state of a socket: discards reports whether the kernel will discard its data when it is closed, and
+// unreceived reports whether the client has yet to receive data. A result is false if it is unknown.
 func stateOf(socket syscall.Conn) (discards, unreceived bool) {
 	control(socket, func(fd int) {
 		if linger, err := unix.GetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER); err == nil {

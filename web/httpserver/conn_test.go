@@ -99,8 +99,8 @@ func TestClosedConnectionCountsTowardLimitUntilDataIsReceived(t *testing.T) {
 	l.wantAccepted(t, "127.0.0.2")
 }
 
-// A client that connects for each request would soon reach the limits if each of its connections counted for a second. On a
-// busy machine, any measurement may be slow, so one fast connection of ten is enough.
+// If a closed connection counted for a second, a client that opens a connection for each request would soon reach the
+// limits. On a busy machine, any measurement may be slow, so one fast connection of ten is enough.
 func TestClosedConnectionCountsOnlyBrieflyAfterDataIsReceived(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t, 1, 1)

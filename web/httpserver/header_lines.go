@@ -15,7 +15,7 @@ const (
 	// has the same limit (LimitRequestFields).
 	maxHeaderLines = 100
 	// refuseTimeout and refuseBytes limit how long, and how much, the server reads from a connection after it has refused a
-	// header. If it closed the connection before the client has sent everything, the client could lose the answer.
+	// header. If the server closed the connection before the client has sent everything, the client could lose the answer.
 	refuseTimeout = time.Second
 	refuseBytes   = 64 << 10
 )
@@ -26,9 +26,9 @@ const (
 	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 )
 
-// header counts the lines of the header of a request while net/http reads it. It ignores the lines of a
-// pipelined request that net/http has read before the previous request ended. These are at most 4 KiB, the size of the
-// buffer of net/http.
+// header counts the lines of the header of a request while net/http reads the header. It ignores the lines of a
+// pipelined request that net/http has read before the previous request ended. These lines have at most 4 KiB, the size of
+// the buffer of net/http.
 type header struct {
 	start    [len(http2Preface)]byte // the first bytes of the connection
 	started  int                     // number of bytes in start
@@ -54,8 +54,9 @@ func (h *header) see(p []byte) {
 	}
 }
 
-// next resets the counts for the header of the next request. On an HTTP/2 connection, whose frames have no lines, next changes
-// nothing, because other goroutines may call see at the same time. next only reads start, which no longer changes there.
+// next resets the counts for the header of the next request. On an HTTP/2 connection, other goroutines may call see at the
+// same time. Therefore next changes nothing on such a connection, whose frames have no lines. It only reads start, which
+// no longer changes after the first bytes of the connection.
 func (h *header) next() {
 	if string(h.start[:]) != http2Preface {
 		h.lines, h.text, h.complete = 0, false, false
@@ -89,7 +90,8 @@ func (c *countedConn) refuse() error {
 }
 
 // limitFields refuses a request with many different header fields. It covers the requests whose lines were not counted: HTTP/2
-// requests and some pipelined requests. A refused request does not keep its header in memory while its body arrives.
+// requests and some pipelined requests. It does not wait for the body, so a refused request does not keep its header in
+// memory while its body arrives.
 func limitFields(next http.Handler) http.Handler {
 	const status = http.StatusRequestHeaderFieldsTooLarge
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,8 +110,9 @@ func limitFields(next http.Handler) http.Handler {
 	})
 }
 
-// countHeaderLines is the ConnState function of a server. net/http calls it with StateIdle when an HTTP/1 request has ended
-// and no other goroutine reads from its connection.
+// countHeaderLines starts the count for the header of the next request of a connection. It is the ConnState function of a
+// server. net/http calls it with StateIdle when an HTTP/1 request has ended and no other goroutine reads from the
+// connection.
 func countHeaderLines(conn net.Conn, state http.ConnState) {
 	if c, ok := conn.(*countedConn); ok && state == http.StateIdle {
 		c.header.next()

@@ -20,8 +20,8 @@ func fields(n int) string {
 	return b.String()
 }
 
-// The limit of the lines of a header holds for each request of a connection, however the client divides its bytes. The lines
-// of bodies do not count.
+// The header of each request of a connection has a limited number of lines, however the client divides the bytes of the
+// request. The lines of bodies do not count.
 func TestEachHeaderOfConnectionHasLimitedNumberOfLines(t *testing.T) {
 	t.Parallel()
 	addr := serveLimited(t, func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func TestEachHeaderOfConnectionHasLimitedNumberOfLines(t *testing.T) {
 	}
 	const most = maxHeaderLines
 	for name, tt := range map[string]struct {
-		requests []string // the client sends each of them after the answer to the one before
+		requests []string // the client sends each request after the answer to the previous request
 		statuses []int
 	}{
 		"lines":           {[]string{request(most), request(2), request(most), request(most + 1)}, []int{204, 204, 204, 431}},

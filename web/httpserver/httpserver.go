@@ -12,8 +12,8 @@ import (
 // takes 30 seconds.
 const adminWriteTimeout = 5 * time.Minute
 
-// writeTimeout limits the time from the end of a header to the end of the answer. It includes the reading of the body, so it
-// exceeds ReadTimeout.
+// writeTimeout limits the time from the end of a header to the end of the answer. This time includes the reading of the
+// body, so writeTimeout exceeds ReadTimeout.
 const writeTimeout = 20 * time.Second
 
 // New returns a server for h. Each phase of a connection has a time limit, and headers have a size limit. Therefore no

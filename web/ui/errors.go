@@ -30,7 +30,8 @@ func formUsed(link string) error {
 		"This form has already created " + link + " with other values. Send the form again to create another link."}
 }
 
-// otherPerson returns the error for a form that the server sent to another person. The tabs of a browser share one session.
+// otherPerson returns the error for a form that the server sent to another person. The tabs of a browser share one session,
+// so a sign-in with another token in one tab also applies to a form that is open in another tab.
 func otherPerson(p person) error {
 	return &pageError{http.StatusConflict, "You are signed in with another token",
 		"This browser has signed in with the token " + p.Name() + " since it opened the form. Send the form again to create a link of this token."}

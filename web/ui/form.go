@@ -23,8 +23,9 @@ func editable() []string {
 }
 
 // readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
-// send for a line break, by LF. It formats an expiry as valuesOf does, because browsers change the format of a value that a
-// person can type, but not the format of a hidden field.
+// send for a line break, by LF. Browsers change the format of an expiry in a field in which a person can type, but not in
+// a hidden field, which contains the seen value. Therefore readValues formats the typed and the seen expiry as valuesOf
+// does, so that they can be compared.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
 	for _, name := range names {
@@ -210,8 +211,8 @@ func (f *form) complete(self destination.Origin) {
 	}
 }
 
-// Differs reports whether the person and another request changed the field to different values. The stored value may be
-// empty.
+// Differs reports whether the person and another request changed the field to different values. An empty stored value
+// also differs from a typed value.
 func (f *form) Differs(field string) bool {
 	_, differs := f.Others[field]
 	return differs
@@ -248,8 +249,8 @@ func (f *form) DescribedBy(field string) string {
 	return strings.Join(ids, " ")
 }
 
-// Unusual reports whether the form must open its section about the redirect, because a field in it differs from the
-// default, has an error, or is one for which Differs is true.
+// Unusual reports whether the form must open its section about the redirect. It must open the section if a field of the
+// section differs from the default or has an error, or if Differs is true for the field.
 func (f *form) Unusual() bool {
 	return f.Values["redirect"] != "302" || f.Values["forward"] != string(shortener.ForwardNone) ||
 		f.Wrong("redirect") != "" || f.Wrong("forward") != "" || f.Differs("redirect") || f.Differs("forward")

@@ -40,7 +40,7 @@ func TestUnchangedFieldGetsStoredValueAndChangedFieldKeepsTypedValue(t *testing.
 	}
 }
 
-// Beside a field, the stored value has a form that people read.
+// The text beside a field shows the stored value in a format for people.
 func TestFormShowsStoredValueAsText(t *testing.T) {
 	t.Parallel()
 	f := form{Others: values{"title": "", "tags": "a\nb", "expires_at": "2030-01-02T03:04", "url": "https://T.example/"}}

@@ -114,15 +114,16 @@ func (u *UI) showRefused(x *exchange, sent *form, patch shortener.Patch, cause e
 	return nil
 }
 
-// isStored reports whether the link has the values of a change. The service normalizes values, so only the application of
-// the change shows it. The block list does not matter here, because nothing is written.
+// isStored reports whether the link has the values of a change. The service normalizes values before it stores them.
+// Therefore isStored does not compare the values: it applies the change to a copy of the link, and checks that the version
+// stays the same. It needs no block list, because nothing is written.
 func isStored(patch shortener.Patch, l *shortener.Link) bool {
 	changed, err := patch.Apply(*l, time.Now(), new(destination.Rules))
 	return err == nil && changed.Version() == l.Version()
 }
 
-// showUnread shows the form of a change that failed, as the person sent it, because the link cannot be read. err determines
-// the status of the answer, so it must not wrap the error of the change.
+// showUnread shows the form of a change that failed, as the person sent the form, because the link cannot be read. err
+// determines the status of the answer, so err must not wrap the error of the change.
 func (u *UI) showUnread(x *exchange, sent *form, err error) {
 	p := u.problem(x, err)
 	sent.Problem = &p

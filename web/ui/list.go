@@ -55,7 +55,7 @@ func (f filter) Empty() bool {
 	return f.Text == "" && f.Tag == "" && f.Host == "" && f.State == service.StateActive
 }
 
-// Narrow reports whether the filter selects by anything other than the text.
+// Narrow reports whether the filter has a tag, a host, or a state other than active.
 func (f filter) Narrow() bool {
 	return f.Tag != "" || f.Host != "" || f.State != service.StateActive
 }

@@ -85,7 +85,7 @@ func (p Proxy) enter(r *http.Request) (person, error) {
 	switch {
 	case err == nil:
 		return person{token: t}, nil
-	case errors.Is(err, token.ErrExpired): // not create: a new token with this name would not have the links of the expired one
+	case errors.Is(err, token.ErrExpired): // a new token would not have the links of the expired token
 		return person{}, &pageError{http.StatusForbidden, "Your token has expired", fmt.Sprintf(
 			"The token with the name %q has expired. The operator of this service renews it with shortener token renew. The token keeps its links.",
 			names[0])}
@@ -161,10 +161,15 @@ func unavailable(err error) error {
 const maxReturn = 8 << 10
 
 // local cleans and returns the parameter text if it is a path below base, with or without a query. Otherwise it returns
-// the path of the list. Therefore a redirect to the result cannot lead to another site. A browser treats "//host" as another
-// site, and "\" as "/". local removes the segments "." and "..", even if they are percent-encoded. Otherwise a
-// browser would remove them, and the result could be outside base. local does not accept a text of more than maxReturn
-// bytes. It does not accept a fragment either, because http.Redirect would treat the fragment as a part of the path.
+// the path of the list. Therefore a redirect to the result cannot lead to another site:
+//
+//   - local does not accept a text that begins with "//host" or contains "\", because a browser treats "//host" as another
+//     site, and "\" as "/".
+//   - It removes the segments "." and "..", even if they are percent-encoded. Otherwise a browser would remove them, and
+//     the result could be outside base.
+//   - It does not accept a fragment, because http.Redirect would treat the fragment as a part of the path.
+//
+// local does not accept a text of more than maxReturn bytes.
 func local(text, base string) string {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > maxReturn || u.IsAbs() || u.Host != "" || u.User != nil || strings.ContainsAny(text, "#\\\r\n\t") || strings.Contains(u.Path, `\`) {

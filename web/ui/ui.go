@@ -10,8 +10,8 @@
 //
 // Invariants:
 //
-//   - a person sees and changes only the links that they are permitted to see and change, because each handler passes
-//     the person's [service.Actor] to the service;
+//   - a person can see and change only permitted links, because each handler passes the person's [service.Actor] to the
+//     service, which checks the permission;
 //   - a request that could change something is accepted only if the browser says that a page of the same origin sent it;
 //   - each page works without scripts;
 //   - a refused form keeps the typed values.
@@ -187,8 +187,8 @@ func (u *UI) protect(w http.ResponseWriter, r *http.Request) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
-	// CrossOriginProtection accepts a request that has neither an Origin nor a Sec-Fetch-Site header. Browsers send
-	// Origin with each POST.
+	// CrossOriginProtection accepts a request that has neither an Origin nor a Sec-Fetch-Site header. protect refuses
+	// such a request, because browsers send Origin with each POST.
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return errForeign
 	}

@@ -62,7 +62,7 @@ func quality(ranges []string, offer string) float64 {
 }
 
 // specificityOf returns how closely a media range matches offer, from 0 (no match) to 3 (exact match). A problem is
-// JSON, so a client that accepts problems exactly accepts JSON.
+// JSON, so the media range of problems is an exact match for the offer JSON.
 func specificityOf(media, offer string) int {
 	major, _, _ := strings.Cut(offer, "/")
 	switch {

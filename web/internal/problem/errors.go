@@ -82,7 +82,7 @@ func (e *LimitedError) Error() string { return e.Limit.Error() }
 func (e *LimitedError) Unwrap() error { return e.Limit }
 
 // Panicked is the error of a panic with the value v. The error contains the stack. The deferred function that
-// recovers v must call Panicked.
+// recovers v must call Panicked, because only the stack of this function shows the place of the panic.
 func Panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
 // suggestingError is a shortener.ErrAliasTaken with aliases that are free.

@@ -51,7 +51,7 @@ func TestQRDrawerLimitsConcurrentDrawings(t *testing.T) {
 	})
 }
 
-// While one client waits for many QR codes, another client waits for at most one drawing of this client.
+// While one client waits for many QR codes, another client waits for at most one drawing of the first client.
 func TestQRDrawerServesOtherClientsBesideOneWithManyRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,8 +2,8 @@ package qr
 
 import "strconv"
 
-// SVG returns the code as an SVG image that is size CSS pixels wide. It draws each row as
-// horizontal lines, one per group of neighbouring dark modules.
+// SVG returns the code as an SVG image that is size CSS pixels wide and high. It draws one rectangle
+// for each group of neighbouring dark modules in a row.
 func (c *Code) SVG(size, margin int) []byte {
 	side, width := strconv.Itoa(size), strconv.Itoa(c.width(margin))
 	b := make([]byte, 0, 256+5*len(c.dark))

@@ -52,8 +52,8 @@ func Unavailable() Problem {
 func (p Problem) Write(w http.ResponseWriter) error { return JSON(w, media.Problem, p.Status, p) }
 
 // JSON sends v as JSON with the given media type. If the encoding fails, nothing was sent
-// and the caller can still answer with a 500. If the client does not receive the answer, the
-// error is ErrNotSent. JSON does not escape "&" in URLs.
+// and the caller can still answer with a 500. If the answer cannot be sent, the error wraps
+// ErrNotSent. JSON does not escape "&" in URLs.
 func JSON(w http.ResponseWriter, mediaType string, status int, v any) error {
 	body, err := encode(v)
 	if err != nil {
@@ -70,9 +70,9 @@ func encode(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Encoded sends encoded JSON with the given media type. The media type and the nosniff header
-// prevent browsers from reading the answer as HTML. If the client does not receive the answer, the
-// error is ErrNotSent.
+// Encoded sends an encoded answer, such as JSON, with the given media type. The media type and the
+// nosniff header prevent browsers from reading the answer as HTML. If the answer cannot be sent,
+// the error wraps ErrNotSent.
 func Encoded(w http.ResponseWriter, mediaType string, status int, body []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)

@@ -113,8 +113,8 @@ func Asset(assets fs.FS, name string) []byte {
 func Favicon() []byte { return Asset(shared, "assets/favicon.ico") }
 
 // Write renders t with data and sends the result. If the rendering fails, nothing was sent
-// and the caller can still answer with a 500. If the client does not receive the page, the error
-// is [reply.ErrNotSent].
+// and the caller can still answer with a 500. If the page cannot be sent, the error wraps
+// [reply.ErrNotSent].
 func (s *Shell) Write(w http.ResponseWriter, status int, t *template.Template, data any) error {
 	page, err := Render(t, data)
 	if err != nil {
@@ -130,7 +130,7 @@ func Render(t *template.Template, data any) ([]byte, error) {
 	return bytes.Clone(buf.Bytes()), err // the buffer may have twice the size of the page, and a slow client keeps the page in memory
 }
 
-// Send sends a page that was rendered. If the client does not receive the page, the error is [reply.ErrNotSent].
+// Send sends a page that was rendered. If the page cannot be sent, the error wraps [reply.ErrNotSent].
 func (s *Shell) Send(w http.ResponseWriter, status int, page []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", media.HTML+"; charset=utf-8")
