@@ -65,7 +65,7 @@ func TestComposeServersCreateLinksAfterRedisMasterIsKilled(t *testing.T) {
 	p.sharesLinks()
 }
 
-// The links must be in volumes that a second start uses again.
+// The links must be in volumes, so that they exist after a second start.
 func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p := newProject(t, "deploy/compose/citus.yml")
 	p.up()
@@ -77,7 +77,7 @@ func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p.sharesLinks()
 }
 
-// The first command of the test creates a volume for a single Redis. The cluster must not use it.
+// The first start creates a volume for a single Redis. The Redis Cluster of the second start must not use this volume.
 func TestComposeRedisClusterReplacesSingleRedis(t *testing.T) {
 	p := newProject(t)
 	p.up()
@@ -127,7 +127,7 @@ func (p *project) stillHas(code string) {
 // newProject returns a project with the services of docker-compose.yml. Each further file adds or changes services.
 func newProject(t *testing.T, further ...string) *project {
 	t.Helper()
-	// An interrupt ends the context and not the process. So an interrupted test removes its services.
+	// An interrupt ends the context and not the process, so that the cleanup of an interrupted test removes its services.
 	ctx, cancel := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	t.Cleanup(cancel)
 	ports := freePorts(t, 3)
@@ -256,7 +256,7 @@ func (p *project) follow(server, code string) (int, string) {
 	return resp.StatusCode, resp.Header.Get("Location")
 }
 
-// healthy returns a check that fails unless exactly want containers are healthy.
+// healthy returns a check that succeeds if exactly want containers are healthy.
 func (p *project) healthy(want int) func() error {
 	return func() error {
 		out, err := exec.CommandContext(p.ctx, "docker", "ps", "--format", "{{.Names}}: {{.Status}}",
@@ -329,8 +329,8 @@ func (p *project) poolFilled() error {
 	return nil
 }
 
-// get fails unless the response has status 200. If v is not nil, get decodes the JSON response into
-// v.
+// get sends a GET request. It fails if the status of the response is not 200. If v is not nil, get decodes
+// the JSON response into v.
 func (p *project) get(url string, v any) error {
 	ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
 	defer cancel()

@@ -67,7 +67,7 @@ func render(t *testing.T, args ...string) ([]object, error) {
 	if len(command) == 0 {
 		t.Fatal("HELM is not set; run the tests with `make helm`")
 	}
-	// The version must be given, because a Helm that `go run` builds assumes an old version of Kubernetes.
+	// The command names a version of Kubernetes, because a Helm that `go run` builds assumes an old version.
 	command = append(command, "template", "links", "helm/keypool", "--kube-version", "1.31.0")
 	cmd := exec.CommandContext(t.Context(), command[0], append(command[1:], args...)...)
 	var problem bytes.Buffer
@@ -248,7 +248,8 @@ func contains(all, some map[string]string) bool {
 	return len(some) > 0
 }
 
-// Helm reads the numbers of a values file as float64.
+// Helm reads the numbers of a values file as float64. Without a conversion, a template would print large numbers with an
+// exponent.
 func TestHelmChartRendersNumbersOfValuesFileWithoutExponent(t *testing.T) {
 	t.Parallel()
 	values := filepath.Join(t.TempDir(), "values.yaml")

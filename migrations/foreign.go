@@ -18,8 +18,9 @@ var ErrForeign = errors.New("the database belongs to another program")
 // creates matches a statement that gives a name to a table, a view, a sequence or an index.
 var creates = regexp.MustCompile(`(?m)^(?:CREATE (?:OR REPLACE )?(?:UNIQUE )?(?:TABLE|VIEW|SEQUENCE|INDEX)(?: CONCURRENTLY)?(?: IF NOT EXISTS)?|ALTER TABLE \w+ RENAME TO) (\w+)`)
 
-// refuseForeign fails with ErrForeign if db was never migrated and belongs to another program. The caller must hold the lock
-// of the migration, because refuseForeign would take tables of a running migration for tables of another program.
+// refuseForeign fails with ErrForeign if db was never migrated and belongs to another program. The caller must hold the
+// lock of the migration. Without the lock, refuseForeign could mistake the tables of a running migration for tables of
+// another program.
 func refuseForeign(ctx context.Context, db *sql.DB, engine Engine) error {
 	version, err := Version(ctx, db, engine)
 	if err == nil && version == 0 {
@@ -29,7 +30,7 @@ func refuseForeign(ctx context.Context, db *sql.DB, engine Engine) error {
 }
 
 // checkUnused fails with ErrForeign if db, which was never migrated, already has a relation with a name that the migrations
-// use. Otherwise a migration would fail at this name, and would leave the tables that it created before.
+// use. Without this check, a migration would fail at this name, and the tables that it created before would remain.
 func checkUnused(ctx context.Context, db *sql.DB, engine Engine) error {
 	have, err := relations(ctx, db, engine)
 	if err != nil {
@@ -40,7 +41,7 @@ func checkUnused(ctx context.Context, db *sql.DB, engine Engine) error {
 		return err
 	}
 	foreign := slices.DeleteFunc(have, func(name string) bool {
-		if engine == SQLite { // where names are equal if they differ only in case
+		if engine == SQLite { // SQLite ignores the case of letters in names
 			name = strings.ToLower(name)
 		}
 		return !want[name]

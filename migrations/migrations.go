@@ -54,8 +54,8 @@ var files embed.FS
 // migration is complete or their ctx ends. Each file is one transaction, or a sequence of statements that can be
 // repeated. If a process is killed during a file, the database stays at the previous version, and the next call of Up
 // continues with this file. On PostgreSQL, servers can use the database while Up runs, and Up may use two connections
-// of db at the same time. Up fails if a transaction of another program prevents a change for about 20 s. On SQLite, db
-// must be able to write, and other connections cannot write while Up runs.
+// of db at the same time. Up fails if other transactions prevent a change for about 20 s. On SQLite, db must be able to
+// write, and other connections cannot write while Up runs.
 func Up(ctx context.Context, db *sql.DB, engine Engine) error {
 	provider, err := newProvider(db, engine)
 	if err != nil {
@@ -143,18 +143,18 @@ func check(ctx context.Context, db *sql.DB, engine Engine, provider *goose.Provi
 	return nil
 }
 
-// Version returns the schema version of db, or 0 if db was never migrated. It fails with ErrForeign if the version is that of
-// another program that uses goose too. It changes nothing.
+// Version returns the schema version of db, or 0 if db was never migrated. It fails with ErrForeign if another program,
+// which uses goose too, wrote the version. It changes nothing.
 func Version(ctx context.Context, db *sql.DB, engine Engine) (have int64, err error) {
-	// The provider of goose would create its table. So Version reads the table itself, if it
-	// exists.
+	// The provider of goose would create the table goose_db_version. Therefore Version reads this table
+	// without the provider, if the table exists.
 	migrated, err := hasTable(ctx, db, engine, "goose_db_version")
 	if err == nil && migrated {
 		err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version`).Scan(&have)
 	}
 	own := true
 	if err == nil && have > 0 {
-		own, err = hasTable(ctx, db, engine, "kgs_ledger") // which the transaction of version 1 creates
+		own, err = hasTable(ctx, db, engine, "kgs_ledger") // the transaction of version 1 creates this table
 	}
 	switch {
 	case err != nil:

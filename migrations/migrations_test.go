@@ -134,7 +134,8 @@ func TestFunctionUpCreatesEveryTable(t *testing.T) {
 	})
 }
 
-// Without the check, the migration would create tables until it comes to the existing table.
+// Without the check for another program, the migration would create tables, and then fail at the name of the existing
+// table.
 func TestMigrationRefusesDatabaseOfAnotherProgram(t *testing.T) {
 	onBoth(t, func(t *testing.T, db *sql.DB, engine migrations.Engine) {
 		visits := "visits"
@@ -297,7 +298,7 @@ func TestMigrationLockFileBelongsToOwnerOfDatabase(t *testing.T) {
 }
 
 // TestMigrationWaitsForLock checks that no migration begins while another connection holds the lock.
-// So the lock separates the migrations in TestConcurrentMigrationsSucceed.
+// Therefore the migrations in TestConcurrentMigrationsSucceed run one after another.
 func TestMigrationWaitsForLock(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {

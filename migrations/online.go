@@ -56,15 +56,15 @@ func whenUnlocked(ctx context.Context, f func() error) error {
 // isLockFailure reports whether a statement failed because it did not get a lock in time, or because PostgreSQL ended
 // the statement to resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and
 // PostgreSQL continues the build. The removal of the invalid index waits for the build, and the build waits for all
-// older statements.
+// older statements, which may include the removal.
 func isLockFailure(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == lockNotAvailable || e.Code == deadlockDetected)
 }
 
-// dropInvalid drops the indexes whose build was interrupted. Otherwise CREATE INDEX CONCURRENTLY IF NOT EXISTS would
-// keep the invalid indexes.
+// dropInvalid drops the indexes whose build was interrupted. If such an index remained, CREATE INDEX CONCURRENTLY IF NOT
+// EXISTS would find its name and would not build the index again.
 func dropInvalid(ctx context.Context, db *sql.DB) error {
 	indexes, err := builtOnline()
 	if err != nil {

@@ -38,8 +38,8 @@ func distributed() []table {
 		{"visits", "code", "unranked_links"},
 		{"visit_facets", "code", "unranked_links"},
 		{"idempotency_keys", "key", "unranked_links"},
-		// One transaction of a flush of visits changes visit_writers and visits. If visit_writers were on the
-		// coordinator alone, then after a crash of the coordinator only one of the two changes could be committed.
+		// One transaction of a flush of visits changes visit_writers and visits. If only the coordinator had
+		// visit_writers, a crash of the coordinator could leave one of the two changes committed and the other not.
 		{"visit_writers", "id", ""},
 	}
 }
@@ -131,8 +131,8 @@ func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) 
 }
 
 func distribute(ctx context.Context, tx *sql.Tx, shards int) (n int, err error) {
-	// By default, Citus creates shards over several connections to a node. These connections cannot see the rows of
-	// each other.
+	// By default, Citus creates shards over several connections to a node. None of these connections sees the
+	// uncommitted rows of the other connections.
 	if _, err := tx.ExecContext(ctx, `SET LOCAL citus.multi_shard_modify_mode TO 'sequential'`); err != nil {
 		return 0, err
 	}

@@ -10,8 +10,8 @@ import (
 
 // CreateBeside creates a file at path for the processes that use the SQLite file at database. It fails with
 // [os.ErrExist] if the file exists. The new file has the permissions of the database. If this process runs as root, the
-// new file also has the owner of the database, because the next process may run as this owner. Some file systems and
-// containers do not permit these changes. CreateBeside ignores this.
+// new file also has the owner of the database, because the next process may run as this owner. If the file system or a
+// container does not permit such a change, CreateBeside ignores the error.
 func CreateBeside(database, path string) (*os.File, error) {
 	of, err := os.Stat(database)
 	if err != nil {
@@ -47,8 +47,8 @@ func GiveToOwnerOfFolder(file *os.File) error {
 	return err
 }
 
-// giveTo gives file to the owner of another file (of) if this process runs as root. Its error is os.ErrPermission if this is
-// not permitted.
+// giveTo gives file the owner of another file, which of describes, if this process runs as root. The error wraps
+// os.ErrPermission if the change of the owner is not permitted.
 func giveTo(file *os.File, of os.FileInfo) error {
 	owner, ok := of.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {

@@ -22,8 +22,8 @@ type unit struct {
 }
 
 // Duration formats a number of seconds in its two largest units, such as "13 min 32 s",
-// "5 h 30 min" and "12 d 12 h". A duration below one minute has one decimal unless the
-// decimal is 0, such as "0.4 s" and "43 s". A duration of two years or more is a whole
+// "5 h 30 min" and "12 d 12 h". A duration below one minute has one decimal, which is
+// omitted if it is 0, such as "0.4 s" and "43 s". A duration of two years or more is a whole
 // number of years, such as "31,709 years".
 func Duration(seconds float64) string {
 	if seconds < 0 {

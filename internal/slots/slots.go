@@ -35,7 +35,7 @@ type clientSlots struct {
 }
 
 // New returns n slots, but at least one slot. The share of a client is half of the slots, rounded down, but
-// never less than one slot. So if there are two or more slots, other clients still get a slot.
+// never less than one slot. So if there are two or more slots, one client cannot occupy all of them.
 func New[Client comparable](n int) *Slots[Client] { return NewShared[Client](n, n/2) }
 
 // NewShared is like New, but the share of a client is perClient, and never less than one slot.
@@ -47,9 +47,9 @@ func NewShared[Client comparable](n, perClient int) *Slots[Client] {
 
 // Begin waits up to the given time for a slot for an operation of a client. If no slot becomes free, or if ctx ends
 // during the wait, Begin fails with an error that wraps [ErrBusy]. The caller calls end after the operation. An
-// operation first waits for a slot of its client, and then for a slot of the server. So the operations of a client that
-// occupy a slot of the server, or wait for such a slot, are never more than the share of the client. The remaining
-// operations of this client do not delay other clients.
+// operation first waits for a slot of its client, and then for a slot of the server. So the number of operations of a
+// client that have a slot of the server, or wait for one, never exceeds the share of the client. Further operations of
+// this client do not delay other clients.
 func (s *Slots[Client]) Begin(ctx context.Context, client Client, wait time.Duration) (end func(), err error) {
 	c := s.join(client)
 	ctx, cancel := context.WithTimeout(ctx, wait)

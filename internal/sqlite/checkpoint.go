@@ -17,9 +17,10 @@ const (
 	// checkpointLook is the interval at which the checkpointer checks the length of the log.
 	checkpointLook = 100 * time.Millisecond
 	// walEnough is a number of pages. When the log has this many pages that are not in the database file
-	// yet, the checkpointer moves them there. Commits wait for the same disk during a checkpoint, so
-	// checkpoints must be short. In measurements, the slowest commits were 3 times slower with 4,000
-	// pages than with 1,000 pages, and at least 10 times slower with 16,000 pages.
+	// yet, the checkpointer moves these pages into the file. If the disk is nearly full, it does so with
+	// fewer pages (see walPart). Commits wait for the same disk during a checkpoint, so checkpoints must
+	// be short. In measurements, the slowest commits were 3 times slower with 4,000 pages than with 1,000
+	// pages, and at least 10 times slower with 16,000 pages.
 	walEnough = 1000
 	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log: SQLite
 	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
@@ -52,7 +53,7 @@ type checkpointer struct {
 	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
 	free   func() (pages int, err error) // the free space of the disk
-	err    error                         // result of the last check; read after done is closed
+	err    error                         // error of the last call of look; read after done is closed
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -89,10 +90,10 @@ func (c *checkpointer) run(ctx context.Context) {
 
 // look runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough.
 // Without the check of the files, a checkpoint could make an overwritten file large again, and no later check would
-// notice. SQLite restarts the log after a checkpoint that has reached the end of the log. A checkpoint that runs while
-// a writer is busy never reaches the end. Therefore, if the log is so long that it must be restarted, look runs a
+// notice. SQLite restarts the log after a checkpoint that has reached the end of the log. A checkpoint does not reach
+// the end if a commit appends pages meanwhile. Therefore, if the log is so long that it must be restarted, look runs a
 // second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that
-// were written since the first checkpoint.
+// were written since the first checkpoint began.
 func (c *checkpointer) look(ctx context.Context) error {
 	if !c.files.committed.Load() || !c.files.intact() {
 		return nil
@@ -190,7 +191,7 @@ func setBusyTimeout(ctx context.Context, conn *sql.Conn, d time.Duration) error 
 	return nil
 }
 
-// close stops the checkpointer and cancels a running checkpoint. If the last check failed, close
+// close stops the checkpointer and cancels a running checkpoint. If the last call of look failed, close
 // runs one more checkpoint, for up to closeTimeout, and returns the error of this checkpoint.
 func (c *checkpointer) close() error {
 	c.stop()

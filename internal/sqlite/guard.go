@@ -23,7 +23,8 @@ type guard struct {
 	name  string                        // the path that Open got, absolute; it may be a symbolic link to path
 	files atomic.Pointer[[]os.FileInfo] // the files that the database has open, in the order of paths; nil while Open runs
 
-	// A commit does not make the database file smaller, because the database has no auto_vacuum.
+	// Only VACUUM, or a program that overwrites the database file, makes this file smaller, because the database has no
+	// auto_vacuum.
 	size        atomic.Int64 // the largest size of the database file that a check found, in bytes
 	overwritten atomic.Bool  // whether a check found a smaller size
 
@@ -49,10 +50,14 @@ func (g *guard) remember() error {
 	return nil
 }
 
-// check returns ErrMoved if the files at the paths are not the files of the database, or if the path that Open got no
-// longer leads to the database file. It also returns ErrMoved if this check or an earlier one found that the database
-// file became smaller. The file becomes smaller if a program copies a backup over it, or if VACUUM runs. The check
-// takes a few microseconds.
+// check returns ErrMoved in these cases:
+//
+//   - The files at the paths are not the files of the database.
+//   - The path that Open got no longer leads to the database file.
+//   - This check or an earlier one found that the database file became smaller. The file becomes smaller if a program
+//     copies a backup over it, or if VACUUM runs.
+//
+// The check takes a few microseconds.
 func (g *guard) check() error {
 	files := g.files.Load()
 	if files == nil {

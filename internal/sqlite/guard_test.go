@@ -167,7 +167,8 @@ func TestCloseKeepsWALOfNewDatabaseAtSamePath(t *testing.T) {
 	}
 }
 
-// A program that copies a backup over the database file makes it smaller for a moment, even if the copy is longer.
+// A program that copies a backup over the database file first makes the file smaller, even if the backup is larger than
+// the database file. So no commit may succeed after the file became smaller, whatever its size is later.
 func TestNoCommitSucceedsAfterDatabaseFileBecameSmaller(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data.db")

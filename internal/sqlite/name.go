@@ -16,9 +16,9 @@ var ErrSeveralNames = errors.New("the database file may have several names")
 
 // requireOneName fails if the file at path has several hard links, or if the file itself is mounted at path, as a container does
 // with a volume for a single file. SQLite keeps the log beside the file, under the name of the file. So two processes
-// that open the file by different names would have different logs, and each would lose what the other commits. (SQLite, "How To
-// Corrupt An SQLite Database File", section 2.5.) If the mounts of the process cannot be read, requireOneName checks only
-// the number of hard links.
+// that open the file by different names would have different logs, and each would lose what the other commits; see
+// section 2.5 of "How To Corrupt An SQLite Database File" by SQLite. If the mounts of the process cannot be read,
+// requireOneName checks only the number of hard links.
 func requireOneName(path string, info os.FileInfo) error {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Nlink > 1 {
 		return fmt.Errorf("open the database %s: %w: it has %d hard links", path, ErrSeveralNames, stat.Nlink)

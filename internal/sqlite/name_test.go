@@ -32,7 +32,7 @@ func TestOpenRefusesFileWithSeveralHardLinks(t *testing.T) {
 	open(t, path)
 }
 
-// A container may mount a single file, which needs root. So the test uses a mount point that each process has.
+// A container may mount a single file. Only root can mount a file, so the test uses a mount point that every machine has.
 func TestIsMountedRecognizesMountPoints(t *testing.T) {
 	t.Parallel()
 	if path := "/proc"; !sqlite.IsMounted(path) {
@@ -43,7 +43,7 @@ func TestIsMountedRecognizesMountPoints(t *testing.T) {
 	}
 }
 
-// Root may run the first command for the user of a service.
+// Root may run the first command, which creates the database. The user of the service must then be able to open it.
 func TestDatabaseThatRootCreatesBelongsToOwnerOfFolder(t *testing.T) {
 	t.Parallel()
 	user, group := os.Geteuid(), os.Getegid()

@@ -74,10 +74,13 @@ var ErrNoFile = errors.New("the database file is missing, but its log exists")
 // Open opens the database at path. It creates the file and its folder if they are missing. Only the owner can read a
 // file that Open creates, because the key ledger keeps a secret in it. If root creates the file, it belongs to the owner of
 // the folder, so that a service of this user can use it. If another process creates or recovers the same
-// database, Open waits for that process until ctx ends. The errors of Open name the path. Open fails with ErrNotDatabase
-// if path leads to something other than a regular file, leads to a file of another format, or is a symbolic link to a
-// missing file. It fails with ErrNoFile if the file is missing but its log or the index of the log exists. It fails with
-// ErrSeveralNames if the file has several hard links or is itself mounted.
+// database, Open waits for that process, at most until ctx ends. The errors of Open name the path. Open fails with these
+// errors:
+//
+//   - ErrNotDatabase, if path leads to something other than a regular file, leads to a file of another format, or is a
+//     symbolic link to a missing file
+//   - ErrNoFile, if the file is missing but its log or the index of the log exists
+//   - ErrSeveralNames, if the file has several hard links or is itself mounted
 func Open(ctx context.Context, path string) (*DB, error) {
 	files, err := locate(path)
 	if err != nil {
@@ -189,8 +192,8 @@ func (db *DB) Close() error {
 	return errors.Join(err, db.anchor.close())
 }
 
-// locate finds or creates the file of the database at path, and returns a guard, which checks the file after a call
-// of remember.
+// locate finds or creates the file of the database at path, and returns its guard. The guard checks nothing before the
+// first call of its method remember.
 func locate(path string) (*guard, error) {
 	name, err := filepath.Abs(path)
 	if err != nil {
@@ -243,7 +246,8 @@ func create(path string) (string, error) {
 
 // RequireFile returns ErrNoFile if the file of the database at path is missing, but its log or the index of the log exists.
 func RequireFile(path string) error {
-	// Look for the logs first. Otherwise another process could create the file and its log between the two looks.
+	// Look for the log and its index first. Otherwise another process could create the file and its log after
+	// RequireFile has looked for the file, and RequireFile would report a missing file.
 	for _, log := range []string{path + "-wal", path + "-shm"} {
 		if _, err := os.Lstat(log); err != nil {
 			continue

@@ -20,8 +20,8 @@ const (
 	// the URL of the server names.
 	claimKey = "keypool-testenv:claim:%d"
 	usedKey  = "keypool-testenv:used"
-	// claimTTL is the time after which a claim expires, if its test was killed. No test runs that
-	// long.
+	// claimTTL is the time after which a claim expires. The claim of a killed test ends in this way. No
+	// test runs that long.
 	claimTTL = time.Hour
 	// claimWait is how long a test waits while all databases are claimed.
 	claimWait = time.Minute
@@ -115,7 +115,7 @@ func (patient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 // withPatience returns a context that ends after a minute or when ctx is cancelled, but not at the deadline of ctx.
 func withPatience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if errors.Is(ctx.Err(), context.Canceled) { // the function of AfterFunc would run too late
+	if errors.Is(ctx.Err(), context.Canceled) { // AfterFunc would cancel in another goroutine, perhaps too late
 		return ctx, func() {}
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), setupTimeout)

@@ -2,9 +2,10 @@
 //
 // [Postgres] and [Redis] give each test its own schema or logical database on servers that many
 // tests share. TEST_DATABASE_URL and TEST_REDIS_URL name these servers; `make test` sets these
-// variables. Without them, the test process starts the program keeper, which finds or starts the
-// servers. The keeper stops them when the test process ends for any reason. [StartPostgres] and
-// [StartRedis] give a test its own server, which the test can kill, freeze and restart.
+// variables. Without these variables, the test process starts the program keeper, which finds or starts
+// the servers. When the test process ends for any reason, the keeper stops the servers that it started.
+// [StartPostgres] and [StartRedis] give a test its own server, which the test can kill, freeze and
+// restart.
 //
 // No test is skipped. A test fails with a reason if it cannot get its server.
 package testenv

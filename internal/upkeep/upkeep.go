@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Repeat calls the function do immediately, so that a process that restarts often also does the work. Then it calls do
-// once per interval until ctx ends. After each call that ends before ctx, it passes the result to the function note. It
-// continues after an error, and always returns nil.
+// Repeat calls the function do immediately, and then once per interval until ctx ends. Without the immediate call, a
+// process that restarts more often than once per interval would never do the work. After each call that ends before ctx,
+// Repeat passes the result to the function note. It continues after an error, and always returns nil.
 func Repeat(ctx context.Context, interval time.Duration, do func(context.Context) error, note func(error)) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -47,8 +47,8 @@ func New(t *testing.T) *Tab {
 	if program == "" {
 		t.Fatal("this test needs a browser: install chromium (apt-get install chromium)")
 	}
-	// Without UserDataDir, chromedp makes a directory. Before chromedp removes the directory, it kills the processes
-	// that still use it.
+	// The options do not set UserDataDir, so chromedp makes a directory. Before chromedp removes this directory, it
+	// kills the processes that still use the directory.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)

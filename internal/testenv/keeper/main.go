@@ -112,9 +112,9 @@ func runWithServers(ctx context.Context, f finder, command []string) (status int
 	return runCommand(ctx, command, env)
 }
 
-// runCommand runs a command in its own process group. Therefore an interrupt of the keeper does not
-// reach the command. When ctx ends, runCommand interrupts the group and waits for the command, so
-// that the servers stop after the command.
+// runCommand runs a command and returns its exit status. The command has its own process group, so that
+// Ctrl-C reaches only the keeper. When ctx ends, runCommand interrupts this group and waits for the command,
+// so that the servers stop after the command.
 func runCommand(ctx context.Context, command, env []string) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env

@@ -119,7 +119,7 @@ func clusterReady(ctx context.Context, client *redis.Client, nodes int, replica 
 	return err
 }
 
-// await calls do with a client of the node until it succeeds.
+// await calls do with a client of the node until do succeeds. If ctx ends earlier, await returns the last error of do.
 func await(ctx context.Context, node *Server, do func(*redis.Client) error) error {
 	client := redis.NewClient(&redis.Options{Addr: node.Addr})
 	defer func() { _ = client.Close() }() // do returns the errors of its commands

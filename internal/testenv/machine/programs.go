@@ -14,9 +14,9 @@ import (
 
 const installTimeout = 10 * time.Minute
 
-// LookPath finds a program in PATH or in /usr/sbin. It also looks for PostgreSQL programs in
-// Debian's directories, which are not in PATH, and prefers the newest version. The error wraps
-// [exec.ErrNotFound].
+// LookPath returns the path of a program in PATH or in /usr/sbin. It also looks for PostgreSQL programs in
+// Debian's directories, which are not in PATH, and prefers the newest version. If the program is missing, the
+// error wraps [exec.ErrNotFound].
 func LookPath(program string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err == nil {
