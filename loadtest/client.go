@@ -106,8 +106,8 @@ type Answer struct {
 }
 
 // Send sends one request and reads the answer. It adds the fields of header to the request. The
-// Content-Type of a body is JSON unless header contains another Content-Type. If the connection ends before
-// the answer is complete, Send returns an error.
+// Content-Type of a body is JSON, or the Content-Type in header if header has one. If the connection ends
+// before the answer is complete, Send returns an error.
 func (c *Client) Send(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -118,7 +118,7 @@ func TestRunEndsIfOutputIsClosedButNotIfConnectionBreaks(t *testing.T) {
 	}
 }
 
-// nohup starts a program that ignores SIGHUP, so that the program survives a logout.
+// nohup makes a program ignore SIGHUP, so that the program survives a logout.
 func TestHangupDoesNotEndRunThatIgnoresHangup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

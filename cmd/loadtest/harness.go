@@ -22,8 +22,8 @@ const (
 	dataName = "report.json"
 )
 
-// maxRate is the greatest value of the flag --rate, in requests per second. One process cannot send
-// requests at this rate.
+// maxRate is the greatest value of the flag --rate, in requests per second. It is more than one process can
+// send.
 const maxRate = 1_000_000
 
 // common are the flags of every command that runs experiments.
@@ -92,7 +92,7 @@ func (c *common) write(r *report.Report) error {
 	)
 }
 
-// password matches the password of a URL, after its user.
+// password matches the part "://USER:PASSWORD@" of a URL. Its group contains "://USER".
 var password = regexp.MustCompile(`(://[^/\s:@]*):[^/\s]*@`)
 
 // commandLine returns the command line without passwords, because a report may be published.

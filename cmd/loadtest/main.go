@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// The system sends SIGPIPE for a broken pipe, such as `loadtest all | head`, and for a connection to a server that
-	// an experiment has killed. A broken pipe must end the run after the cleanup. A connection to a killed server must
+	// an experiment has killed. After a broken pipe, the run must clean up and end. A connection to a killed server must
 	// not end the run.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // without a handler, a broken pipe ends the process at once
 	return exitStatus(execute(ctx, args, output{required{stdout, stop}, required{stderr, stop}}), stderr)
@@ -129,8 +129,8 @@ func (w required) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// exitStatus returns the exit status for the error of a command. It prints the error, except errFailed alone, because
-// the verdict is printed already.
+// exitStatus returns the exit status for the error of a command, and prints the error. If the error is only errFailed,
+// it prints nothing, because the command has already printed the verdict.
 func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitPassed

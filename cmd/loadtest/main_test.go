@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram names an environment variable. If the variable is set, the test binary runs the program.
+// asProgram names an environment variable. If the variable is set, the test binary runs main instead of the tests.
 const asProgram = "KEYPOOL_TEST_LOADTEST"
 
 func TestMain(m *testing.M) {

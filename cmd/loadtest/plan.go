@@ -54,7 +54,7 @@ func (c *planFlags) Run(out output) error {
 	return c.print(out, p)
 }
 
-// printed has the flags of a command that prints a result of its own.
+// printed has the flags of a command that prints a plan or a simulation instead of the report of a run.
 type printed struct {
 	JSON bool   `help:"Print the result as JSON."`
 	Page string `placeholder:"FILE" help:"Also write the result with charts to this file, as HTML."`
@@ -73,7 +73,7 @@ func (c *printed) print(out output, result report.Printable) (err error) {
 	return err
 }
 
-// checkPage returns an error that names the flag --page if the page is a folder, or its folder does not exist.
+// checkPage returns an error that names the flag --page if page is a folder or is in a folder that does not exist.
 func checkPage(page string) error {
 	if page == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"keypool/loadtest/figures"
 )
 
-// question is a section of docs/tour.md with its only command.
+// question is a section of docs/tour.md with the one command that it contains.
 type question struct{ text, command string }
 
 func questions(t *testing.T) (all []question) {
@@ -75,8 +75,8 @@ func checkLink(t *testing.T, number int, file, anchor string) {
 	t.Errorf("question %d: %s has no heading #%s", number, file, anchor)
 }
 
-// Each command of the tour runs. If a command takes minutes, the test only lists the experiments of the
-// command. The list fails if the name of an experiment is unknown.
+// The test runs each command of the tour. Only if a command would take minutes, it lists the experiments of the command
+// instead. The listing fails if the name of an experiment is unknown.
 func TestCommandsInTourDocumentSucceed(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "links.db")

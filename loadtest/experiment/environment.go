@@ -17,8 +17,9 @@ const (
 	// foreignLimit is a share of all processor time. If foreign programs take more than this share, the machine is too
 	// busy to judge claims that depend on time.
 	foreignLimit = 0.2
-	// writeLimit is a time for a small durable write. If a write takes longer, the disk is too busy to judge claims that
-	// depend on time: a service refuses a creation whose commit takes about a second.
+	// writeLimit is the longest time of a small durable write on a disk that is fit for a measurement. If a write takes
+	// longer, the disk is too busy to judge claims that depend on time, because a service refuses a creation whose commit
+	// takes about a second.
 	writeLimit = 500 * time.Millisecond
 	// writeInterval is the interval at which writes begin. It is so long that the writes do not disturb a measurement, and
 	// shorter than writeLimit.
@@ -91,7 +92,7 @@ func excuse(claims []report.Claim, certain []bool, d disturbance) {
 	}
 }
 
-// processors contains the times that the processors of this machine have counted, in seconds.
+// processors contains the processor time of this machine since its start, in seconds.
 type processors struct {
 	all  float64 // busy and idle time
 	busy float64 // includes the time that other virtual machines took

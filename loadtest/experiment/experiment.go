@@ -13,7 +13,7 @@
 //   - a claim that the run did not reach is "not judged", never "held";
 //   - if a run reaches its end without the observation that a claim needs, the experiment ends with an error;
 //   - a speed or availability claim that fails while foreign programs or slow writes to the disk keep the machine busy
-//     is inconclusive, unless the failure is certain ([Verdict.Certain]);
+//     is inconclusive, but a failure that is certain ([Verdict.Certain]) stays a failure;
 //   - if a correctness or availability claim fails, the failure is final: no second run can hide it. Otherwise, after an
 //     inconclusive claim or a failed speed claim, the experiment runs once more;
 //   - a control is caught if all claims that it names fail.
@@ -172,8 +172,8 @@ func Define[R any](d Definition[R]) *Experiment {
 		var disturbed disturbance
 		ended := t.do(func() {
 			end := t.observe()
-			// This call is before the clean-up, which kills programs. After a kill, the processor time of the children of
-			// a program may be unknown.
+			// The observation ends before the clean-up, which kills programs. After a kill, the processor time of the
+			// children of a program may be unknown.
 			defer func() { disturbed = end() }()
 			d.Run(t, record)
 		})

@@ -127,8 +127,8 @@ func TestControlIsCaughtOnlyIfNamedClaimFails(t *testing.T) {
 	}
 }
 
-// Each of the two controls waits until the other has started, so the test ends only if they run in parallel. The
-// experiment waits for them too, so it ends only if it does not run before them.
+// Each of the two controls waits until both controls have started, so the test ends only if the controls run in parallel.
+// The experiment waits for both controls too. If it ran before the controls, it would wait for ever.
 func TestControlsRunInParallelBeforeExperimentThatRunsAlone(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup

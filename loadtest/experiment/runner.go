@@ -21,7 +21,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
-	Parallel int  // how many experiments run at a time; also how many controls of experiments with [Definition.Alone]
+	Parallel int  // how many experiments run at a time, and how many controls of experiments with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
@@ -87,7 +87,7 @@ func start(ctx context.Context, limit int, functions []func()) {
 	_ = running.Wait() // the functions return no error
 }
 
-// done passes the report of an experiment to r.Done, with those of its controls that have ended.
+// done adds the controls that have ended to the report of their experiment, and passes the report to r.Done.
 func (r *Runner) done(result report.Experiment, ended []report.Control) {
 	result.Controls = slices.DeleteFunc(ended, func(c report.Control) bool { return c.Name == "" })
 	r.mu.Lock()
@@ -95,10 +95,10 @@ func (r *Runner) done(result report.Experiment, ended []report.Control) {
 	r.Done(result)
 }
 
-// measured runs an experiment. If the run ends with an error, or if a correctness or availability claim fails, the
-// result is final. Otherwise, if a speed claim fails or a claim is inconclusive, other programs may have kept the
-// machine busy. measured then runs the experiment a second time and returns the second result. A missed bar causes
-// no repetition.
+// measured runs an experiment and returns its report. If the run ends with an error, or if a correctness or availability
+// claim fails, the result is final. Otherwise, if a speed claim fails or a claim is inconclusive, other programs may have
+// kept the machine busy. In this case, measured runs the experiment a second time and returns the second report. A missed
+// bar causes no repetition.
 func (r *Runner) measured(ctx context.Context, e *Experiment) (result report.Experiment) {
 	started := time.Now()
 	defer func() { result.Started, result.Seconds = started, time.Since(started).Seconds() }()
@@ -201,10 +201,14 @@ func failures(claims []report.Claim) (slow []string, wrong bool) {
 }
 
 // Select returns the experiments that are in the suite and that the names select. The suite "" contains all
-// experiments. A name is the name of an experiment, such as fault/10, or the name of a group, such as fault. The
-// name of a group selects all its experiments. If there is no such group, the name also selects the experiments
-// with this name after the slash. Without names, Select returns the whole suite. If a name matches no experiment
-// in the list all, Select returns an error. A name that matches only experiments outside the suite is no error.
+// experiments. Without names, Select returns the whole suite. A name selects:
+//
+//   - the experiment with this name, such as fault/10;
+//   - all experiments of the group with this name, such as fault;
+//   - if no group has this name, each experiment with this name after the slash, such as create for load/create.
+//
+// If a name matches no experiment in the list all, Select returns an error. A name that matches only experiments
+// outside the suite is no error.
 func Select(all []*Experiment, suite Suite, names []string) ([]*Experiment, error) {
 	unknown := slices.Clone(names)
 	groups := make(map[string]bool)

@@ -58,8 +58,8 @@ func (v Verdict) Figures(bound, observed float64) Verdict {
 	return v
 }
 
-// Certain returns v with a mark: if v is a failure, the claim stays failed even on a busy machine, and does
-// not become inconclusive. Certain is for a failure of a claim that depends on time, if a busy machine
+// Certain returns v, marked as certain. If a certain verdict is a failure, the claim stays failed on a busy
+// machine instead of becoming inconclusive. Certain is for claims that depend on time, if a busy machine
 // cannot be the cause of the failure.
 func (v Verdict) Certain() Verdict {
 	v.certain = true

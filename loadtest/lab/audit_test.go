@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TryAudit returns an error unless the exit status and the output agree. This test is not parallel. A process
+// TryAudit returns an error if the exit status contradicts the output. This test is not parallel. A process
 // that another test forks at the same time would inherit the script while it is open for writing, and the
 // system does not execute such a file.
 func TestTryAuditFailsIfStatusAndOutputDisagree(t *testing.T) {

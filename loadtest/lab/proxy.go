@@ -14,8 +14,8 @@ import (
 // relayBuffer is the size of one read, in bytes.
 const relayBuffer = 64 << 10
 
-// NetProxy passes bytes between programs and their database server. On request it loses replies, resets
-// connections, or connects new clients to another server. Its methods may be called concurrently.
+// NetProxy passes bytes between clients and a server, such as a database server. Its methods make it lose
+// replies, reset connections, or connect new clients to another server. They may be called concurrently.
 type NetProxy struct {
 	Addr string // host:port where the proxy listens
 
@@ -110,7 +110,7 @@ func (p *NetProxy) serve(client net.Conn) {
 	p.enter(server)
 	var losing atomic.Pointer[int] // if not nil, the next reply is lost, and at most this number of its bytes reach the client
 	p.running.Go(func() {
-		defer reset(server) // this also ends the other direction
+		defer reset(server) // this also ends the relay from the server to the client
 		relay(server, client, func(request []byte) []byte {
 			if maxBytes, ok := p.picks(request); ok {
 				losing.Store(&maxBytes)
@@ -129,8 +129,8 @@ func (p *NetProxy) serve(client net.Conn) {
 	})
 }
 
-// enter records one end of a connection and returns the address of the server. After a call of Away, it
-// also resets this end.
+// enter records one end of a connection and returns the address of the server. Between a call of Away and
+// the next call of Lead, it also resets this end.
 func (p *NetProxy) enter(conn net.Conn) (upstream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

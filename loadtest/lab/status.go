@@ -116,7 +116,7 @@ func hasLabels(m *dto.Metric, labels []string) bool {
 }
 
 // get sends a GET request on a new connection, because an open connection may belong to a killed process.
-// It passes the body of the answer to read, unless read is nil. A status other than 200 is an error.
+// If read is not nil, get passes the body of the answer to read. A status other than 200 is an error.
 func get(ctx context.Context, address string, read func(io.Reader) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -19,7 +19,8 @@ const (
 )
 
 // Served returns the claim that no creation failed. text is the sentence of the claim. If no creation succeeded
-// at all, the failure is certain, because a busy machine does not explain it.
+// at all, the failure is certain ([experiment.Verdict.Certain]), because a busy machine does not make every
+// creation fail.
 func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Claim[R] {
 	return experiment.Claim[R]{Name: NoFailedCreation, Text: text, Unit: "failed creations", Kind: report.Availability, Judge: func(r *R) experiment.Verdict {
 		f := figures(r)

@@ -45,11 +45,11 @@ func Resident(ctx context.Context, dir string) (percent float64, err error) {
 }
 
 // ReadAhead reads the files below dir once. If they fit into memory, the operating system then has them in its
-// page cache. Another process reads the files: when a process closes a file, POSIX drops all locks that the process
-// has on the file, and this process may have an SQLite database below dir open.
+// page cache. A child process reads the files, because this process may have an SQLite database below dir open: when a
+// process closes a file, POSIX drops all locks that the process has on the file.
 func ReadAhead(ctx context.Context, dir string) error {
 	return eachFile(dir, func(path string) error {
-		err := exec.CommandContext(ctx, "cat", path).Run() // to /dev/null
+		err := exec.CommandContext(ctx, "cat", path).Run() // the output goes to /dev/null
 		if err == nil {
 			return nil
 		}

@@ -146,7 +146,7 @@ func ConstantTable(all []Constant) report.Table {
 	return t
 }
 
-// Count returns a formatted number with a noun, which is in the plural unless the number is 1.
+// Count returns a formatted number with a noun. If the number is not 1, the noun is in the plural.
 func Count(number, noun string) string {
 	if number == "1" {
 		return number + " " + noun
@@ -166,7 +166,7 @@ func lasts(seconds float64) string {
 	switch hours, years := seconds/3600, seconds/year; {
 	case hours >= 2 && hours < 100:
 		return strconv.FormatFloat(hours, 'f', 1, 64) + " h"
-	case years >= 1000: // report.Number rounds a number of this size, so it must not be rounded before
+	case years >= 1000: // report.Number rounds a number of this size to a whole number
 		return report.Number(years) + " years"
 	case years >= 2:
 		return report.Number(math.Round(10*years)/10) + " years"

@@ -1,8 +1,8 @@
 package plan
 
 // Pool describes the pool of keys in Redis. It also describes when the dead man's switch of the pool gives its
-// signals if no key arrives. The switch signals restart, and then page, when the number of keys falls below
-// RestartBelow and PageBelow. RestartRunway and PageRunway are the times from these signals to the empty pool.
+// signals if no key arrives. The switch signals restart when the number of keys falls below RestartBelow, and page
+// when it falls below PageBelow. RestartRunway and PageRunway are the times from these signals to the empty pool.
 type Pool struct {
 	Capacity       int64   `json:"capacity_keys"`
 	Runway         float64 `json:"runway_seconds"`
@@ -85,11 +85,11 @@ func (in Input) outage(local Local) Outage {
 }
 
 // outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal `page`
-// during an outage of the worker. The worker does not refill a pool above its low-water mark, so the pool may have only
-// that many keys when the outage begins. At the end of the outage, the pool must have at least pageRatio times its
-// capacity. In a long outage, the remaining keys must also last for the time pageRunway, because the rule of the runway then
-// applies. This rule can apply 10 s (stillAfter) after the last look of the switch at the pool before the outage. This look is
-// at most lookInterval before the outage begins.
+// during an outage of the worker. The worker does not refill a pool above its low-water mark, so the number of keys may
+// be only the low-water mark when the outage begins. At the end of the outage, the pool must have at least pageRatio
+// times its capacity. The rule of the runway can apply 10 s (stillAfter) after the last look of the switch at the pool
+// before the outage. This look is at most lookInterval before the outage begins. If the outage lasts long enough for the
+// rule of the runway, the keys that remain at the end must also last for the time pageRunway.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

@@ -155,8 +155,7 @@ func (c Chart) moments() []Mark {
 func (a Axis) shows(v float64) bool { return finite(v) && (!a.Log || v > 0) }
 
 // dress sets the range, the ticks and the style of an axis. Before the call, the range covers only the series. dress
-// extends the range so that it also covers the marks. zero says that the axis includes zero. It has no effect on
-// a logarithmic axis.
+// extends the range so that it also covers the marks. If zero is true, the range of a linear axis also covers zero.
 func (a Axis) dress(axis *plot.Axis, marks []Mark, zero bool) {
 	for _, m := range marks {
 		if a.shows(m.At) {

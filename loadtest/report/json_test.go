@@ -53,7 +53,7 @@ func TestReadRefusesInvalidReports(t *testing.T) {
 	}
 }
 
-// If Write refused such a figure, one NaN would prevent the report of a long run.
+// Write omits NaN and infinities. If it refused them, one NaN would prevent the report of a long run.
 func TestWriteOmitsFiguresThatAreNotFinite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()

@@ -51,8 +51,10 @@ func (c Claim) Word() string {
 	return string(Fail)
 }
 
-// Verdict returns FAIL if a claim fails or a control is not caught. If strict is false, a speed
-// claim that fails does not count.
+// Verdict returns FAIL if a claim makes the experiment fail or a control is not caught. Otherwise it
+// returns ERROR if the experiment did not run to its end or no claim was judged, and then INCONCLUSIVE
+// if a claim is inconclusive. In all other cases it returns PASS. If strict is false, a speed claim
+// that fails does not count.
 func (e *Experiment) Verdict(strict bool) Verdict {
 	fails := func(c Claim) bool { return c.fails(strict) }
 	missed := func(c Control) bool { return !c.Caught }
@@ -68,7 +70,7 @@ func (e *Experiment) Verdict(strict bool) Verdict {
 	return Pass
 }
 
-// isJudged reports whether a claim was judged. Controls count only in an experiment without claims.
+// isJudged reports whether a claim was judged. An experiment without claims counts as judged if it has a control.
 func (e *Experiment) isJudged() bool {
 	judged := func(c Claim) bool { return c.Outcome != NotJudged }
 	return slices.ContainsFunc(e.Claims, judged) || len(e.Claims) == 0 && len(e.Controls) > 0

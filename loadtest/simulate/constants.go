@@ -8,14 +8,14 @@ import (
 
 // The constants of the models. The function constants states their sources, except that of stopTime.
 const (
-	oneWay       = 15 * time.Microsecond
-	callBusy     = 20 * time.Microsecond
-	takeBusy     = 100 * time.Nanosecond // time of Redis for each key that is taken
-	pushBusy     = 130 * time.Nanosecond // time of Redis for each key that is pushed
-	keyTime      = 340 * time.Nanosecond // time of a worker for each key, including the push
-	ledgerTime   = 1500 * time.Microsecond
-	restartPause = 2 * time.Second
-	stopTime     = 10 * time.Second // time after which a server that stops gives up the return of its keys
+	oneWay       = 15 * time.Microsecond   // time of a request to Redis, or of a reply, on the network
+	callBusy     = 20 * time.Microsecond   // time of Redis for each call
+	takeBusy     = 100 * time.Nanosecond   // time of Redis for each key that is taken
+	pushBusy     = 130 * time.Nanosecond   // time of Redis for each key that is pushed
+	keyTime      = 340 * time.Nanosecond   // time of a worker for each key, including the push
+	ledgerTime   = 1500 * time.Microsecond // time of one call to the ledger
+	restartPause = 2 * time.Second         // time from the end of the program kgs to its next start
+	stopTime     = 10 * time.Second        // time after which a server that stops gives up the return of its keys
 )
 
 // step returns the longest step in which a server makes at most one creation on average. If there is no such step, it

@@ -40,7 +40,7 @@ type redis struct {
 	empty     time.Time      // when a server first took the last key
 }
 
-// request is a call on its way.
+// request is one call of Redis.
 type request struct {
 	arrives time.Time
 	caller  int

@@ -14,8 +14,9 @@ import (
 	"keypool/kgs/redispool"
 )
 
-// BenchmarkRedisPoolCallTimes measures calls of the real pool in Redis. The constants of the model that concern Redis are such times. The
-// benchmark reports the smallest time of many calls, because other programs on the machine can only make a call slower.
+// BenchmarkRedisPoolCallTimes measures the times of calls of the real pool in Redis, from which the constants of the model
+// of Redis come. It reports the smallest time of many calls, because other programs on the machine can only make a call
+// slower.
 func BenchmarkRedisPoolCallTimes(b *testing.B) {
 	server := testenv.StartRedis(b, "--appendonly", "no")
 	client, err := redispool.OpenClient(server.URL)

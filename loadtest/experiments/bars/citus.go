@@ -130,8 +130,8 @@ const micros = "µs"
 func (c cost) sum() float64 { return c.server + c.coordinator + c.workers }
 
 // since returns the processor time that each part of the deployment used between the measurements
-// before and c. It returns an error if the processor time of a part decreased, because then one of
-// its processes has started again.
+// before and c. It returns an error if the processor time of a part decreased, because then a process
+// of this part has started again.
 func (c cost) since(before cost) (cost, error) {
 	used := cost{c.server - before.server, c.coordinator - before.coordinator, c.workers - before.workers, c.redis - before.redis}
 	if min(used.server, used.coordinator, used.workers, used.redis) < 0 {

@@ -59,7 +59,7 @@ func (n *numbered) Next(context.Context, string, int) (shortener.Key, error) {
 }
 
 // logStore appends links to a file, and never finds a link. Only one Insert runs at a time. The embedded interface is nil,
-// so the methods that logStore does not define would panic. They are never called.
+// so a call of a method that logStore does not define would panic. The server makes no such call.
 type logStore struct {
 	shortener.Store
 	file *os.File

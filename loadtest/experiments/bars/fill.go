@@ -42,7 +42,7 @@ const (
 	secret = "000102030405060708090a0b0c0d0e0f"
 )
 
-// space permutes the codes of the databases under the secret.
+// space converts numbers to the codes of the databases. Its FF1 key is the constant secret.
 //
 //nolint:gochecknoglobals // the value never changes
 var space = func() *codespace.Space {
@@ -197,7 +197,8 @@ func loadPostgres(ctx context.Context, pool *pgxpool.Pool, links []shortener.Lin
 	return err
 }
 
-// fill makes a database with links. New numbers of its ledger follow the numbers of the links.
+// fill makes a database with the given number of links. The numbers that its ledger reserves later follow the numbers
+// of these links.
 func fill(t *experiment.T, e engine, links int64) *filled {
 	f := &filled{engine: e, database: e.open(t), links: links, next: links, codes: filepath.Join(t.TempDir(), "codes")}
 	file, err := os.Create(f.codes)

@@ -15,7 +15,7 @@ import (
 	"keypool/loadtest/measure"
 )
 
-// partTimeout is the limit for one run of one Go benchmark.
+// partTimeout is the time limit of one run of one Go benchmark.
 const partTimeout = time.Minute
 
 // keys measures the functions that make and hand out keys, with Go benchmarks on one core.

@@ -165,11 +165,11 @@ func randomRedirects(t *experiment.T, r *record, f *filled) {
 }
 
 const (
-	listRequests = 50 // requests of a round; list records their median
+	listRequests = 50 // requests for each page in a round; list records the median of their times
 	nextPage     = 11 // list measures the first page and the page with this number
 )
 
-// list measures pages of the list of all links.
+// list measures how long the server takes for the first page and for a later page of the list of all links.
 func list(t *experiment.T, r *record, f *filled) {
 	server := lab.Server(t, f.settings()...)
 	server.Start()

@@ -60,7 +60,7 @@ func rivals() []*experiment.Experiment {
 		})}
 }
 
-// answers returns an error unless a server answers at url.
+// answers returns an error if no server answers at url.
 func answers(ctx context.Context, url string) error {
 	client := loadtest.NewClient(url, 0)
 	defer client.Close()

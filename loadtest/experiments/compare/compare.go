@@ -42,7 +42,7 @@ const (
 	// mostSkipped is how many numbers a crash may skip on average if the server holds two batches.
 	mostSkipped = 250
 	// fewSkipped is how many numbers a crash may skip on average if the key source makes a call for each
-	// key. These are the numbers of the creations in progress.
+	// key. A crash skips the numbers of the creations in progress.
 	fewSkipped = 40
 )
 

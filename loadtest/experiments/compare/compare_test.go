@@ -21,7 +21,7 @@ import (
 // retryable is the answer of a refusal that says when to retry.
 const retryable = "503, Retry-After 1"
 
-// sound returns a record with a key source of each kind, for which every claim holds.
+// sound returns a record for which every claim holds. The record has a key source of each kind.
 func sound() *record {
 	links := loadtest.Verdict{Figures: loadtest.Figures{Sent: 9, Acknowledged: 9}, Findings: loadtest.Findings{Checked: 9}}
 	r := &record{usual: true, took: time.Minute, rounds: 1, crashes: 1}
@@ -192,9 +192,13 @@ func TestServerCompilesWithRivalKeySources(t *testing.T) {
 	}
 }
 
-// entries returns a load of one creation per second. Each letter is the outcome of a creation: l is a link with a
-// key of the key source, f is a link by the fallback, r is a refusal with Retry-After, x is a refusal without
-// Retry-After, and - is no answer.
+// entries returns a load of one creation per second. Each letter is the outcome of a creation:
+//
+//   - l: a link with a key of the key source;
+//   - f: a link by the fallback;
+//   - r: a refusal with Retry-After;
+//   - x: a refusal without Retry-After;
+//   - "-": no answer.
 func entries(start time.Time, letters string) (all []loadtest.Entry) {
 	outcomes := map[rune]loadtest.Outcome{
 		'l': {State: loadtest.Acknowledged, Code: "own"},

@@ -105,7 +105,7 @@ func keysSkipped(ctx context.Context, url string) (int64, error) {
 		WHERE key NOT IN (SELECT code FROM all_links)`)
 }
 
-// numbersSkipped reads the codes of all links as numbers and counts the gaps.
+// numbersSkipped converts the codes of all links to numbers, and returns how many numbers are missing (see gaps).
 func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) {
 	var numbers []int64
 	form := sources.FormOf(sources.Counter)
@@ -117,8 +117,8 @@ func numbersSkipped(ctx context.Context, url string, step int64) (int64, error) 
 	return gaps(numbers, step), err
 }
 
-// gaps groups the numbers by their remainder modulo step. It counts the numbers that are missing
-// between the least and the greatest number of each group.
+// gaps returns how many numbers are missing. It groups the numbers by their remainder modulo step. In each
+// group, it counts the numbers that are missing between the least and the greatest number.
 func gaps(numbers []int64, step int64) (n int64) {
 	for remainder := range step {
 		some := slices.DeleteFunc(slices.Clone(numbers), func(number int64) bool { return number%step != remainder })

@@ -17,7 +17,7 @@ import (
 const (
 	leastLocal = 0.4 // least time in seconds that local keys must last; at outageRate, 80 keys last this long
 	mostStop   = 0.3 // longest time in seconds for which a counter may serve creations without its supply
-	mostBack   = 3   // longest time in seconds from the window.answers of an outage to the recovery
+	mostBack   = 3   // longest time in seconds from the field answers of a window to the recovery
 )
 
 // noAnswer stands for the answer to a creation that got no answer.
@@ -39,9 +39,13 @@ type outage struct {
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe summarises the creations of a load. A creation belongs to the outage if the journal recorded it before the
-// restart, and otherwise to the time after the outage. observe ignores the creations that the journal recorded before the
-// kill. The kill may have interrupted them, so they do not show how the key source works without its supply.
+// observe summarises the creations of a load. It assigns each creation to a period by the time at which the journal
+// recorded its intent:
+//
+//   - before the kill: observe ignores the creation. The kill may have interrupted it, so it does not show how the key
+//     source works without its supply;
+//   - from the kill to the restart: the creation belongs to the outage;
+//   - later: the creation belongs to the time after the outage.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -80,8 +84,8 @@ func (o *outage) unserved(state loadtest.State) {
 	}
 }
 
-// refusal describes the answer to a creation that is not served. This is the status with the Retry-After header, or
-// noAnswer if the creation was not refused.
+// refusal describes the answer to a creation that is not served: its status with the Retry-After header, or noAnswer if
+// the creation was not refused.
 func refusal(o loadtest.Outcome) string {
 	if o.State != loadtest.Refused {
 		return noAnswer
@@ -148,8 +152,8 @@ func (o *outage) recovered() string {
 	return ", and served every creation again " + tenths(o.back) + " after the restarted component answered"
 }
 
-// recovery returns the seconds from window.answers until the key source serves every creation again. If the key source does not recover, recovery returns at least the duration of the load after the
-// restart.
+// recovery returns the seconds from window.answers until the key source serves every creation again. If the key source
+// does not recover, recovery returns at least the duration of the load after the restart.
 func (o *outage) recovery() float64 {
 	if !o.returned {
 		return max(o.back, loadAfter).Seconds()

@@ -10,9 +10,9 @@ import (
 	"keypool/loadtest/experiments/keysource/sources"
 )
 
-// failure returns the single point of failure. This is the component, besides the database of the
-// links, whose failure stops the key source when its local keys are used up. The experiment
-// confirms the result with outages, except for rivals.
+// failure returns the single point of failure: the component, besides the database of the links,
+// whose failure stops the key source when its local keys are used up. For key sources other than
+// rivals, the experiment confirms the result with outages.
 func (f *found) failure() string {
 	switch {
 	case f.Class == "":
@@ -36,7 +36,7 @@ func (f *found) embedsTime() string {
 	return "no"
 }
 
-// bits returns how many bits the number of a code needs, and whether it fits a column of 64 bits.
+// bits says whether the number of a code fits into a column of 64 bits, and how many bits the number needs.
 func (f *found) bits() string {
 	if f.Class == "" {
 		return ""

@@ -26,8 +26,8 @@ var rivalsCode string
 // chainFile contains the table of key sources.
 const chainFile = "cmd/internal/app/chain.go"
 
-// buildRivals builds the programs with the rivals. No file in the source tree changes. It returns the key sources of the
-// rivals.
+// buildRivals builds the programs with the rivals, and returns the rivals as key sources. No file in the source tree
+// changes.
 func buildRivals(t *experiment.T) []sources.Source {
 	root, err := controls.ModuleRoot(t.Context())
 	t.Must(err)

@@ -163,7 +163,7 @@ func (f *found) refuses(refused, sent int64) {
 }
 
 // supplyStatements counts all statements except those of the link store, which name a table of links or set
-// lock_timeout. It counts each BEGIN and each COMMIT, also of transactions that write links.
+// lock_timeout. It counts each BEGIN and each COMMIT, including those of transactions that write links.
 const supplyStatements = `SELECT coalesce(sum(s.calls), 0)::float8
 	FROM pg_stat_statements AS s JOIN pg_database AS d ON d.oid = s.dbid
 	WHERE d.datname = ANY($1) AND s.query !~ '\m((un)?ranked_links|lock_timeout)\M'`
@@ -179,8 +179,8 @@ func newMeter(t *experiment.T, each time.Duration) *meter {
 
 // calls returns how many calls a key source has made to PostgreSQL, Redis and the key service. PostgreSQL counts statements.
 // Redis counts its reads from sockets, and a pipeline or a script needs one read. The key service
-// counts its requests. The result includes the few calls per second that a server makes even when it is idle. For Redis, it
-// includes these calls of all servers. These calls are few compared with thousands of creations per second.
+// counts its requests. The result also includes the few calls per second of an idle server: for Redis, those of all
+// servers, and otherwise those of this server. They are few compared with thousands of creations per second.
 func (m *meter) calls(ctx context.Context, one *sources.Running) (n float64, err error) {
 	var names []string
 	for _, address := range append(one.At.Tickets[:], one.At.Links) {

@@ -19,8 +19,8 @@ const (
 	// citusRate is the number of creations per second. Row 35 creates citusKillRate per second at scale 1.
 	citusRate     = 200
 	citusKillRate = 1000
-	// citusOutage is how long a worker is down, at every scale. The creations that are in progress when the worker
-	// fails have an unknown outcome, so their share depends on this time.
+	// citusOutage is how long a worker is down. It is the same at every scale, because the creations that are in progress
+	// when the worker fails have an unknown outcome, and their share of all creations depends on the length of the outage.
 	citusOutage = time.Minute
 	// citusHealthy is how long row 35 creates links before the fault, at scale 1. It is as long as the outage, so that rare
 	// delays, such as a checkpoint, have the same chance in both measurements.
@@ -96,10 +96,10 @@ func (r *run) citus() *lab.Cluster {
 	return c
 }
 
-// create waits until a load has created n links. If this takes too long, create refutes the claim
-// about creations, even if the fault has not happened yet. This can happen in the control without
-// placement. There, a commit opens connections between the nodes. If the commit does not end within its
-// time limit, these connections are closed, and the next commit must open them again.
+// create waits until a load has created n links. If this takes longer than a minute (patient), create refutes
+// the claim about creations, before or after the fault. Before the fault, this can happen in the control
+// without the protection placement. There, a commit opens connections between the nodes. If the commit does not
+// end within its time limit, these connections are closed, and the next commit must open them again.
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
@@ -184,7 +184,7 @@ func latencyWithoutWorker() claim {
 		}).UnlessSmall(func(r *Record) bool { return r.Worker.Small })
 }
 
-// linksOn divides links into those that are stored on a worker and the others.
+// linksOn divides links into the links that are stored on the worker (on) and all other links (elsewhere).
 func (r *run) linksOn(c *lab.Cluster, worker *lab.Database, links []loadtest.Entry) (on, elsewhere []loadtest.Entry) {
 	codes, err := lab.Values[string](r.Context(), c.Coordinator.URL, `SELECT code FROM ranked_links WHERE get_shard_id_for_distribution_column('ranked_links', rank) IN
 		(SELECT shardid FROM pg_dist_placement JOIN pg_dist_node USING (groupid) WHERE nodename || ':' || nodeport = $1)`, worker.Addr)

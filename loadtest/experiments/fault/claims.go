@@ -23,7 +23,7 @@ type Record struct {
 	seen map[string]observation // the worst observation of each claim, by the name of the claim
 }
 
-// observation is the worst observation of a claim. If several are equally bad, it is the last of them.
+// observation is the worst observation of a claim. If several observations are equally bad, it is the last one.
 type observation struct {
 	experiment.Verdict
 	against float64 // how bad the observation is: a figure minus its bound; without a figure, 1 if the claim is wrong and 0 if it is right
@@ -71,8 +71,9 @@ func timed(name, text string) claim {
 // links are the guarantees I1 to I4 of docs/guarantees.md.
 func theLinks(further ...claim) []claim { return linksOf("acknowledged link", "", further...) }
 
-// linksOf is like theLinks, but its claims concern only some links. The parameter link is the term for such a
-// link in the text of the claims. The parameter definition is a sentence that defines the term, or "" if the term needs none.
+// linksOf is like theLinks, but its claims concern only some links. The parameter link is the term for one of
+// these links in the text of the claims. The parameter definition is a sentence that defines the term, or "" if
+// the term needs no definition.
 func linksOf(link, definition string, further ...claim) []claim {
 	if definition != "" {
 		definition += " "
@@ -172,7 +173,7 @@ func (r *run) took(claim string, limit, duration time.Duration) {
 	r.figure(claim, limit.Seconds(), duration.Seconds(), "the slowest measured time is %v, and the limit is %v", duration.Round(time.Millisecond), limit)
 }
 
-// becomes waits until ok returns true, and records this for the claim. If ok returns false for longer than a
+// becomes waits until ok returns true, and records that the claim is right. If ok returns false for longer than a
 // minute, becomes refutes the claim and ends the run. The text since names the event at which the wait begins, and
 // follows the word "after". The text what is a clause that says what ok observes.
 func (r *run) becomes(claim, since, what string, ok func() bool) {
@@ -216,7 +217,7 @@ func (r *run) sawAccounts(a lab.Accounts) {
 	r.sawKeys(a)
 }
 
-// sawKeys records the keys that an audit found in two places or in none.
+// sawKeys records the keys that an audit found in two places or in none, and the linked keys that can be handed out again.
 func (r *run) sawKeys(a lab.Accounts) {
 	faults := make(map[string]float64)
 	for _, f := range a.Faults {

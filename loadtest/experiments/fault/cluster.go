@@ -38,7 +38,7 @@ func clusterRows() []row {
 
 const otherLists = "keys of the other lists"
 
-// clusterMasters is the number of masters of a Cluster. Each of them has one replica.
+// clusterMasters is the number of masters of a Cluster. Each master has one replica.
 const clusterMasters = 3
 
 // poolMasterKilled kills the master that has the keys of the pool.

@@ -122,7 +122,8 @@ func fill(r *run, disk string) (remove func()) {
 	return func() { r.Must(errors.Join(ballast.Close(), os.Remove(ballast.Name()))) }
 }
 
-// busyEmbedded runs alone, because a disk that other experiments keep busy would make SQLite slow.
+// busyEmbedded makes backups and audits of an SQLite file while two servers write to it. The fault row runs alone, because
+// a disk that other experiments keep busy would make SQLite slow.
 func busyEmbedded(r *run) {
 	r.embedded()
 	servers := []*lab.Program{r.started(), r.started()}

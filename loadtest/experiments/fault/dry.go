@@ -62,8 +62,8 @@ type dry struct {
 }
 
 // runDry calls fault, waits until the pool is empty, and fills the pool with a new worker. The
-// function fault fills the pool, starts the load and injects the fault. It returns the worker if
-// the worker still runs but cannot fill the pool, and nil if no worker runs.
+// function fault fills the pool, starts the load and injects the fault. If a worker still runs but
+// cannot fill the pool, fault returns this worker. If no worker runs, fault returns nil.
 func runDry(r *run, fault func(*dry) (useless *lab.Program)) {
 	d := &dry{run: r, hook: lab.Webhook(r)}
 	d.hook.RefuseEveryOther()

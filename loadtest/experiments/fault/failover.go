@@ -77,7 +77,7 @@ func postgresRestored(r *run) {
 	postgres, server := newForgetful(r)
 	restore := copyFiles(r, postgres)
 	forget(r, server, func() {
-		server.Stop() // no process may have the high-water mark in memory
+		server.Stop() // so that no process has the high-water mark in memory
 		restore()
 		server.Start()
 	})

@@ -33,8 +33,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// row defines a fault row. It belongs to the suite nightly unless it names other
-// suites. Its summary describes how the fault is injected.
+// row defines a fault row. A fault row that names no suite belongs to the suite nightly. The
+// summary of a fault row describes how the fault is injected.
 type row = experiment.Definition[Record]
 
 // Experiments returns the fault rows as experiments.

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// uncontrolled lists the rows without a control. These rows have none because their claims do not
-// depend on a single protection.
+// uncontrolled lists the rows that have no control, because their claims do not depend on a single
+// protection.
 var uncontrolled = []string{"fault/walk", "fault/start", "fault/startb", "fault/2x2"}
 
 func TestEveryFaultRowHasControl(t *testing.T) {

@@ -131,7 +131,7 @@ func abuse(r *run) {
 	// Each harmful client has an address of its own, so that it reaches only one limit.
 	answers, most := limited(150, 1, missRate, missBurst, "198.51.100.1", map[string]any{"url": "https://other.example/", "alias": "taken"})
 	r.figure(oracle, most, float64(answers[http.StatusConflict]), "%d answers show that the alias exists", answers[http.StatusConflict])
-	const many = 600 // on a slow disk, so many creations one after the other would not reach the limit
+	const many = 600 // sent 32 at a time: on a slow disk, creations one after the other would not reach the limit
 	answers, most = limited(many, 32, creationRate, 10*creationRate, "198.51.100.2", map[string]any{"url": "https://example.com/"})
 	admitted := many - answers[http.StatusTooManyRequests]
 	r.figure(fewCreations, most, float64(admitted), "the limit admitted %d creations, and the client created %d links", admitted, answers[http.StatusCreated])

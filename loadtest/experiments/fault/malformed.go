@@ -133,8 +133,9 @@ func hugeRequests(address string) (accepted int64) {
 	return read.Load()
 }
 
-// upload begins to send a body of 1 GiB. It stops when it has sent hugeSent bytes or the server closes the connection. It reports whether the client could send hugeSent
-// bytes of the body, or the server did not close the connection within 2*slowLimit.
+// upload begins to send a body of 1 GiB. It reports whether the server accepted the body: the client could send hugeSent
+// bytes, or the server did not close the connection within 2*slowLimit. upload stops when it has sent hugeSent bytes or
+// when the server closes the connection.
 func upload(address string, withLength bool) (accepted bool) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second) //nolint:noctx // DialTimeout has a time limit
 	if err != nil {

@@ -99,7 +99,7 @@ func (r *run) sawNoFiles(server *lab.Program, load *lab.Load) {
 // deleteFile deletes a file. Its content stays at kept.
 func deleteFile(path, kept string) error { return errors.Join(os.Link(path, kept), os.Remove(path)) }
 
-// replaceFile replaces a file by a copy.
+// replaceFile replaces a file by a copy. It moves the original file to kept.
 func replaceFile(path, kept string) error {
 	text, err := os.ReadFile(path)
 	return errors.Join(err, os.Rename(path, kept), os.WriteFile(path, text, 0o600)) //nolint:gosec // the path comes from the experiment, not from a user

@@ -38,8 +38,8 @@ func outputRows() []row {
 	}
 }
 
-// unwritable starts a server whose standard error is a pipe that is not read, and checks that the server still works. The
-// function harm gets the reading end of the pipe.
+// unwritable starts a server whose standard error is a pipe that is not read, and checks that the server still works. It
+// passes the reading end of the pipe to the function harm, which may close it.
 func unwritable(r *run, harm func(pipe *os.File)) {
 	dir := filepath.Join(r.TempDir(), "data")
 	r.store("sqlite:"+filepath.Join(dir, "shortener.db"), "LOG_LEVEL=debug")
@@ -72,11 +72,11 @@ func unwritable(r *run, harm func(pipe *os.File)) {
 	server.Errors = nil
 	server.Start()
 	r.end(server)
-	_ = reader.Close() // row 30b has closed it
+	_ = reader.Close() // in row 30b, harm has closed it already
 }
 
-// causeLines sends 3,000 requests, each of which causes a line in the log. These are more lines than the queue of the log
-// (1,024 lines) and the pipe can hold. causeLines moves the database away first: without a database, each request to
+// causeLines sends 3,000 requests, each of which causes a line in the log. The queue of the log (1,024 lines) and the pipe
+// together cannot hold 3,000 lines. causeLines moves the database away first: without a database, each request to
 // /readyz causes a line at level debug.
 func causeLines(r *run, server *lab.Program, dir string) error {
 	const lines = 3000

@@ -59,7 +59,8 @@ func poolerRestarts(r *run) {
 	r.end(servers...)
 }
 
-// createsAgain waits until each server creates links again after an outage that ended at the given time.
+// createsAgain starts the loads and waits until each server creates links again. It records the recovery time, which
+// begins at the given end of the outage (ended).
 func (r *run) createsAgain(ended time.Time, loads []*lab.Load) {
 	for _, load := range loads {
 		load.Start(150)

@@ -183,8 +183,8 @@ func (r *run) mend(proxy *lab.NetProxy, load *lab.Load) {
 	r.strike(proxy.Lost())
 }
 
-// pushReplyLost drops replies while a worker fills the pool. This pool is filled with at least 10 pushes, so several
-// replies are dropped.
+// pushReplyLost drops replies while a worker fills the pool. The worker needs at least 10 pushes to fill this pool, so the
+// proxy drops several replies.
 func pushReplyLost(r *run) {
 	r.databases("KGS_POOL_CAPACITY=10000")
 	proxy := lab.Proxy(r, r.redis.Addr)

@@ -207,7 +207,7 @@ func repeatCreations(r *run) {
 	all := p.requests(singles, refs)
 	stop := r.beside(func(ctx context.Context) { p.perform(ctx, all, false) })
 	strikes, expected := max(9, r.Times(45)), int64(len(all)*len(servers))
-	for n := range strikes { // spread evenly over the requests
+	for n := range strikes { // the kills are spread evenly over the requests
 		p.awaitDone(r, expected*int64(n+1)/int64(strikes+2))
 		r.strikeInTurn(n, servers, func() {}, func() {})
 	}

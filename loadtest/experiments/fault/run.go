@@ -60,13 +60,13 @@ const manyConnections = "max_connections=400"
 // noWorker is the setting of a server that does not run a worker.
 const noWorker = "KGS_WORKER=false"
 
-// longCodes is a setting of rows that create links before the pool has keys, and that know the exact number of abandoned
-// keys. These links get random codes. If a random code equals a reserved key, the audit counts this key as abandoned. With
-// 600,000 reserved keys of six characters and 1,000 random codes, the probability of this is 1 %. With ten
-// characters, it is less than 10^-8.
+// longCodes is a setting of fault rows that create links before the pool has keys, and that know the exact number of
+// abandoned keys. Before the pool has keys, links get random codes. If a random code equals a reserved key, the audit
+// counts the key as abandoned. With 600,000 reserved keys of six characters and 1,000 random codes, the probability of an
+// equal code is 1 %. With ten characters, it is less than 10^-8.
 const longCodes = "CODE_LENGTH=10"
 
-// server prepares a server. The server also runs a worker, unless the settings contain noWorker.
+// server prepares a server. If the settings do not contain noWorker, the server also runs a worker.
 func (r *run) server(settings ...string) *lab.Program {
 	return lab.Server(r, slices.Concat(r.settings, settings)...)
 }

@@ -167,8 +167,8 @@ const onItsWay = 250 * time.Millisecond
 const tooOld = 600 * time.Millisecond
 
 // sawAnswers records how the server answered the creations that it was processing at SIGTERM. It compares the
-// journal just before SIGTERM (then) with the journal after the end of the load (now). No creation was committed from
-// before SIGTERM until the time released.
+// journal just before SIGTERM (then) with the journal after the end of the load (now). The parameter
+// signalled is the time of SIGTERM. Until the time released, the run prevented all commits.
 func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Time) {
 	underWay, young, failed := 0, 0, 0
 	for n, e := range then {
@@ -186,7 +186,8 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Tim
 			}
 		}
 	}
-	// This text is shown only if all these creations were answered, because otherwise an earlier observation is worse.
+	// If the server answered a creation wrongly, the report shows that observation, which is worse. Otherwise it shows this
+	// text.
 	r.saw(inProgress, underWay > 0, "the server answered all %d creations that it was processing when it received SIGTERM", underWay)
 	if young == 0 {
 		r.observe(progressKept, 0, experiment.NotJudged("each of the %d creations was more than %v old when the server could commit again", underWay, tooOld))

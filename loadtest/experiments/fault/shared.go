@@ -58,14 +58,15 @@ func sharedRows() []row {
 	}
 }
 
-// pagesSoon waits until a program signals page, and records how long this takes after the given time (start).
+// pagesSoon waits until a program signals page, and records the time from start until the signal.
 func (r *run) pagesSoon(p *lab.Program, start time.Time) {
 	paged := lab.Happens(r, patient, func() bool { return p.Status().State == "page" })
 	r.saw(pages, paged, "the state of the server is %q", p.Status().State)
 	r.took(pageInTime, pageLimit, time.Since(start))
 }
 
-// sawSkips records how often the ledgers of the servers have skipped ahead.
+// sawSkips records how often the ledger of each server has skipped ahead. The parameter most is the greatest number that
+// the claim allows.
 func (r *run) sawSkips(most float64, servers ...*lab.Program) {
 	for _, s := range servers {
 		skips := s.Counter("kgs_ledger_skips_total")

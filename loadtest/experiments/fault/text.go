@@ -48,8 +48,8 @@ func created(o loadtest.Outcome) string {
 	return fmt.Sprintf("a creation has the outcome %s (%s)", o.State, o.Detail)
 }
 
-// answerTo says how a GET request for a code was answered. The text answer describes the answer. It is not used if err
-// is not nil.
+// answerTo says how a GET request for a code was answered. The text answer describes the answer. If err is not nil,
+// answerTo does not use this text.
 func answerTo(code string, err error, answer string) string {
 	if err != nil {
 		return fmt.Sprintf("GET /%s got no answer (%v)", code, err)

@@ -163,7 +163,8 @@ func makeRoom(r *run, capacity, keys int64) {
 	each(takers, (*lab.Program).Stop)
 }
 
-// shipping returns the number of ranges that are reserved but not delivered and that match a condition.
+// shipping returns the number of ranges that are reserved, are not delivered yet and match a condition. The parameter and
+// is the condition, as SQL that begins with AND, or "".
 func shipping(r *run, and string) int {
 	return lab.Value[int](r, r.links, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and)
 }

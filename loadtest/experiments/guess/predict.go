@@ -19,7 +19,7 @@ const (
 )
 
 // predictor is a way to guess. It uses only consecutive known codes and knowledge of how the key
-// sources work. It makes all guesses before any of them is tried.
+// sources work. It makes all guesses before the first guess is tried.
 type predictor struct {
 	name string
 	// guess returns n numbers, the most likely first. The last element of seen is the latest number.

@@ -73,7 +73,8 @@ func judgeUnguessed(r *scanRecord) experiment.Verdict {
 		Figures(want, float64(v.answers.hits))
 }
 
-// judgeThrottled also requires refusals, because a service that does not answer has no misses either.
+// judgeThrottled judges the number of misses from one address. The service must have refused guesses too, because a
+// service that does not answer also has few misses.
 func judgeThrottled(r *scanRecord) experiment.Verdict {
 	a, seconds := &r.alone, r.elapsed.Seconds()
 	if a.refused+a.failed == 0 && a.misses <= missBurst { // the machine is too slow to reach the limit

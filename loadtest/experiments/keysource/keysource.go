@@ -71,7 +71,7 @@ func rulesOf(s *sources.Source) []rule {
 	all := []rule{
 		{"32 clients get different codes", "When 32 clients create links at the same time, no client gets a code of another client. Every code has the documented form.", unique},
 		{"two servers give out different codes", "When two servers create links at the same time, they give out no code twice.", shared},
-		// This rule comes before every kill, because a killed server keeps keys in its batches.
+		// This rule comes before all rules that kill a server, because a killed server keeps keys in its batches.
 		{"a stopped server keeps no keys", "A server that receives SIGTERM under load exits with status 0 within 10 s and keeps no keys.", stopped},
 		{"a killed server loses no link", "A server that is killed repeatedly under load gives out no code twice and loses no link.", killed},
 	}

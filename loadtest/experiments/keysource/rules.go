@@ -79,8 +79,9 @@ func stopped(st *stand) {
 	st.mustRecover()
 }
 
-// killed makes every commit take a tenth of a second, so that some links wait for their commit when
-// the server is killed. If the server acknowledges links before their commit, the kill loses them.
+// killed kills a server under load several times. Every commit takes a tenth of a second, so some links
+// wait for their commit when the server is killed. If the server has acknowledged a link before its
+// commit, the kill loses the link.
 func killed(st *stand) {
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_delay = 100000`)
 	lab.Execute(st, st.postgres.URL, `ALTER ROLE CURRENT_USER SET commit_siblings = 0`)
@@ -118,7 +119,7 @@ func survives(st *stand, f fault) {
 	for i, d := range st.draws {
 		s.load.Start(rate)
 		s.more(some)
-		// A draw with an open breaker cannot replace the other draw.
+		// While the breaker of the server is open, one ticket database cannot replace the other one.
 		closed := lab.Happens(st, recovered, func() bool {
 			status, err := s.TryStatus()
 			return err == nil && lab.Known(status.Breaker, "") == "closed"
@@ -257,7 +258,8 @@ func harness(st *stand) {
 }
 
 // onlyUnserved reports whether the experiments of a run ended without an error and without a failed claim
-// on correctness. If such a run failed, it failed only because of creations that were not served.
+// on correctness. If onlyUnserved returns true for a run that failed, the run failed only because creations were not
+// served.
 func onlyUnserved(r *report.Report) bool {
 	for i := range r.Experiments {
 		e := &r.Experiments[i]

@@ -214,9 +214,9 @@ func (s *server) awaitSource() error {
 	})
 }
 
-// fromSource makes six links. It returns an error unless the keys of the last five came from the
-// key source. It ignores the first link, because the counter of the keys that the server took exists only after the server
-// has taken its first key.
+// fromSource makes six links. It returns an error if one of the last five links has a code that did not come from the
+// key source. It ignores the first link, because the server reports the counter of taken keys only after it has taken its
+// first key.
 func (s *server) fromSource() error {
 	const links = 5
 	var taken [2]float64

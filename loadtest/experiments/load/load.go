@@ -43,8 +43,8 @@ type plan struct {
 // choose returns the plan of a run. The plan is small if the scale is below 1.
 func choose(t *experiment.T, usual plan) plan {
 	if t.Scale < 1 {
-		// All controls have such a scale, and a control can lose many links. A request for a lost link is a miss, and
-		// the service limits misses. Therefore the load is short.
+		// The scale of every control is below 1, and a control can lose many links. A request for a lost link is a
+		// miss, and the service limits misses. Therefore the load is short.
 		return plan{rate: 200, lasts: 1500 * time.Millisecond, each: 300 * time.Millisecond, climb: 2, small: true}
 	}
 	p := usual

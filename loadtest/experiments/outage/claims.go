@@ -93,12 +93,12 @@ func judgeReported(r *record) experiment.Verdict {
 	return experiment.Within(min(max(r.reported, least), most), r.reported, reportedWithin)
 }
 
-// counted returns a correctness claim, which is judged only if the run was complete.
+// counted returns a correctness claim. An incomplete run does not judge it.
 func counted(name, unit, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: unit, Kind: report.Correctness, Judge: judge}.When(func(r *record) bool { return r.whole })
 }
 
-// timed returns a claim about a time in seconds, which is judged only if the run was complete and not small.
+// timed returns a claim about a time in seconds. An incomplete run does not judge it, and neither does a small run.
 func timed(name, text string, judge func(*record) experiment.Verdict) claim {
 	return claim{Name: name, Text: text, Unit: "s", Kind: report.Speed, Judge: judge}.
 		UnlessSmall(func(r *record) bool { return r.small }).When(func(r *record) bool { return r.whole })

@@ -33,8 +33,8 @@ type server struct {
 
 	// turned reports whether the time from the first random code to the restart of Redis is longer than both margins together.
 	turned bool
-	// due counts the links that were created between the two margins, which need the fallback. served counts those of them
-	// that have a random code.
+	// due counts the links that were created between the two margins and therefore need the fallback. served counts the
+	// links among them that have a random code.
 	due, served int
 	// fresh and stale count the keys from batches that the server used after the outage. A stale key was reserved before
 	// Redis started again. A fresh key was reserved later.
@@ -84,7 +84,7 @@ func (r *record) afterKeys(s *server, creations []creation) {
 	for _, c := range creations {
 		random := c.random(r.after)
 		switch {
-		case !c.created: // a claim about availability counts it
+		case !c.created: // a claim about availability counts failed creations
 		case c.at.After(from) && c.at.Before(until):
 			s.due++
 			if random {

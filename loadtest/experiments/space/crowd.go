@@ -67,7 +67,7 @@ func (c *crowd) fill(n int64) {
 	c.exec(`UPDATE fillers SET n = $1`, n)
 }
 
-// offered calls visit with the code and the URL of every offer since the table of the same name was emptied.
+// offered calls visit with the code and the URL of every offer in the table offered.
 func (c *crowd) offered(visit func(code, url string)) {
 	var offers string
 	c.Must(c.db.QueryRowContext(c.Context(), `SELECT coalesce(group_concat(code || ' ' || url, ' '), '') FROM offered`).Scan(&offers))

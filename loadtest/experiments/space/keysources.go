@@ -126,8 +126,8 @@ func runKeySources(t *experiment.T, rec *attemptsRecord) {
 
 // launch starts a server for each key source. The databases of each server are copies of template, in which links
 // have the first n codes. The ledgers do not permute their numbers, so that launch knows which codes they have given out.
-// This does not affect the result: with permuted numbers, a creation takes the same number of attempts. If n is not 0,
-// launch leaves out Snowflake, hash and UUID, because the size of their spaces is fixed and too large to fill.
+// The permutation does not affect the result: with permuted numbers, a creation takes the same number of attempts. If n
+// is not 0, launch leaves out Snowflake, hash and UUID, because the size of their spaces is fixed and too large to fill.
 func launch(t *experiment.T, stage *sources.Stage, template string, n int64) (all []*sources.Running) {
 	for _, s := range sources.Compared() {
 		if n > 0 && s.Class != sources.Random && s.Class != sources.Counter {

@@ -90,8 +90,8 @@ func refillBound(capacity int64) time.Duration {
 }
 
 // within judges whether an event happened at most limit after start. The parameter event is the time of the
-// event, or zero if the event was not observed. The event may be earlier than start, because this process may
-// notice the start late. The text since says what happened at start.
+// event, or zero if the event was not observed. The text since says what happened at start. The event may be
+// earlier than start, because this process may observe with a delay what happened at start.
 func (r *record) within(limit time.Duration, since string, start, event time.Time, what string) experiment.Verdict {
 	waited := r.seen[len(r.seen)-1].at.Sub(start)
 	switch {
@@ -133,8 +133,9 @@ func judgeSimulated(r *record) experiment.Verdict {
 // judgeOrder judges which signals were sent and in which order, but not when. While the worker is stopped,
 // the signals are `restart` and then `page`, and each may be delivered more than once. `page` without
 // `restart` is correct only if the pool may have fallen below both thresholds between two checks of the
-// switch. This fall usually takes about as long as the interval between two checks. After the start of the
-// worker, `restart` may be sent again while the pool fills, and `ok` is the last signal.
+// switch. The fall from one threshold to the other usually takes about as long as the interval between two
+// checks. After the start of the worker, `restart` may be sent again while the pool fills, and `ok` is the last
+// signal.
 func judgeOrder(r *record) experiment.Verdict {
 	if r.started.IsZero() || r.empty.IsZero() {
 		return experiment.Verdict{}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second // time that a wait adds to the expected time of its event; the claims have other bounds
+	patience    = 30 * time.Second // a wait fails this long after the expected time of its event; the claims have other bounds
 	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 
@@ -161,7 +161,8 @@ func (d *run) runDry() error {
 	})
 }
 
-// refill starts the worker again, unless this run is the control that does not start the worker.
+// refill starts the worker again and waits until the pool is full and the service has signalled `ok`. With the
+// setting staysDead, it does not start the worker.
 func (d *run) refill() error {
 	d.Phase(0.9, "the worker refills the pool")
 	d.back = time.Now()

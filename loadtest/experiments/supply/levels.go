@@ -47,13 +47,13 @@ func watchLevels(r lab.T, redisURL string) *levels {
 }
 
 // await reads the level repeatedly and returns the first level for which enough returns true. It repeats a look
-// that fails, because the machine may be busy. If await finds no such level within patience, its error wraps
-// errLate. If the last look failed, await returns the error of this look instead.
+// that fails, because the machine may be busy. If await finds no such level within patience and its last look
+// succeeded, its error wraps errLate. If the last look failed, the error wraps the error of this look instead.
 func (l *levels) await(ctx context.Context, patience time.Duration, what string, enough func(level) bool) (now level, err error) {
 	var unseen error
 	err = lab.Until(ctx, lookEvery, patience, func(asked context.Context) (bool, error) {
 		keys, err := l.ask(asked)
-		if asked.Err() == nil { // an interrupted look fails only with the error of its context
+		if asked.Err() == nil { // if the context of a look has ended, the error of the look says nothing about Redis
 			unseen = err
 		}
 		if err != nil {

@@ -1,9 +1,9 @@
 //go:build rivals
 
-// Package app is compiled as a part of the package of this name, in the programs that
-// compare/keysources builds. It contains two simple ways to hand out prepared keys. Each of them
-// takes one key for each creation: from a table of keys whose takers wait for one lock, or from a
-// set in Redis.
+// Package app is compiled as a part of cmd/internal/app, in the programs that compare/keysources
+// builds. It contains two simple key sources, which take one prepared key for each creation. The key
+// source locked-table takes the key from a table under one lock. The key source redis-set takes the
+// key from a set in Redis.
 package app
 
 import (
