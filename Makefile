@@ -88,7 +88,7 @@ model: keeper
 # then fail.
 controls: keeper
 	$(keeper) need redis-server postgres
-	go test -tags drill -count 1 -timeout 20m ./loadtest/controls
+	go test -tags drill -count 1 -parallel 4 -timeout 20m ./loadtest/controls
 
 # Measures the bars of the group bars, which concern speed, memory and growth, and runs load/create.
 bench: build keeper
