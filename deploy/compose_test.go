@@ -42,7 +42,7 @@ type project struct {
 func TestComposeServicesWorkTogether(t *testing.T) {
 	p := newProject(t)
 	p.up()
-	p.sharesLinks()
+	p.checkSharing()
 	if status, _ := p.follow(p.server1, "no-such-link"); status != http.StatusNotFound {
 		t.Errorf("GET of an unknown code has status %d, want 404", status)
 	}
@@ -56,36 +56,36 @@ func TestComposeServicesWorkTogether(t *testing.T) {
 func TestComposeServersCreateLinksAfterRedisMasterIsKilled(t *testing.T) {
 	p := newProject(t, "deploy/compose/redis-cluster.yml")
 	p.up()
-	p.sharesLinks()
+	p.checkSharing()
 	p.await("every container is healthy", p.healthy(11))
 	p.await("the pool is full in Prometheus", p.poolFilled)
 	if err := p.run(p.ctx, "kill", "redis2"); err != nil {
 		t.Fatal(err)
 	}
-	p.sharesLinks()
+	p.checkSharing()
 }
 
 // The links must be in volumes, so that they exist after a second start.
 func TestComposeServersShareLinksOnCitus(t *testing.T) {
 	p := newProject(t, "deploy/compose/citus.yml")
 	p.up()
-	code := p.sharesLinks()
+	code := p.checkSharing()
 	p.await("every container is healthy", p.healthy(8))
 	p.stop()
 	p.up()
-	p.stillHas(code)
-	p.sharesLinks()
+	p.checkLink(code)
+	p.checkSharing()
 }
 
 // The first start creates a volume for a single Redis. The Redis Cluster of the second start must not use this volume.
 func TestComposeRedisClusterReplacesSingleRedis(t *testing.T) {
 	p := newProject(t)
 	p.up()
-	code := p.sharesLinks()
+	code := p.checkSharing()
 	p.add("deploy/compose/redis-cluster.yml")
 	p.up()
-	p.stillHas(code)
-	p.sharesLinks()
+	p.checkLink(code)
+	p.checkSharing()
 	p.await("the pool is full in Prometheus", p.poolFilled)
 }
 
@@ -95,12 +95,12 @@ func TestComposeRedisClusterStartsAgainWithOtherAddresses(t *testing.T) {
 	p := newProject(t, "deploy/compose/redis-cluster.yml")
 	order := []string{"redis", "redis2", "redis3", "redis4", "redis5", "redis6"}
 	p.upInOrder(order)
-	code := p.sharesLinks()
+	code := p.checkSharing()
 	p.stop()
 	slices.Reverse(order)
 	p.upInOrder(order)
-	p.stillHas(code)
-	p.sharesLinks()
+	p.checkLink(code)
+	p.checkSharing()
 	p.await("every container is healthy", p.healthy(11))
 	p.await("the pool is full in Prometheus", p.poolFilled)
 }
@@ -108,16 +108,16 @@ func TestComposeRedisClusterStartsAgainWithOtherAddresses(t *testing.T) {
 // target is the URL of the links that the tests create.
 const target = "https://go.dev/doc/?from=compose"
 
-// sharesLinks creates a link on one server, follows it on the other server and returns its code.
-func (p *project) sharesLinks() (code string) {
+// checkSharing creates a link on one server, follows it on the other server and returns its code.
+func (p *project) checkSharing() (code string) {
 	p.t.Helper()
 	code = p.shorten(p.server1, target)
-	p.stillHas(code)
+	p.checkLink(code)
 	return code
 }
 
-// stillHas follows a link that sharesLinks has created.
-func (p *project) stillHas(code string) {
+// checkLink follows a link that checkSharing has created.
+func (p *project) checkLink(code string) {
 	p.t.Helper()
 	if status, location := p.follow(p.server2, code); status != http.StatusFound || location != target {
 		p.t.Errorf("the second server answers a link of the first server with status %d, Location %q; want 302, %q", status, location, target)

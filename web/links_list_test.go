@@ -15,7 +15,7 @@ import (
 func TestEachPageOfSearchEndsInTimeIfStoreIsSlow(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 60)
-		store.page, store.links, store.pages = 700*time.Millisecond, 1, 4
+		store.page, store.maxPerPage, store.failAt = 700*time.Millisecond, 1, 4
 		var got []string
 		requests := 0
 		for cursor := ""; requests == 0 || cursor != ""; requests++ {

@@ -23,7 +23,7 @@ import (
 func TestSlowSearchForMatchesDoesNotEndLinkStream(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
-		store.page, store.links = 1500*time.Millisecond, 1
+		store.page, store.maxPerPage = 1500*time.Millisecond, 1
 		for query, want := range map[string]int{"?q=/77%3F": 1, "?q=8%3F": 10, "?q=none": 0} {
 			for _, accept := range []string{media.NDJSON, media.CSV} {
 				resp := begin(t, c, http.MethodGet, "/api/links"+query, "", "Accept", accept)
@@ -40,7 +40,7 @@ func TestSlowSearchForMatchesDoesNotEndLinkStream(t *testing.T) {
 func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
-		store.page, store.links = 1500*time.Millisecond, 1
+		store.page, store.maxPerPage = 1500*time.Millisecond, 1
 		body := bufio.NewReader(begin(t, c, http.MethodGet, "/api/links", "", "Accept", media.NDJSON).body)
 		if _, err := body.ReadString('\n'); err != nil {
 			t.Fatal(err)
@@ -57,7 +57,7 @@ func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
 func TestLinkStreamWithoutLinksEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
-		store.page, store.links = 1500*time.Millisecond, 1
+		store.page, store.maxPerPage = 1500*time.Millisecond, 1
 		time.AfterFunc(30*time.Second, func() { store.revoked.Store(true) })
 		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.CSV)
 		if resp.status != http.StatusUnauthorized {
@@ -71,7 +71,7 @@ func TestLinkStreamWithoutLinksEndsWhenTokenIsRevoked(t *testing.T) {
 func TestLinkStreamSendsLinkDuringSearch(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
-		store.page, store.links, store.fast = 1500*time.Millisecond, 1, true
+		store.page, store.maxPerPage, store.fast = 1500*time.Millisecond, 1, true
 		began := time.Now()
 		body := bufio.NewReader(begin(t, c, http.MethodGet, "/api/links?q=/98%3F", "", "Accept", media.NDJSON).body)
 		if _, err := body.ReadString('\n'); err != nil {
@@ -91,7 +91,7 @@ func TestLinkStreamSendsLinkDuringSearch(t *testing.T) {
 func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 40)
-		store.page, store.links, store.pages = time.Second, 1, 30
+		store.page, store.maxPerPage, store.failAt = time.Second, 1, 30
 		resp := begin(t, c, http.MethodGet, "/api/links?q=none", "", "Accept", media.NDJSON)
 		if resp.status != http.StatusServiceUnavailable || resp.header.Get("Retry-After") == "" {
 			t.Errorf("status %d, want 503", resp.status)
@@ -157,7 +157,7 @@ func (s *site) dial(t *testing.T) *net.TCPConn {
 // newBrokenSite returns a listener whose store lists links with URLs of a kilobyte, and then fails.
 func newBrokenSite(t *testing.T) *site {
 	t.Helper()
-	store := &slowStore{links: 100, pages: 2}
+	store := &slowStore{maxPerPage: 100, failAt: 2}
 	service, _ := newService(t, func(s shortener.Store) shortener.Store {
 		store.Store = s
 		return store

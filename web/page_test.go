@@ -125,7 +125,7 @@ func TestPageKeepsInputIfServerDoesNotAnswer(t *testing.T) {
 }
 
 // The bookmarklet may send an address that is too long for a link. The page must not show an empty form without a reason.
-func TestPageReportsBookmarkThatIsTooLong(t *testing.T) {
+func TestPageReportsAddressFromBookmarkletThatIsTooLong(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	r := s.do(t, http.MethodGet, "/?url=https://go.dev/"+strings.Repeat("a", 2048), "", "Accept", "text/html")

@@ -60,11 +60,11 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // without waiting.
 type slowStore struct {
 	shortener.Store
-	insert time.Duration
-	page   time.Duration
-	fast   bool // whether every second page takes no time
-	links  int  // maximum number of links in a page; 0 for no maximum
-	pages  int  // the Newest call with this number fails; 0 if none fails
+	insert     time.Duration
+	page       time.Duration
+	fast       bool // whether every second page takes no time
+	maxPerPage int  // maximum number of links in a page; 0 for no maximum
+	failAt     int  // the Newest call with this number fails; 0 if none fails
 
 	calls    int          // number of calls of Newest
 	revoked  atomic.Bool  // whether the token of each request is revoked
@@ -100,10 +100,10 @@ func (s *slowStore) Newest(ctx context.Context, selection shortener.Selection) (
 	if s.calls++; !s.fast || s.calls%2 == 1 {
 		time.Sleep(s.page)
 	}
-	if s.links > 0 {
-		selection.Limit = min(selection.Limit, s.links)
+	if s.maxPerPage > 0 {
+		selection.Limit = min(selection.Limit, s.maxPerPage)
 	}
-	if s.pages--; s.pages == 0 {
+	if s.calls == s.failAt {
 		return nil, "", errBroken
 	}
 	return s.Store.Newest(ctx, selection)

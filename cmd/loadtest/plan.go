@@ -17,27 +17,27 @@ import (
 	"keypool/loadtest/report"
 )
 
-// figure is the value of a flag that is a number. The tags min and max of the flag give the bounds. With the
+// numberFlag is the value of a flag that is a number. The tags min and max of the flag give the bounds. With the
 // tag whole, the number must be whole.
-type figure float64
+type numberFlag float64
 
-// span is the value of a flag that is a duration from 0 to maxSpan.
-type span time.Duration
+// durationFlag is the value of a flag that is a duration from 0 to maxDuration.
+type durationFlag time.Duration
 
-const maxSpan = 365 * 24 * time.Hour
+const maxDuration = 365 * 24 * time.Hour
 
 // planFlags describe a deployment. The bounds of the flags prevent an overflow of the figures of a
 // plan.
 type planFlags struct {
-	Creations  figure `default:"1000" min:"0.001" max:"10000000" placeholder:"N" help:"Average creations per second."`
-	Years      figure `default:"10" min:"1" max:"100" whole:"" placeholder:"N" help:"Years of the plan."`
-	Servers    figure `default:"20" min:"1" max:"1000000" whole:"" placeholder:"N" help:"Servers that share the load."`
-	Outage     span   `default:"5m" placeholder:"D" help:"Duration of an outage of Redis, or of the worker, that keys must bridge."`
-	Redirects  figure `default:"100000" min:"0" max:"1000000000" placeholder:"N" help:"Average redirects per second."`
-	Capacity   figure `default:"100000000" min:"100" max:"10000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
-	CodeLength figure `default:"6" min:"3" max:"10" whole:"" placeholder:"N" help:"Characters in the first codes."`
-	Night      span   `default:"8h" placeholder:"D" help:"Wanted time from the signal page to the empty pool."`
-	Zipf       figure `default:"0.6" min:"0" max:"3" placeholder:"S" help:"Zipf exponent of the popularity of links. Published exponents of web traffic are from 0.6 to 1.03."`
+	Creations  numberFlag   `default:"1000" min:"0.001" max:"10000000" placeholder:"N" help:"Average creations per second."`
+	Years      numberFlag   `default:"10" min:"1" max:"100" whole:"" placeholder:"N" help:"Years of the plan."`
+	Servers    numberFlag   `default:"20" min:"1" max:"1000000" whole:"" placeholder:"N" help:"Servers that share the load."`
+	Outage     durationFlag `default:"5m" placeholder:"D" help:"Duration of an outage of Redis, or of the worker, that keys must bridge."`
+	Redirects  numberFlag   `default:"100000" min:"0" max:"1000000000" placeholder:"N" help:"Average redirects per second."`
+	Capacity   numberFlag   `default:"100000000" min:"100" max:"10000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
+	CodeLength numberFlag   `default:"6" min:"3" max:"10" whole:"" placeholder:"N" help:"Characters in the first codes."`
+	Night      durationFlag `default:"8h" placeholder:"D" help:"Wanted time from the signal page to the empty pool."`
+	Zipf       numberFlag   `default:"0.6" min:"0" max:"3" placeholder:"S" help:"Zipf exponent of the popularity of links. Published exponents of web traffic are from 0.6 to 1.03."`
 	printed
 }
 
@@ -88,16 +88,16 @@ func checkPage(page string) error {
 	return nil
 }
 
-// planMappers returns the decoders of the types figure and span. A decoder returns a [*config.Error] for an
+// planMappers returns the decoders of the types numberFlag and durationFlag. A decoder returns a [*config.Error] for an
 // invalid value.
 func planMappers() []kong.Option {
 	return []kong.Option{
-		kong.TypeMapper(reflect.TypeFor[figure](), kong.MapperFunc(decodeFigure)),
-		kong.TypeMapper(reflect.TypeFor[span](), kong.MapperFunc(decodeSpan)),
+		kong.TypeMapper(reflect.TypeFor[numberFlag](), kong.MapperFunc(decodeNumber)),
+		kong.TypeMapper(reflect.TypeFor[durationFlag](), kong.MapperFunc(decodeDuration)),
 	}
 }
 
-func decodeFigure(ctx *kong.DecodeContext, target reflect.Value) error {
+func decodeNumber(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("number", &text); err != nil {
 		return err
@@ -120,14 +120,14 @@ func decodeFigure(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-func decodeSpan(ctx *kong.DecodeContext, target reflect.Value) error {
+func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
 		return err
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 || d > maxSpan {
-		return &config.Error{Name: "--" + ctx.Value.Name, Got: text, Takes: fmt.Sprintf("a duration from 0s to %.0fh, such as 90s or 8h", maxSpan.Hours())}
+	if err != nil || d < 0 || d > maxDuration {
+		return &config.Error{Name: "--" + ctx.Value.Name, Got: text, Takes: fmt.Sprintf("a duration from 0s to %.0fh, such as 90s or 8h", maxDuration.Hours())}
 	}
 	target.SetInt(int64(d))
 	return nil

@@ -11,16 +11,16 @@ import (
 
 // simulateFlags describe a deployment and the simulated time, which is a day by default.
 type simulateFlags struct {
-	Servers      figure `default:"1000" min:"1" max:"10000" whole:"" placeholder:"N" help:"Servers that share the load."`
-	Keys         figure `default:"100000000" min:"1" max:"1000000000" whole:"" placeholder:"N" help:"Creations in the whole time. Each creation needs a key."`
-	Duration     span   `default:"24h" placeholder:"D" help:"Simulated time, from 1m to 168h."`
-	Peak         figure `default:"1.8" min:"1" max:"2" placeholder:"N" help:"Greatest rate of creations, relative to the average."`
-	Capacity     figure `default:"10000000" min:"100" max:"1000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
-	BatchMin     figure `default:"100" min:"1" max:"1000000" whole:"" placeholder:"N" help:"Smallest batch of a server."`
-	Outage       *span  `placeholder:"D" help:"Duration of an outage of Redis, which loses the pool; 0s for none. The default is 5m, or a quarter of --duration if this is less."`
-	WorkerOutage *span  `placeholder:"D" help:"Duration of an outage of all workers; 0s for none. The default is 1h, or a quarter of --duration if this is less."`
-	Deploy       *span  `placeholder:"D" help:"Time in which a deploy replaces all servers; 0s for none. The default is 10m, or a quarter of --duration if this is less."`
-	Seed         figure `default:"1" min:"0" max:"1000000000" whole:"" placeholder:"N" help:"Seed of the random choice of servers. The same seed gives the same result."`
+	Servers      numberFlag    `default:"1000" min:"1" max:"10000" whole:"" placeholder:"N" help:"Servers that share the load."`
+	Keys         numberFlag    `default:"100000000" min:"1" max:"1000000000" whole:"" placeholder:"N" help:"Creations in the whole time. Each creation needs a key."`
+	Duration     durationFlag  `default:"24h" placeholder:"D" help:"Simulated time, from 1m to 168h."`
+	Peak         numberFlag    `default:"1.8" min:"1" max:"2" placeholder:"N" help:"Greatest rate of creations, relative to the average."`
+	Capacity     numberFlag    `default:"10000000" min:"100" max:"1000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
+	BatchMin     numberFlag    `default:"100" min:"1" max:"1000000" whole:"" placeholder:"N" help:"Smallest batch of a server."`
+	Outage       *durationFlag `placeholder:"D" help:"Duration of an outage of Redis, which loses the pool; 0s for none. The default is 5m, or a quarter of --duration if this is less."`
+	WorkerOutage *durationFlag `placeholder:"D" help:"Duration of an outage of all workers; 0s for none. The default is 1h, or a quarter of --duration if this is less."`
+	Deploy       *durationFlag `placeholder:"D" help:"Time in which a deploy replaces all servers; 0s for none. The default is 10m, or a quarter of --duration if this is less."`
+	Seed         numberFlag    `default:"1" min:"0" max:"1000000000" whole:"" placeholder:"N" help:"Seed of the random choice of servers. The same seed gives the same result."`
 	printed
 }
 
@@ -42,7 +42,7 @@ func (c *simulateFlags) input() (simulate.Input, error) {
 	}
 	for _, part := range []struct {
 		flag    string
-		given   *span
+		given   *durationFlag
 		usual   time.Duration // the default in a long simulation
 		seconds *float64
 	}{

@@ -37,14 +37,14 @@ func TestInvalidFlagsOfSimulationAreRefused(t *testing.T) {
 
 func TestDefaultOutageOfSimulationLastsAtMostQuarterOfDuration(t *testing.T) {
 	t.Parallel()
-	none, day := span(0), 24*time.Hour
+	none, day := durationFlag(0), 24*time.Hour
 	for _, tt := range []struct {
 		flags simulateFlags
 		want  [3]time.Duration // the outage of Redis, the outage of the workers, the deploy
 	}{
-		{simulateFlags{Duration: span(day)}, [3]time.Duration{5 * time.Minute, time.Hour, 10 * time.Minute}},
-		{simulateFlags{Duration: span(time.Hour)}, [3]time.Duration{5 * time.Minute, 15 * time.Minute, 10 * time.Minute}},
-		{simulateFlags{Duration: span(day), Outage: &none, WorkerOutage: &none, Deploy: &none}, [3]time.Duration{}},
+		{simulateFlags{Duration: durationFlag(day)}, [3]time.Duration{5 * time.Minute, time.Hour, 10 * time.Minute}},
+		{simulateFlags{Duration: durationFlag(time.Hour)}, [3]time.Duration{5 * time.Minute, 15 * time.Minute, 10 * time.Minute}},
+		{simulateFlags{Duration: durationFlag(day), Outage: &none, WorkerOutage: &none, Deploy: &none}, [3]time.Duration{}},
 	} {
 		in, err := tt.flags.input()
 		got := [3]time.Duration{seconds(in.Outage), seconds(in.WorkerOutage), seconds(in.Deploy)}

@@ -13,7 +13,7 @@ import (
 // new file also has the owner of the database, because the next process may run as this owner. If the file system or a
 // container does not permit such a change, CreateBeside ignores the error.
 func CreateBeside(database, path string) (*os.File, error) {
-	of, err := os.Stat(database)
+	model, err := os.Stat(database)
 	if err != nil {
 		return nil, err
 	}
@@ -21,9 +21,9 @@ func CreateBeside(database, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = file.Chmod(of.Mode().Perm() | 0o600)
+	err = file.Chmod(model.Mode().Perm() | 0o600)
 	if err == nil {
-		err = giveTo(file, of)
+		err = giveTo(file, model)
 	}
 	if errors.Is(err, os.ErrPermission) { // some file systems and containers do not permit these changes; the file is still useful
 		err = nil
@@ -47,10 +47,10 @@ func GiveToOwnerOfFolder(file *os.File) error {
 	return err
 }
 
-// giveTo gives file the owner of another file, which of describes, if this process runs as root. The error wraps
+// giveTo gives file the owner of another file, which model describes, if this process runs as root. The error wraps
 // os.ErrPermission if the change of the owner is not permitted.
-func giveTo(file *os.File, of os.FileInfo) error {
-	owner, ok := of.Sys().(*syscall.Stat_t)
+func giveTo(file *os.File, model os.FileInfo) error {
+	owner, ok := model.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {
 		return nil
 	}

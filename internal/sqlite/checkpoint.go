@@ -53,7 +53,7 @@ type checkpointer struct {
 	own    *sql.DB // separate from writer, so that commits continue during a checkpoint
 	writer *sql.DB
 	free   func() (pages int, err error) // the free space of the disk
-	err    error                         // error of the last call of look; read after done is closed
+	err    error                         // error of the last call of checkLog; read after done is closed
 	stop   context.CancelFunc
 	done   chan struct{}
 }
@@ -81,20 +81,20 @@ func (c *checkpointer) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := c.look(ctx); ctx.Err() == nil {
+			if err := c.checkLog(ctx); ctx.Err() == nil {
 				c.err = err
 			}
 		}
 	}
 }
 
-// look runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough.
+// checkLog runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough.
 // Without the check of the files, a checkpoint could make an overwritten file large again, and no later check would
 // notice. SQLite restarts the log after a checkpoint that has reached the end of the log. A checkpoint does not reach
-// the end if a commit appends pages meanwhile. Therefore, if the log is so long that it must be restarted, look runs a
-// second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that
+// the end if a commit appends pages meanwhile. Therefore, if the log is so long that it must be restarted, checkLog runs
+// a second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that
 // were written since the first checkpoint began.
-func (c *checkpointer) look(ctx context.Context) error {
+func (c *checkpointer) checkLog(ctx context.Context) error {
 	if !c.files.committed.Load() || !c.files.intact() {
 		return nil
 	}
@@ -191,7 +191,7 @@ func setBusyTimeout(ctx context.Context, conn *sql.Conn, d time.Duration) error 
 	return nil
 }
 
-// close stops the checkpointer and cancels a running checkpoint. If the last call of look failed, close
+// close stops the checkpointer and cancels a running checkpoint. If the last call of checkLog failed, close
 // runs one more checkpoint, for up to closeTimeout, and returns the error of this checkpoint.
 func (c *checkpointer) close() error {
 	c.stop()

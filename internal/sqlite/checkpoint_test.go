@@ -43,7 +43,7 @@ func TestDatabaseRunsNoCheckpointBeforeItsFirstCommit(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		db.checkpoints.stop() // this test calls look itself
+		db.checkpoints.stop() // this test calls checkLog itself
 		<-db.checkpoints.done
 		return db
 	}
@@ -56,7 +56,7 @@ func TestDatabaseRunsNoCheckpointBeforeItsFirstCommit(t *testing.T) {
 	}
 	wantMoved := func(when string, want bool) {
 		t.Helper()
-		if err := db.checkpoints.look(t.Context()); err != nil {
+		if err := db.checkpoints.checkLog(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		length, moved, err := checkpoint(t.Context(), db.checkpoints.own, "NOOP")
@@ -93,7 +93,7 @@ func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	db.checkpoints.stop() // this test calls look itself
+	db.checkpoints.stop() // this test calls checkLog itself
 	<-db.checkpoints.done
 	c := *db.checkpoints
 	c.free = func() (int, error) { return free, nil }
@@ -104,7 +104,7 @@ func TestCheckpointerRestartsWALBeforeDiskIsFull(t *testing.T) {
 		if _, err := db.Write.ExecContext(t.Context(), "INSERT INTO t VALUES (zeroblob(200000))"); err != nil { // about 50 pages
 			t.Fatal(err)
 		}
-		if err := c.look(t.Context()); err != nil {
+		if err := c.checkLog(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

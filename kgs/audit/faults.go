@@ -87,7 +87,7 @@ func (p *pass) reportFaults() {
 	for _, kind := range []FaultKind{FaultMissing, FaultDuplicate, FaultReused, FaultForeign} {
 		p.accounts.addFaults(kind, size(p.found[kind]), p.firstCodes(p.found[kind])...)
 	}
-	p.accounts.addFaults(FaultForeign, p.strangers.n, p.strangers.first()...)
+	p.accounts.addFaults(FaultForeign, p.codesWithoutRank.n, p.codesWithoutRank.first()...)
 	p.accounts.addFaults(FaultMisplaced, p.misplaced.n, p.misplaced.first()...)
 }
 
@@ -125,16 +125,16 @@ func (c *codes) first() []string {
 	return c.kept[:min(len(c.kept), MaxListed)]
 }
 
-// strangers holds the codes without a rank that are used as keys of the ledger. No ledger can
+// codesWithoutRank holds the codes without a rank that are used as keys of the ledger. No ledger can
 // reserve such a code, so the code is a fault even if only one pass finds it. The memory depends on
 // how many of these codes are in the pool, and not on how many links have such a code.
-type strangers struct {
+type codesWithoutRank struct {
 	codes
 	pool map[string]bool // the codes that are in the pool
 }
 
 // addPooled adds a code of the pool. The pool may have the code several times.
-func (s *strangers) addPooled(code string) {
+func (s *codesWithoutRank) addPooled(code string) {
 	if s.pool == nil {
 		s.pool = make(map[string]bool)
 	}
@@ -143,7 +143,7 @@ func (s *strangers) addPooled(code string) {
 }
 
 // add adds a code if the pool does not have the code.
-func (s *strangers) add(code string) {
+func (s *codesWithoutRank) add(code string) {
 	if !s.pool[code] {
 		s.codes.add(code)
 	}

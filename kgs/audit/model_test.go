@@ -20,20 +20,20 @@ type reading struct {
 // modelPass is a simple pass of an audit. It looks at one code after the other and keeps all codes
 // in maps.
 type modelPass struct {
-	space     *codespace.Space
-	reading   reading
-	places    map[string]place    // the key is a code; only a reserved code has an entry
-	links     map[string]linkKind // the key is a code; only a code with a link has an entry
-	reasons   []string
-	raw       map[Fault]bool // faults of this pass; some of them may be keys that moved during the pass
-	strangers map[string]bool
-	accounts  Accounts
+	space            *codespace.Space
+	reading          reading
+	places           map[string]place    // the key is a code; only a reserved code has an entry
+	links            map[string]linkKind // the key is a code; only a code with a link has an entry
+	reasons          []string
+	raw              map[Fault]bool // faults of this pass; some of them may be keys that moved during the pass
+	codesWithoutRank map[string]bool
+	accounts         Accounts
 }
 
 func newModelPass(space *codespace.Space, r reading) *modelPass {
 	m := &modelPass{
 		space: space, reading: r, places: map[string]place{}, links: map[string]linkKind{},
-		raw: map[Fault]bool{}, strangers: map[string]bool{},
+		raw: map[Fault]bool{}, codesWithoutRank: map[string]bool{},
 		accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}, Epochs: []EpochAccounts{}},
 	}
 	for _, s := range r.before.Spaces {
@@ -119,11 +119,11 @@ func (m *modelPass) addLinks() {
 }
 
 // addUnreserved adds a key that was not reserved when the pass began. If the key is still not reserved at the end of the
-// pass, it is a fault. A code without a number is a stranger.
+// pass, it is a fault. It adds a code without a number to codesWithoutRank.
 func (m *modelPass) addUnreserved(code string) {
 	length, n, err := m.space.Number(code)
 	if err != nil {
-		m.strangers[code] = true
+		m.codesWithoutRank[code] = true
 		return
 	}
 	reserved := func(s ledger.SpaceCounter) bool { return s.Length == length && n < s.Next }
@@ -204,7 +204,7 @@ func runModel(space *codespace.Space, readings []reading) Accounts {
 			candidates = found
 			continue
 		}
-		for code := range m.strangers {
+		for code := range m.codesWithoutRank {
 			found[Fault{FaultForeign, code}] = true
 		}
 		for _, f := range slices.SortedFunc(maps.Keys(found), byKindAndRank(space)) {

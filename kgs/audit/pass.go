@@ -38,22 +38,22 @@ func linkOf(source string) linkKind {
 // pass is one reading of all evidence. It merges two streams in the order of the ranks: the
 // segments, which divide computes from the ledger and the pool, and the links.
 type pass struct {
-	space      *codespace.Space
-	order      Order
-	next       [codespace.MaxLength + 1]int64 // counters of the ledger when the pass began; the index is the length
-	sections   []section
-	reserved   []span   // reserved[i] is the ranks of sections[i]
-	reasons    []string // reasons of abandonment, in the order of their first use
-	segments   []segment
-	at         int     // index of the segment that contained the last link
-	linked     rankSet // linked numbers of the open segments
-	reused     rankSet
-	beyond     rankSet // keys that are in the pool or linked, although their numbers were not reserved when the pass began
-	strangers  strangers
-	misplaced  codes      // codes of misplaced rows
-	candidates faultRanks // faults of the previous pass; nil in the first pass
-	found      faultRanks
-	accounts   Accounts
+	space            *codespace.Space
+	order            Order
+	next             [codespace.MaxLength + 1]int64 // counters of the ledger when the pass began; the index is the length
+	sections         []section
+	reserved         []span   // reserved[i] is the ranks of sections[i]
+	reasons          []string // reasons of abandonment, in the order of their first use
+	segments         []segment
+	at               int     // index of the segment that contained the last link
+	linked           rankSet // linked numbers of the open segments
+	reused           rankSet
+	unreservedKeys   rankSet // keys that are in the pool or linked, although their numbers were not reserved when the pass began
+	codesWithoutRank codesWithoutRank
+	misplaced        codes      // codes of misplaced rows
+	candidates       faultRanks // faults of the previous pass; nil in the first pass
+	found            faultRanks
+	accounts         Accounts
 }
 
 func newPass(e Evidence, b ledger.Snapshot, candidates faultRanks) *pass {
@@ -82,7 +82,7 @@ func (p *pass) readPool(pool *poolRanks, found iter.Seq2[kgs.PoolEntry, error]) 
 		rank, ok := p.space.Rank(f.Code)
 		switch {
 		case !ok:
-			p.strangers.addPooled(f.Code)
+			p.codesWithoutRank.addPooled(f.Code)
 		case f.InBatch:
 			pool.inBatch.add(rank)
 		default:
@@ -135,9 +135,9 @@ func (p *pass) addLink(code string, rank int64, ok bool, kind linkKind) {
 		p.addTo(at, rank, kind)
 	case kind == conflict: // nothing to count: the code is not a key of this ledger, and its number is not reserved
 	case ok:
-		p.beyond.add(rank)
+		p.unreservedKeys.add(rank)
 	default:
-		p.strangers.add(code)
+		p.codesWithoutRank.add(code)
 	}
 }
 
@@ -165,5 +165,5 @@ func (p *pass) findForeign(after ledger.Snapshot) {
 	for _, s := range after.Spaces {
 		reserved = append(reserved, spanOf(s.Length, 0, s.Next))
 	}
-	p.fault(FaultForeign, without(p.beyond.join(), reserved))
+	p.fault(FaultForeign, without(p.unreservedKeys.join(), reserved))
 }

@@ -87,7 +87,7 @@ func TestAuditCountsKeysOfPostgresPool(t *testing.T) {
 	links = append(links, linkedAs(kgs.SourcePostgresPool, kgstest.Take(t, reserver, 10).Codes[:5])...)
 	links = append(links, linkedAs(kgs.SourcePostgresPool, kgstest.Take(t, dead, 10).Codes[:5])...)
 	links = append(links, linkedAs(kgs.SourceRandom, kgstest.Codes(90, 95))...)
-	k.Die("c", time.Hour)
+	k.DeclareDead("c", time.Hour)
 	k.refill()                          // returns the keys that c had reserved
 	k.DrawAgain(kgstest.Codes(0, 3)...) // Take would remove these keys
 

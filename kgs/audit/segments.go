@@ -48,10 +48,10 @@ func (p *pass) placeOf(r ledger.Row) place {
 // cover holds the set of ranks in each place, as ordered spans. The place is the index.
 type cover [][]span
 
-// cover returns the ranks of the rows by place. twice has the ranks that are in two rows and could
-// therefore be handed out twice. An overlap of abandoned rows is harmless. cover leaves out numbers
+// coverOf returns the ranks of the rows by place. twice has the ranks that are in two rows and could
+// therefore be handed out twice. An overlap of abandoned rows is harmless. coverOf leaves out numbers
 // that were not reserved when the pass began.
-func (p *pass) cover(rows []ledger.Row) (c cover, twice []span) {
+func (p *pass) coverOf(rows []ledger.Row) (c cover, twice []span) {
 	c = make(cover, abandoned)
 	var live []span
 	for _, r := range rows {
@@ -106,10 +106,10 @@ func (s *segment) linked() (n int64) {
 // the numbers. divide also finds the numbers that wait in two places, and the numbers in the
 // pool that were not reserved when the pass began.
 func (p *pass) divide(rows []ledger.Row, pool *poolRanks) {
-	c, twice := p.cover(rows)
+	c, twice := p.coverOf(rows)
 	c[pooled], c[sharedBatch] = pool.waiting.join(), pool.inBatch.join()
 	inPool, again := joined(slices.Concat(c[pooled], c[sharedBatch]))
-	p.beyond.spans = without(inPool, p.reserved)
+	p.unreservedKeys.spans = without(inPool, p.reserved)
 
 	// An abandoned key stays abandoned, even if the pool still has the key on record.
 	again = union(again, pool.waiting.again, pool.inBatch.again, both(inPool, c[reserved]), both(inPool, c[ledgerBatch]))

@@ -126,7 +126,7 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 // moved to the ledger during the pass, and are in the rows of the argument after. The other numbers are
 // missing or on the move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
-	rows, _ := p.cover(after)
+	rows, _ := p.coverOf(after)
 	lost := without(gaps, rows.separate())
 	for w, spans := range rows {
 		for i, s := range overlaps(p.reserved, both(gaps, spans)) {

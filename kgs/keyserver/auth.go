@@ -102,7 +102,7 @@ func (s *server) gate(ctx context.Context, spec connect.Spec, peer connect.Peer,
 	t.answered = func(code string) { s.metrics.answered(spec, code) }
 	t.refuse = func() error {
 		t.count(connect.CodeResourceExhausted.String())
-		return later(connect.CodeResourceExhausted, "this client has too many requests in progress", crowded)
+		return later(connect.CodeResourceExhausted, "this client has too many requests in progress", retryWhenCrowded)
 	}
 	if !t.begin(c) {
 		return nil, t.refuse()

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// crowded is how long a client with too many requests in progress must wait before it retries.
-const crowded = time.Second
+// retryWhenCrowded is how long a client with too many requests in progress must wait before it retries.
+const retryWhenCrowded = time.Second
 
 // around limits the time of a request, and counts each reply by its status code.
 func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
@@ -39,10 +39,10 @@ func (s *server) around(next connect.UnaryFunc) connect.UnaryFunc {
 // soon as it has the answer. A client may have at most 2*maxUnderWay requests that are in progress or whose answers are
 // being sent. Only the goroutine of a request uses the turn of the request.
 type turn struct {
-	client *client      // nil before the turn begins and after it ends
-	works  bool         // whether the request is in progress
-	large  bool         // whether the request has a large message
-	refuse func() error // returns and counts the error for too many requests
+	client     *client      // nil before the turn begins and after it ends
+	inProgress bool         // whether the request is in progress
+	large      bool         // whether the request has a large message
+	refuse     func() error // returns and counts the error for too many requests
 
 	answered func(code string) // counts the reply to the request; nil before the gate knows the client and after the reply is counted
 }
@@ -98,7 +98,7 @@ func (t *turn) begin(c *client) bool {
 		<-c.open
 		return false
 	}
-	t.client, t.works = c, true
+	t.client, t.inProgress = c, true
 	return true
 }
 
@@ -121,9 +121,9 @@ func (t *turn) count(code string) {
 
 // endWork records that the answer of the request is known and can be sent.
 func (t *turn) endWork() {
-	if t.works {
+	if t.inProgress {
 		<-t.client.underWay
-		t.works = false
+		t.inProgress = false
 	}
 }
 

@@ -93,7 +93,7 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 			return nil
 		}
 		var answer *kgsv1.TakeKeysResponse
-		err := again(ctx, func() (err error) {
+		err := retryOnLimit(ctx, func() (err error) {
 			answer, err = s.service.TakeKeys(ctx, &kgsv1.TakeKeysRequest{RequestId: request, Count: 1})
 			return err
 		})
@@ -103,7 +103,7 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 		case code == connect.CodeFailedPrecondition, code == connect.CodeResourceExhausted && !busy:
 			continue // the lease has ended, or there was no key to lease
 		default:
-			return failed(ctx, "close", err)
+			return supplyError(ctx, "close", err)
 		}
 		if s.check(answer.GetCodes()) != nil {
 			continue // the service abandons the keys when their lease expires
@@ -114,10 +114,10 @@ func (s *RemoteSupply) Close(ctx context.Context) error {
 	}
 }
 
-// again runs call, which sends a request to the service. If the service refuses the request because of a limit, again
-// waits as long as the service demands, and repeats the call. If ctx has no deadline, or would end during this delay,
-// again returns the error of the service at once.
-func again(ctx context.Context, call func() error) error {
+// retryOnLimit runs call, which sends a request to the service. If the service refuses the request because of a limit,
+// retryOnLimit waits as long as the service demands, and repeats the call. If ctx has no deadline, or would end during
+// this delay, retryOnLimit returns the error of the service at once.
+func retryOnLimit(ctx context.Context, call func() error) error {
 	deadline, _ := ctx.Deadline()
 	for {
 		err := call()
@@ -178,7 +178,7 @@ func (s *RemoteSupply) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 		s.mu.Lock()
 		s.unanswered = append(s.unanswered, request)
 		s.mu.Unlock()
-		return nil, failed(ctx, "take", err)
+		return nil, supplyError(ctx, "take", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *RemoteSupply) nextRequest() (request string, old bool) {
 // Settle returns the unused keys of a lease. If the lease has ended, Settle returns nil: the service
 // has already recorded that this client keeps the keys.
 func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
-	err := again(ctx, func() error {
+	err := retryOnLimit(ctx, func() error {
 		_, err := s.service.ReturnKeys(ctx, &kgsv1.ReturnKeysRequest{LeaseId: b.ID, Unused: unused, Lost: lost})
 		return err
 	})
@@ -207,16 +207,16 @@ func (s *RemoteSupply) Settle(ctx context.Context, b *kgs.Batch, unused, lost []
 		s.kept.Add(int64(len(unused)))
 		return nil
 	}
-	return failed(ctx, "return", err)
+	return supplyError(ctx, "return", err)
 }
 
 // Kept returns the number of unused keys that Settle could not return because their lease had ended. It is safe for
 // concurrent use.
 func (s *RemoteSupply) Kept() int64 { return s.kept.Load() }
 
-// failed converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It
+// supplyError converts an error of the service into an error of a supply, such as kgs.ErrEmpty. It
 // returns nil if err is nil.
-func failed(ctx context.Context, op string, err error) error {
+func supplyError(ctx context.Context, op string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -80,17 +80,17 @@ func (k *KeyTables) AddHolder(holder string) {
 	k.Exec(`INSERT INTO kgs_holders (holder, seen_at) VALUES ($1, now())`, holder)
 }
 
-// Die makes the ledger treat holder as dead. It also ages the keys that holder has reserved; see
-// [KeyTables.Age].
-func (k *KeyTables) Die(holder string, term time.Duration) {
+// DeclareDead makes the ledger treat holder as dead. It also ages the keys that holder has reserved; see
+// [KeyTables.AgeReservedKeys].
+func (k *KeyTables) DeclareDead(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`DELETE FROM kgs_holders WHERE holder = $1`, holder)
-	k.Age(holder, term)
+	k.AgeReservedKeys(holder, term)
 }
 
-// Age changes the time at which holder reserved its keys, as if holder had reserved them longer than
+// AgeReservedKeys changes the time at which holder reserved its keys, as if holder had reserved them longer than
 // term ago.
-func (k *KeyTables) Age(holder string, term time.Duration) {
+func (k *KeyTables) AgeReservedKeys(holder string, term time.Duration) {
 	k.T.Helper()
 	k.Exec(`UPDATE available_keys SET reserved_at = reserved_at - $2::interval - interval '1s' WHERE holder = $1`, holder, term)
 }

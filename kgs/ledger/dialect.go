@@ -14,7 +14,7 @@ import (
 // dialect is the SQL that differs between database engines.
 type dialect struct {
 	begin    string        // statement that limits how long a frozen client can hold a transaction; may be empty
-	lock     string        // query that locks the row of the ledger and reads the fields of a row, in their order
+	lock     string        // query that locks the row of the ledger and reads the fields of a lockedRow, in their order
 	renew    string        // statement that records a heartbeat of holder $1
 	now      string        // expression for the present time in microseconds since 1970
 	opened   string        // expression for the time at which an epoch was opened, in microseconds since 1970
@@ -22,15 +22,15 @@ type dialect struct {
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
-// row holds columns of the row of kgs_ledger, and the name that the history of the database has now.
-type row struct {
+// lockedRow holds columns of the row of kgs_ledger, and the name that the history of the database has now.
+type lockedRow struct {
 	name             string
 	epoch, last      int64
 	history, present string
 }
 
 // lockRow locks and reads the row of the ledger. It returns sql.ErrNoRows if there is no ledger.
-func (d *dialect) lockRow(ctx context.Context, tx *sql.Tx) (r row, err error) {
+func (d *dialect) lockRow(ctx context.Context, tx *sql.Tx) (r lockedRow, err error) {
 	err = tx.QueryRowContext(ctx, d.lock).Scan(&r.name, &r.epoch, &r.last, &r.history, &r.present)
 	return r, err
 }

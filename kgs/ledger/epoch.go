@@ -98,7 +98,7 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 // and the ledger skips ahead.
 func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
-		if err := t.enter(ctx, l.number); err != nil {
+		if err := t.selectList(ctx, l.number); err != nil {
 			return err
 		}
 		number, opened = t.epoch, t.epoch <= after
@@ -116,8 +116,8 @@ func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number 
 	return number, opened && err == nil, err
 }
 
-// enter selects the list that a change concerns, and reads the epoch of the list.
-func (t *tx) enter(ctx context.Context, list int) error {
+// selectList selects the list that a change concerns, and reads the epoch of the list.
+func (t *tx) selectList(ctx context.Context, list int) error {
 	e, err := epochOf(ctx, t.Tx, list)
 	t.list, t.epoch = list, e.Number
 	return err

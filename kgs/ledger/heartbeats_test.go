@@ -19,7 +19,7 @@ func TestHolderIsDeadIfHeartbeatCountDoesNotChange(t *testing.T) {
 		for i, count := range counts {
 			present = append(present, heartbeat{fmt.Sprint("holder ", i), count})
 		}
-		return b.look(now, present)
+		return b.observe(now, present)
 	}
 	look(0, 1, 1)
 	for i := range int64(deadAfter - 1) {

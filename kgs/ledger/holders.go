@@ -47,7 +47,7 @@ func (l *Ledger) Sweep(ctx context.Context) (abandoned int64, err error) {
 		if err != nil {
 			return err
 		}
-		silent = l.heartbeats.look(time.Now(), seen)
+		silent = l.heartbeats.observe(time.Now(), seen)
 		for _, holder := range silent {
 			if err := t.exec(ctx, `DELETE FROM kgs_holders WHERE holder = $1`, holder); err != nil {
 				return err
@@ -116,13 +116,13 @@ func scanHeartbeat(rows *sql.Rows) (h heartbeat, err error) {
 	return h, err
 }
 
-// look compares the present heartbeats with the heartbeats of the last look and returns the dead
+// observe compares the present heartbeats with the heartbeats of the last look and returns the dead
 // holders. It does nothing if the last look is too recent. After a freeze of this process, a
 // late call counts as only one look, so the holders have time for new heartbeats.
 //
 // The change that declares a holder dead may fail. Therefore later looks return the holder again, until
 // the holder has a new heartbeat, or until the method forget deletes its sighting.
-func (b *heartbeats) look(now time.Time, present []heartbeat) (dead []string) {
+func (b *heartbeats) observe(now time.Time, present []heartbeat) (dead []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now.Sub(b.at) < HeartbeatInterval*9/10 {

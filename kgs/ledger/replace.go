@@ -26,7 +26,7 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 //   - the history name of the database (see detectRollback) has changed since the last change of the old ledger;
 //   - Restored was called after the last change of the old ledger.
 //
-// Replace calls the function links in the transaction that replaces the ledger. The function must change the recorded
+// Replace calls updateLinks in the transaction that replaces the ledger. updateLinks must change the recorded
 // source of each link that has a key of the old ledger. Otherwise the audit would count this key as a key of the new
 // ledger, which has not issued it.
 //
@@ -36,10 +36,10 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // Replace fails with ErrInUse if a holder sends heartbeats, as CheckUnused documents. If forgetLeases is false, Replace
 // fails with ErrLeased if clients have leased keys. After a crash, the database has either the old ledger or the new
 // one.
-func (l *Ledger) Replace(ctx context.Context, cfg Config, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
+func (l *Ledger) Replace(ctx context.Context, cfg Config, forgetLeases bool, updateLinks func(context.Context, *sql.Tx) error) error {
 	unused, err := l.CheckUnused(ctx)
 	if err == nil {
-		err = l.replace(ctx, cfg, unused, forgetLeases, links)
+		err = l.replace(ctx, cfg, unused, forgetLeases, updateLinks)
 	}
 	if err != nil {
 		return fmt.Errorf("ledger: replace: %w", err)
@@ -53,7 +53,7 @@ func (l *Ledger) Replace(ctx context.Context, cfg Config, forgetLeases bool, lin
 }
 
 func (l *Ledger) replace(
-	ctx context.Context, cfg Config, unused Unused, forgetLeases bool, links func(context.Context, *sql.Tx) error,
+	ctx context.Context, cfg Config, unused Unused, forgetLeases bool, updateLinks func(context.Context, *sql.Tx) error,
 ) error {
 	space, made, err := cfg.space()
 	if err != nil {
@@ -79,7 +79,7 @@ func (l *Ledger) replace(
 			return err
 		}
 	}
-	if err := links(ctx, tx); err != nil {
+	if err := updateLinks(ctx, tx); err != nil {
 		return err
 	}
 	for _, statement := range []string{

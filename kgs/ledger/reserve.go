@@ -65,7 +65,7 @@ func (l *List) Reserve(ctx context.Context, holder string, state State, length i
 			return err
 		}
 		if state == StateShipping {
-			if err := t.enter(ctx, l.number); err != nil {
+			if err := t.selectList(ctx, l.number); err != nil {
 				return err
 			}
 			if r, err = t.adoptShipping(ctx, holder); !errors.Is(err, sql.ErrNoRows) {
@@ -102,7 +102,7 @@ func (l *Ledger) Cut(ctx context.Context, holder string, r Reservation, n int64)
 		if err := t.exec(ctx, t.dialect.renew, holder); err != nil {
 			return err
 		}
-		found, state, err := t.held(ctx, holder, r)
+		found, state, err := t.heldRow(ctx, holder, r)
 		switch {
 		case err != nil:
 			return err
@@ -235,10 +235,10 @@ func (t *tx) advance(ctx context.Context, length int, n int64) (numbers codespac
 	return numbers, t.exec(ctx, `UPDATE kgs_spaces SET next = $1 WHERE length = $2`, numbers.Hi, numbers.Length)
 }
 
-// held returns the row of holder that begins where r begins. This is the row of r itself or of
+// heldRow returns the row of holder that begins where r begins. This is the row of r itself or of
 // the batch that was cut from r. The comparison of ids excludes a range that holder lost and
-// reserved again. held fails with ErrFenced if there is no such row.
-func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Reservation, state State, err error) {
+// reserved again. heldRow fails with ErrFenced if there is no such row.
+func (t *tx) heldRow(ctx context.Context, holder string, r Reservation) (found Reservation, state State, err error) {
 	err = t.QueryRowContext(ctx, `SELECT id, length, lo, hi, epoch, state FROM kgs_ranges
 		WHERE length = $1 AND lo = $2 AND holder = $3 AND (id = $4 OR origin = $4)`, r.Length, r.Lo, holder, r.ID).
 		Scan(&found.ID, &found.Length, &found.Lo, &found.Hi, &found.Epoch, &state)
@@ -252,7 +252,7 @@ func (t *tx) held(ctx context.Context, holder string, r Reservation) (found Rese
 // no such rest.
 func (t *tx) restOf(ctx context.Context, holder string, r Reservation, lo int64) (Reservation, error) {
 	r.Lo = lo
-	rest, _, err := t.held(ctx, holder, r)
+	rest, _, err := t.heldRow(ctx, holder, r)
 	if errors.Is(err, kgs.ErrFenced) {
 		return Reservation{}, nil
 	}

@@ -15,7 +15,7 @@ type tx struct {
 	*sql.Tx
 	dialect     *dialect
 	list        int   // the list that the change concerns
-	epoch       int64 // epoch of new ranges: the same as latest until enter selects a list, and then the epoch of this list
+	epoch       int64 // epoch of new ranges: the same as latest until selectList, and then the epoch of the selected list
 	latest      int64 // the highest epoch of all lists
 	last        int64 // last range id that was assigned
 	highWater   *highWater

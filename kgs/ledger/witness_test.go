@@ -340,7 +340,7 @@ func TestWitnessIsUsedAfterRecordedRestore(t *testing.T) {
 }
 
 // The lost history may contain the first numbers of a code length, because the minimum code length was raised after the backup.
-func TestDamagedWitnessSkipsNumbersOfEveryCodeLength(t *testing.T) {
+func TestLedgerSkipsNumbersOfEveryCodeLengthIfWitnessIsDamaged(t *testing.T) {
 	t.Parallel()
 	w := openWitnessed(t, filepath.Join(t.TempDir(), "test.db"))
 	w.reserve(t, "a", ledger.StateBatch, 100)

@@ -125,7 +125,7 @@ func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 	p := k.process("a", true)
 	k.fill(kgstest.Codes(0, 10)...)
 	b, crashed := kgstest.Take(t, p, 4), kgstest.Take(t, k.process("crashed", true), 3)
-	k.Die("crashed", reserveTerm)
+	k.DeclareDead("crashed", reserveTerm)
 	k.fill() // makes the keys of the crashed process available
 	if err := p.Restored(t.Context()); err != nil {
 		t.Fatal(err)

@@ -65,9 +65,9 @@ type Config struct {
 // it. Several processes may close the pool one after the other. A process does not detect the replacement if
 // it started later, or if the database reaches the remembered id again before the process calls Take or Status.
 type Pool struct {
-	db    *pgxpool.Pool
-	cfg   Config
-	front front
+	db          *pgxpool.Pool
+	cfg         Config
+	searchStart searchStart
 
 	transactions atomic.Int64 // id of the next transaction when Status last read it
 	closing      sync.Mutex   // held while Status closes the pool
@@ -89,7 +89,7 @@ func New(db *pgxpool.Pool, cfg Config) *Pool {
 // audit counts them as used without a link.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
-		from := p.front.load()
+		from := p.searchStart.load()
 		b, err := p.take(ctx, from, min(n, maxKeys))
 		switch {
 		case err != nil:
@@ -98,7 +98,7 @@ func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 			return b, nil
 		case b.ID > 0: // all keys in these rows were used before: try the next rows
 		case from > 0:
-			p.front.forget()
+			p.searchStart.forget()
 		default:
 			return nil, p.whyEmpty(ctx)
 		}
@@ -125,7 +125,7 @@ func (p *Pool) take(ctx context.Context, from int64, n int) (*kgs.Batch, error) 
 		return nil
 	})
 	if b.ID > 0 {
-		p.front.store(b.ID)
+		p.searchStart.store(b.ID)
 	}
 	return b, err
 }
@@ -169,36 +169,36 @@ func allBut(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return left[v] })
 }
 
-// frontLife is the longest time for which Take may overlook a free row.
-const frontLife = time.Minute
+// searchStartLife is the longest time for which Take may overlook a free row.
+const searchStartLife = time.Minute
 
-// front is the id at which the search for free rows begins. The rows with lower ids are reserved or
+// searchStart is the id at which the search for free rows begins. The rows with lower ids are reserved or
 // deleted. A deleted row stays in the table until a vacuum. If each Take read these rows again,
 // Take would become slower over time. The id is only a hint. A Take skips the rows that another
 // Take has locked, and these rows become free again if the other Take fails. Therefore the id is
-// reset to 0 after frontLife.
-type front struct {
+// reset to 0 after searchStartLife.
+type searchStart struct {
 	mu    sync.Mutex
 	id    int64
 	since time.Time // time at which id was last reset
 }
 
-func (f *front) load() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.since) > frontLife {
-		f.id, f.since = 0, time.Now()
+func (s *searchStart) load() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.since) > searchStartLife {
+		s.id, s.since = 0, time.Now()
 	}
-	return f.id
+	return s.id
 }
 
-func (f *front) store(id int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.id = id
+func (s *searchStart) store(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id = id
 }
 
-func (f *front) forget() { f.store(0) }
+func (s *searchStart) forget() { s.store(0) }
 
 // Status measures the pool without counting its rows. Ids are assigned in sequence, and Take takes
 // rows in the order of their ids. So the size of the pool is the number of ids from its first free
@@ -211,7 +211,7 @@ func (f *front) forget() { f.store(0) }
 // If the id of the next transaction is lower than the id that this process remembers, Status closes
 // the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
-	from := p.front.load()
+	from := p.searchStart.load()
 	known := p.transactions.Load()
 	var last, transactions int64
 	var present bool
@@ -224,13 +224,13 @@ func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	}
 	p.raise(transactions)
 	if first == nil && from > 0 {
-		p.front.forget()
+		p.searchStart.forget()
 		return p.Status(ctx)
 	}
 	s := kgs.PoolStatus{Pushed: last, Taken: last}
 	if first != nil {
 		s.Keys, s.Taken = *back-*first+1, *first-1
-		p.front.store(*first)
+		p.searchStart.store(*first)
 	}
 	if !present {
 		return s, kgs.ErrNoEpoch

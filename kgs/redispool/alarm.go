@@ -14,21 +14,21 @@ const alarmTime = time.Minute
 // without a cause. All methods may be called concurrently.
 type Alarm struct {
 	mu           sync.Mutex
-	why          string
+	reason       string
 	until        time.Time
 	foreignUntil time.Time
 }
 
 // raise sets the cause of the alarm. The alarm then lasts for alarmTime.
-func (a *Alarm) raise(why string) {
+func (a *Alarm) raise(reason string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.why, a.until = why, time.Now().Add(alarmTime)
+	a.reason, a.until = reason, time.Now().Add(alarmTime)
 }
 
 // raiseForeign is like raise, but it also records that another database owns the pool.
-func (a *Alarm) raiseForeign(why string) {
-	a.raise(why)
+func (a *Alarm) raiseForeign(reason string) {
+	a.raise(reason)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.foreignUntil = a.until
@@ -41,7 +41,7 @@ func (a *Alarm) cause() string {
 	if time.Now().After(a.until) {
 		return ""
 	}
-	return a.why
+	return a.reason
 }
 
 // foreign reports whether another database owned the pool within the last minute.

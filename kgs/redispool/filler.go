@@ -69,75 +69,75 @@ func NewFiller(cfg FillerConfig) *Filler {
 // Prepare fails with [ErrForeign] if another database owns the pool. The ledger then skips the numbers that this pool
 // has received. Prepare fails with errSeveralPools if workers replace each other's epochs too often (see replace.go).
 // In both cases an operator must act.
-func (s *Filler) Prepare(ctx context.Context) error {
-	if err := s.renew(ctx); err != nil {
+func (f *Filler) Prepare(ctx context.Context) error {
+	if err := f.renew(ctx); err != nil {
 		return err
 	}
-	epoch, err := s.ledger.Epoch(ctx)
+	epoch, err := f.ledger.Epoch(ctx)
 	if err != nil {
 		return err
 	}
-	status, err := s.cfg.Pool.Status(ctx)
+	status, err := f.cfg.Pool.Status(ctx)
 	switch {
 	case errors.Is(err, ErrForeign):
-		return errors.Join(err, s.skipForeign(ctx, status.HighWater))
+		return errors.Join(err, f.skipForeign(ctx, status.HighWater))
 	case errors.Is(err, kgs.ErrNoEpoch):
-		return s.reopen(ctx, epoch.Number, status)
+		return f.reopen(ctx, epoch.Number, status)
 	case err != nil:
-		s.refused = refusal{} // the series ends, because the dead man's switch detects a pool that cannot be read
+		f.refused = refusal{} // the series ends, because the dead man's switch detects a pool that cannot be read
 		return err
 	case status.Epoch < epoch.Number:
 		// The pool was not opened for the epoch of the ledger, for one of two reasons. The worker that began the epoch
 		// has crashed or has not opened the pool yet. Or a restored ledger began the epoch when it skipped ahead, before
 		// it knew the high-water mark of the pool. No other worker may open the pool for the same epoch (see Pool.Open),
 		// so this worker begins another epoch.
-		s.ledger.Remember(status.HighWater)
-		if err := s.mayReplace(ctx, maxEpochs); err != nil {
+		f.ledger.Remember(status.HighWater)
+		if err := f.mayReplace(ctx, maxEpochs); err != nil {
 			return err
 		}
-		return s.openEpoch(ctx, epoch.Number, status)
+		return f.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
-		if behind, err := s.behind(ctx, status); err != nil || behind {
+		if behind, err := f.behind(ctx, status); err != nil || behind {
 			return err
 		}
 	case status.Floor > maxTakenOver:
-		if altered, err := s.floorAltered(ctx, status); err != nil || altered {
+		if altered, err := f.floorAltered(ctx, status); err != nil || altered {
 			return err
 		}
 	}
-	s.ledger.Remember(status.HighWater)
-	s.cfg.Size.Store(status.Keys)
-	return s.claim(ctx)
+	f.ledger.Remember(status.HighWater)
+	f.cfg.Size.Store(status.Keys)
+	return f.claim(ctx)
 }
 
 // reopen begins an epoch for a pool that lost its state. If another database owned the pool within the last minute,
 // reopen fails, because a worker of that database opens the pool within seconds.
-func (s *Filler) reopen(ctx context.Context, previous int64, seen Status) error {
-	if s.cfg.Pool.cfg.Alarm.foreign() {
+func (f *Filler) reopen(ctx context.Context, previous int64, seen Status) error {
+	if f.cfg.Pool.cfg.Alarm.foreign() {
 		return fmt.Errorf("wait for the worker of the other database: %w", ErrForeign)
 	}
-	s.ledger.Remember(seen.HighWater)
-	return s.openEpoch(ctx, previous, seen)
+	f.ledger.Remember(seen.HighWater)
+	return f.openEpoch(ctx, previous, seen)
 }
 
 // skipForeign makes the ledger skip the numbers that the pool of another database has received. If the database of the
 // ledger is a restored backup of the database that owns the pool, these numbers have been issued. Only this pool records
 // them. The ledger must skip them now, because an operator may give the ledger another pool later.
-func (s *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
-	if seen.ID == s.beyond.ID && maps.Equal(seen.Next, s.beyond.Next) {
+func (f *Filler) skipForeign(ctx context.Context, seen ledger.HighWaterMark) error {
+	if seen.ID == f.beyond.ID && maps.Equal(seen.Next, f.beyond.Next) {
 		return nil
 	}
-	if err := s.ledger.SkipBeyond(ctx, seen); err != nil {
+	if err := f.ledger.SkipBeyond(ctx, seen); err != nil {
 		return err
 	}
-	s.beyond = seen
+	f.beyond = seen
 	return nil
 }
 
 // Len returns how many keys the pool holds. It fails with [kgs.ErrNoEpoch] if the pool lost its
 // state.
-func (s *Filler) Len(ctx context.Context) (int64, error) {
-	status, err := s.cfg.Pool.Status(ctx)
+func (f *Filler) Len(ctx context.Context) (int64, error) {
+	status, err := f.cfg.Pool.Status(ctx)
 	return status.Keys, err
 }
 
@@ -147,25 +147,25 @@ func (s *Filler) Len(ctx context.Context) (int64, error) {
 // older state, and the ledger would reserve numbers a second time. In this case behind begins a new epoch, and the
 // ledger skips ahead: it moves its counters past every number whose reservation the rollback may have removed. If the
 // epoch of the pool is above maxTakenOver, no ledger has begun this epoch, and behind treats the pool as damaged.
-func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
-	epoch, err := s.ledger.Epoch(ctx)
+func (f *Filler) behind(ctx context.Context, pool Status) (bool, error) {
+	epoch, err := f.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // if err is nil, another worker began the epoch after Prepare had read the ledger
 	}
-	s.ledger.Remember(pool.HighWater) // the ledger then repeats no number, even if mayReplace delays the epoch
+	f.ledger.Remember(pool.HighWater) // the ledger then repeats no number, even if mayReplace delays the epoch
 	if pool.Epoch > maxTakenOver {
-		err := s.cfg.Pool.damage(ctx, fmt.Sprintf("the pool is in epoch %d, and the ledger is in epoch %d", pool.Epoch, epoch.Number))
+		err := f.cfg.Pool.damage(ctx, fmt.Sprintf("the pool is in epoch %d, and the ledger is in epoch %d", pool.Epoch, epoch.Number))
 		if err != nil {
 			return false, err
 		}
-		return true, s.openEpoch(ctx, epoch.Number, pool)
+		return true, f.openEpoch(ctx, epoch.Number, pool)
 	}
-	if err := s.mayReplace(ctx, maxSkips); err != nil {
+	if err := f.mayReplace(ctx, maxSkips); err != nil {
 		return false, err
 	}
-	s.cfg.Logger.Warn("the database of the ledger was rolled back: the epoch of the pool is newer",
+	f.cfg.Logger.Warn("the database of the ledger was rolled back: the epoch of the pool is newer",
 		slog.Int64("ledger_epoch", epoch.Number), slog.Int64("pool_epoch", pool.Epoch))
-	return true, s.openEpoch(ctx, pool.Epoch, pool)
+	return true, f.openEpoch(ctx, pool.Epoch, pool)
 }
 
 // floorAltered reports whether the floor of the pool is above the ids of the ledger. The caller has checked that the
@@ -174,28 +174,28 @@ func (s *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 //
 // Prepare does not call floorAltered for a floor of at most maxTakenOver, which is a part of the high-water mark of the
 // pool. If such a floor is above the ids of the ledger, the ledger skips ahead, because it may have been rolled back.
-func (s *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
-	counters, err := s.ledger.Counters(ctx)
+func (f *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
+	counters, err := f.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
 		return false, err
 	}
-	err = s.cfg.Pool.damage(ctx, fmt.Sprintf("the floor is %d, and the last range id of the ledger is %d", pool.Floor, counters.LastID))
+	err = f.cfg.Pool.damage(ctx, fmt.Sprintf("the floor is %d, and the last range id of the ledger is %d", pool.Floor, counters.LastID))
 	if err != nil {
 		return false, err
 	}
-	return true, s.openEpoch(ctx, pool.Epoch, pool)
+	return true, f.openEpoch(ctx, pool.Epoch, pool)
 }
 
 // renew sends a heartbeat once every ledger.HeartbeatInterval. After a failure, the next Prepare
 // tries again.
-func (s *Filler) renew(ctx context.Context) error {
-	if time.Since(s.renewed) < ledger.HeartbeatInterval {
+func (f *Filler) renew(ctx context.Context) error {
+	if time.Since(f.renewed) < ledger.HeartbeatInterval {
 		return nil
 	}
-	if err := s.ledger.Renew(ctx, s.cfg.Holder); err != nil {
+	if err := f.ledger.Renew(ctx, f.cfg.Holder); err != nil {
 		return err
 	}
-	s.renewed = time.Now()
+	f.renewed = time.Now()
 	return nil
 }
 
@@ -206,32 +206,32 @@ func (s *Filler) renew(ctx context.Context) error {
 // Prepare of any worker detects the crash and begins another epoch. The same happens if the worker
 // freezes at this point. The frozen worker may continue later and open the pool for its own epoch,
 // which has ended. The pool then stays empty in that epoch, because no worker pushes keys for that epoch.
-func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
+func (f *Filler) openEpoch(ctx context.Context, previous int64, seen Status) error {
 	// The ledger keeps the rows of each epoch for ever. While Redis refuses writes, each attempt would add rows and fail
 	// to open the pool. So first check that Redis accepts writes.
-	if err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
-		s.noteRefusal(err)
+	if err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {
+		f.noteRefusal(err)
 		return err
 	}
-	s.refused = refusal{}
-	epoch, opened, err := s.ledger.OpenEpoch(ctx, previous, seen.RunID)
+	f.refused = refusal{}
+	epoch, opened, err := f.ledger.OpenEpoch(ctx, previous, seen.RunID)
 	if err != nil {
 		return err
 	}
 	if !opened {
 		return fmt.Errorf("another worker opens epoch %d: %w", epoch, kgs.ErrNoEpoch)
 	}
-	s.current = nil // the range is abandoned with the old epoch
+	f.current = nil // the range is abandoned with the old epoch
 	failpoint.At("epoch:opened")
-	if err := s.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
+	if err := f.cfg.Pool.Open(ctx, epoch, seen.RunID); err != nil {
 		return err // the worker that opens the pool for a later epoch counts the abandoned keys
 	}
 	// If Redis returned to an older snapshot, its list also has keys that servers took after the snapshot. Therefore
 	// the size at the last Prepare is the better count of the lost keys. The keys in batches are not lost: their
 	// holders use them.
-	lost := cmp.Or(s.cfg.Size.Swap(0), seen.Keys)
-	s.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
-	s.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
+	lost := cmp.Or(f.cfg.Size.Swap(0), seen.Keys)
+	f.cfg.Metrics.CountAbandoned(kgs.ReasonEpoch, lost)
+	f.cfg.Logger.Info("the pool begins a new epoch", slog.Int64("epoch", epoch), slog.Int64("keys_last_seen", lost))
 	return nil
 }
 
@@ -242,24 +242,24 @@ func (s *Filler) openEpoch(ctx context.Context, previous int64, seen Status) err
 // [kgs.ErrFenced] means that another worker has delivered the range, or that the range was
 // abandoned with its epoch. The filler then drops the range. After [kgs.ErrNoEpoch] the filler
 // keeps the range. After a new epoch has begun, the pool refuses the range with ErrFenced.
-func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
+func (f *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 	if failpoint.At("ship:begin") {
 		return 0, nil
 	}
-	if err := s.reserve(ctx, n); err != nil {
+	if err := f.reserve(ctx, n); err != nil {
 		return 0, err
 	}
 	failpoint.At("ship:reserved")
-	pushed, err = s.push(ctx)
+	pushed, err = f.push(ctx)
 	if errors.Is(err, kgs.ErrFenced) {
-		s.current = nil
+		f.current = nil
 	}
 	if err != nil {
-		return pushed, errors.Join(err, s.mayGiveUp(pushed > 0))
+		return pushed, errors.Join(err, f.mayGiveUp(pushed > 0))
 	}
-	s.failing = time.Time{}
+	f.failing = time.Time{}
 	failpoint.At("ship:pushed-all")
-	err = s.deliver(ctx)
+	err = f.deliver(ctx)
 	failpoint.At("ship:forgotten")
 	return pushed, err
 }
@@ -267,18 +267,18 @@ func (s *Filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 // reserve reserves a range if there is no current range. It fails with errRests while the filler waits
 // after it gave a range up. If the worker crashes after reserve, the range stays in the ledger, and
 // another worker takes the range over.
-func (s *Filler) reserve(ctx context.Context, n int64) error {
-	if s.current != nil {
+func (f *Filler) reserve(ctx context.Context, n int64) error {
+	if f.current != nil {
 		return nil
 	}
-	if time.Now().Before(s.rests) {
+	if time.Now().Before(f.rests) {
 		return errRests
 	}
-	r, err := s.ledger.Reserve(ctx, s.cfg.Holder, ledger.StateShipping, s.cfg.Length, n)
+	r, err := f.ledger.Reserve(ctx, f.cfg.Holder, ledger.StateShipping, f.cfg.Length, n)
 	if err != nil {
 		return err
 	}
-	s.current, s.next, s.failing = &r, r.Lo, time.Time{}
+	f.current, f.next, f.failing = &r, r.Lo, time.Time{}
 	return nil
 }
 
@@ -287,15 +287,15 @@ func (s *Filler) reserve(ctx context.Context, n int64) error {
 // worker crashes before the ledger has recorded the delivery, another worker takes over the range.
 // The other worker finds the mark at the end of the range, pushes nothing and delivers the range. If
 // the worker crashes before the call of Forget, the pool keeps the mark until the next range is delivered.
-func (s *Filler) deliver(ctx context.Context) error {
-	floor, err := s.ledger.Deliver(ctx, *s.current)
+func (f *Filler) deliver(ctx context.Context) error {
+	floor, err := f.ledger.Deliver(ctx, *f.current)
 	if err != nil {
 		return err
 	}
 	failpoint.At("ship:delivered")
-	epoch := s.current.Epoch
-	s.current = nil
-	err = s.cfg.Pool.Forget(ctx, epoch, floor)
+	epoch := f.current.Epoch
+	f.current = nil
+	err = f.cfg.Pool.Forget(ctx, epoch, floor)
 	if errors.Is(err, kgs.ErrFenced) || errors.Is(err, kgs.ErrNoEpoch) {
 		return nil // the epoch has ended, and its marks were deleted
 	}
@@ -304,9 +304,9 @@ func (s *Filler) deliver(ctx context.Context) error {
 
 // push pushes the rest of the current range in pieces. The script that pushes a piece also sets the
 // mark of the range. After a crash, the next worker that pushes this range continues at the mark.
-func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
-	for s.next < s.current.Hi {
-		n, err := s.pushOn(ctx)
+func (f *Filler) push(ctx context.Context) (pushed int64, err error) {
+	for f.next < f.current.Hi {
+		n, err := f.pushOn(ctx)
 		pushed += n
 		if err != nil {
 			return pushed, err
@@ -318,21 +318,21 @@ func (s *Filler) push(ctx context.Context) (pushed int64, err error) {
 // pushOn pushes the remaining pieces of the current range. The codes of the next piece are computed
 // while Redis receives the current piece. If the mark after a push is not the end of the piece, pushOn
 // returns, and push calls pushOn again. The second call begins at the mark.
-func (s *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
+func (f *Filler) pushOn(ctx context.Context) (pushed int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	pieces := s.permute(ctx)
+	pieces := f.permute(ctx)
 	defer func() {
 		cancel()
 		for range pieces { // wait until the goroutine of permute has ended
 		}
 	}()
 	for c := range pieces {
-		mark, err := s.cfg.Pool.Push(ctx, *s.current, c.numbers.Lo, c.numbers.Hi, c.codes)
-		s.full.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses new keys")
+		mark, err := f.cfg.Pool.Push(ctx, *f.current, c.numbers.Lo, c.numbers.Hi, c.codes)
+		f.full.note(err, f.cfg.Pool.cfg.Alarm, "Redis refuses new keys")
 		if err != nil {
 			return pushed, err
 		}
-		s.next = mark
+		f.next = mark
 		failpoint.At("ship:pushed")
 		if mark != c.numbers.Hi {
 			return pushed, nil // the reply to an earlier push was lost, or another worker took over the range
@@ -351,14 +351,14 @@ type piece struct {
 // permute returns a channel that yields the remaining pieces of the current range. A goroutine
 // computes the pieces ahead of the receiver. The goroutine closes the channel after the last piece,
 // or when ctx ends.
-func (s *Filler) permute(ctx context.Context) <-chan piece {
-	r, next := *s.current, s.next // copies, because each push changes s.next
+func (f *Filler) permute(ctx context.Context) <-chan piece {
+	r, next := *f.current, f.next // copies, because each push changes f.next
 	pieces := make(chan piece, 1)
 	go func() {
 		defer close(pieces)
 		for lo := next; lo < r.Hi; lo += pushSize {
 			c := piece{numbers: codespace.Range{Length: r.Length, Lo: lo, Hi: min(lo+pushSize, r.Hi)}}
-			c.codes = s.cfg.Space.AppendCodes(make([]byte, 0, c.numbers.Len()*int64(r.Length)), c.numbers)
+			c.codes = f.cfg.Space.AppendCodes(make([]byte, 0, c.numbers.Len()*int64(r.Length)), c.numbers)
 			select {
 			case pieces <- c:
 			case <-ctx.Done():
@@ -371,7 +371,7 @@ func (s *Filler) permute(ctx context.Context) <-chan piece {
 
 // Release removes this holder from the ledger, so that other workers can take over its ranges. It also
 // closes the connections of the pool.
-func (s *Filler) Release(ctx context.Context) error {
-	err := s.ledger.Release(ctx, s.cfg.Holder)
-	return errors.Join(err, s.cfg.Close())
+func (f *Filler) Release(ctx context.Context) error {
+	err := f.ledger.Release(ctx, f.cfg.Holder)
+	return errors.Join(err, f.cfg.Close())
 }

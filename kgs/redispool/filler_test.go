@@ -251,21 +251,21 @@ func TestFillerDeliversRangeOfEndedEpoch(t *testing.T) {
 }
 
 // pushTo pushes the current range up to the number hi.
-func (s *Filler) pushTo(ctx context.Context, hi int64) error {
-	whole := *s.current
-	s.current.Hi = hi
-	_, err := s.push(ctx)
-	s.current = &whole
+func (f *Filler) pushTo(ctx context.Context, hi int64) error {
+	whole := *f.current
+	f.current.Hi = hi
+	_, err := f.push(ctx)
+	f.current = &whole
 	return err
 }
 
 // begin reserves a range of n numbers and pushes it up to the number hi.
-func (s *Filler) begin(t *testing.T, n, hi int64) {
+func (f *Filler) begin(t *testing.T, n, hi int64) {
 	t.Helper()
-	if err := s.reserve(t.Context(), n); err != nil {
+	if err := f.reserve(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.pushTo(t.Context(), hi); err != nil {
+	if err := f.pushTo(t.Context(), hi); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // Other workers take over the range of a dead worker, but not the range of a live worker. Therefore a live worker gives
 // its range up if its pushes fail for giveUpAfter. The worker then reserves no range for restTime, so that another
-// worker takes the range over. restTime is shorter than alarmTime, so that the alarm for refused pushes does not end before
-// the next push.
+// worker takes the range over. The alarm for refused pushes lasts for alarmTime after a push. restTime is shorter, so that
+// the alarm still lasts at the next push.
 const (
 	giveUpAfter = time.Minute
 	restTime    = 45 * time.Second
@@ -22,34 +22,34 @@ const (
 // errRests means that the filler gave a range up and that restTime has not passed yet.
 var errRests = errors.New("the pushes of this worker failed for a minute: the worker gave up its range, and waits before it reserves another range")
 
-// mayGiveUp gives the current range up if all pushes within giveUpAfter have failed. Fill calls mayGiveUp after a failed
+// mayGiveUp gives the current range up if its pushes have failed for giveUpAfter. Fill calls mayGiveUp after a failed
 // push. progress is true if Redis accepted a part of the range before the failure.
-func (s *Filler) mayGiveUp(progress bool) error {
+func (f *Filler) mayGiveUp(progress bool) error {
 	switch {
-	case s.current == nil:
+	case f.current == nil:
 		return nil
-	case progress || s.failing.IsZero():
-		s.failing = time.Now()
+	case progress || f.failing.IsZero():
+		f.failing = time.Now()
 		return nil
-	case time.Since(s.failing) < giveUpAfter:
+	case time.Since(f.failing) < giveUpAfter:
 		return nil
 	}
 	// The context of the push may have ended, so giveUp gets its own context.
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	return s.giveUp(ctx)
+	return f.giveUp(ctx)
 }
 
 // giveUp removes the name of this filler from the ledger, so that another worker can adopt the current range. The
 // filler then uses another name. If no worker adopts the range within restTime, this filler may adopt it under the new
 // name. A push of the filler may still arrive late. The mark of the range then prevents a second push of a number.
-func (s *Filler) giveUp(ctx context.Context) error {
-	if err := s.ledger.Release(ctx, s.cfg.Holder); err != nil {
-		return fmt.Errorf("give up range %d: %w", s.current.ID, err)
+func (f *Filler) giveUp(ctx context.Context) error {
+	if err := f.ledger.Release(ctx, f.cfg.Holder); err != nil {
+		return fmt.Errorf("give up range %d: %w", f.current.ID, err)
 	}
-	s.cfg.Logger.Warn("gave a range up because its pushes fail", slog.Int64("range", s.current.ID), slog.Int64("next_number", s.next))
-	s.cfg.Holder = nextName(s.cfg.Holder)
-	s.current, s.failing, s.renewed, s.rests = nil, time.Time{}, time.Time{}, time.Now().Add(restTime)
+	f.cfg.Logger.Warn("gave a range up because its pushes fail", slog.Int64("range", f.current.ID), slog.Int64("next_number", f.next))
+	f.cfg.Holder = nextName(f.cfg.Holder)
+	f.current, f.failing, f.renewed, f.rests = nil, time.Time{}, time.Time{}, time.Now().Add(restTime)
 	return nil
 }
 

@@ -10,13 +10,13 @@ import (
 	"keypool/kgs"
 )
 
-// held holds the batches that this process took from one list and has not settled yet.
+// heldBatches holds the batches that this process took from one list and has not settled yet.
 //
 // A new epoch deletes the records of all batches, because Redis may have lost some of them. The holders still use the
 // keys of these batches. Therefore each holder records its batches of earlier epochs again. The keys of such a batch
 // never return to the list, because they may already be abandoned: Sweep may have written the batch off, and Redis may
 // have lost the write-off.
-type held struct {
+type heldBatches struct {
 	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records
 	// a batch again, first sends an element to the channel. A call that waits for the channel returns when its context
 	// ends. A call that waits for a sync.Mutex would not.
@@ -36,18 +36,18 @@ type heldBatch struct {
 	unclear  bool  // a call to record the batch failed, and the script of this call may still reach Redis
 }
 
-func newHeld() *held {
-	return &held{recording: make(chan struct{}, 1), batches: make(map[int64]*heldBatch)}
+func newHeldBatches() *heldBatches {
+	return &heldBatches{recording: make(chan struct{}, 1), batches: make(map[int64]*heldBatch)}
 }
 
 // add adds a batch that was taken in the given epoch.
-func (h *held) add(b *kgs.Batch, epoch int64) {
+func (h *heldBatches) add(b *kgs.Batch, epoch int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.batches[b.ID] = &heldBatch{id: b.ID, codes: b.Codes, epoch: epoch, recorded: epoch}
 }
 
-func (h *held) remove(b *heldBatch) {
+func (h *heldBatches) remove(b *heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.batches, b.id)
@@ -57,7 +57,7 @@ func (h *held) remove(b *heldBatch) {
 }
 
 // takeLate returns the batches in h.late, and empties h.late.
-func (h *held) takeLate() []*heldBatch {
+func (h *heldBatches) takeLate() []*heldBatch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	late := h.late
@@ -65,7 +65,7 @@ func (h *held) takeLate() []*heldBatch {
 	return late
 }
 
-func (h *held) addLate(batches []*heldBatch) {
+func (h *heldBatches) addLate(batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.late = append(h.late, batches...)
@@ -74,7 +74,7 @@ func (h *held) addLate(batches []*heldBatch) {
 // unrecorded returns the batches that are not on record in the given epoch. If PostgreSQL and Redis both returned to
 // older states, such a batch may be on record in an epoch with a higher number. Therefore unrecorded does not check
 // which number is higher.
-func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
+func (h *heldBatches) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.batches {
@@ -86,7 +86,7 @@ func (h *held) unrecorded(epoch int64) (batches []*heldBatch) {
 }
 
 // find returns a batch, or nil if the batch is settled.
-func (h *held) find(id int64) *heldBatch {
+func (h *heldBatches) find(id int64) *heldBatch {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.batches[id]
@@ -96,7 +96,7 @@ func (h *held) find(id int64) *heldBatch {
 // a Take of that epoch may arrive late and create a batch with the same id in the present epoch.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
 
-func (h *held) lock(ctx context.Context) error {
+func (h *heldBatches) lock(ctx context.Context) error {
 	select {
 	case h.recording <- struct{}{}:
 		return nil
@@ -105,7 +105,7 @@ func (h *held) lock(ctx context.Context) error {
 	}
 }
 
-func (h *held) unlock() { <-h.recording }
+func (h *heldBatches) unlock() { <-h.recording }
 
 // recordAgain records the batches of earlier epochs in the present epoch. If this process crashes before a batch is
 // recorded, an audit counts the keys of the batch as abandoned with their epoch. If the process crashes later, Sweep

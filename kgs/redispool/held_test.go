@@ -16,14 +16,14 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// newHeldBatches returns a pool that is open for epoch 2 and has 100 keys. Its holder still has two batches of 10 keys
-// from epoch 1.
-func newHeldBatches(t *testing.T) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
+// newPoolWithBatches returns a pool that is open for epoch 2 and has 100 keys. Its holder still has two batches of 10
+// keys from epoch 1.
+func newPoolWithBatches(t *testing.T) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
 	t.Helper()
-	return newHeldBatchesIn(t, testenv.Redis(t))
+	return newPoolWithBatchesIn(t, testenv.Redis(t))
 }
 
-func newHeldBatchesIn(t *testing.T, client redis.UniversalClient) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
+func newPoolWithBatchesIn(t *testing.T, client redis.UniversalClient) (p *Pool, book *stubLedger, batches []*kgs.Batch) {
 	t.Helper()
 	p, book = newTestPool(t, client, "holder")
 	openEpoch(t, p, 1)
@@ -71,22 +71,22 @@ func wantUnusedCount(t *testing.T, registry *prometheus.Registry, want float64) 
 // A server still uses its batches after the pool has begun a new epoch, so an audit must find the keys of these batches.
 func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 	t.Parallel()
-	p, book, held := newHeldBatches(t)
+	p, book, batches := newPoolWithBatches(t)
 	registry := prometheus.NewRegistry()
 	p.cfg.Metrics = kgs.NewMetrics(registry)
 	for range 2 {
 		sweep(t, p, 0)
-		wantBatches(t, p, held...)
+		wantBatches(t, p, batches...)
 	}
 	now := mustTake(t, p, 10)
-	wantBatches(t, p, held[0], held[1], now)
+	wantBatches(t, p, batches[0], batches[1], now)
 
 	// Three keys of the first batch were not used, and one is lost. The keys of an earlier epoch do not return to the list.
-	if err := p.Settle(t.Context(), held[0], held[0].Codes[:3], held[0].Codes[3:4]); err != nil {
+	if err := p.Settle(t.Context(), batches[0], batches[0].Codes[:3], batches[0].Codes[3:4]); err != nil {
 		t.Fatal(err)
 	}
 	sweep(t, p, 0)
-	wantBatches(t, p, held[1], now)
+	wantBatches(t, p, batches[1], now)
 	wantUnusedCount(t, registry, 3)
 	if n := codespace.Count(book.ranges[kgs.ReasonLostReply]); n != 1 {
 		t.Errorf("the ledger has %d lost keys, want 1", n)
@@ -99,13 +99,13 @@ func TestRedisPoolKeepsBatchesOfEarlierEpoch(t *testing.T) {
 		t.Errorf("the list has the numbers %v (error %v), want the numbers of its epoch", n, err)
 	}
 	sweep(t, p, 0)
-	wantBatches(t, p, held[1])
+	wantBatches(t, p, batches[1])
 }
 
 // If a killed server had batches of an earlier epoch, Sweep abandons their keys once.
 func TestSweepAbandonsBatchesOfKilledHolderFromEarlierEpoch(t *testing.T) {
 	t.Parallel()
-	p, book, held := newHeldBatches(t)
+	p, book, batches := newPoolWithBatches(t)
 	registry := prometheus.NewRegistry()
 	p.cfg.Metrics = kgs.NewMetrics(registry)
 	sweep(t, p, 0)
@@ -114,7 +114,7 @@ func TestSweepAbandonsBatchesOfKilledHolderFromEarlierEpoch(t *testing.T) {
 	sweep(t, other, 20)
 	sweep(t, p, 0) // the holder was only frozen, and calls Sweep itself
 	wantBatches(t, p)
-	if err := errors.Join(p.Settle(t.Context(), held[0], held[0].Codes, nil), p.Settle(t.Context(), held[1], nil, nil)); err != nil {
+	if err := errors.Join(p.Settle(t.Context(), batches[0], batches[0].Codes, nil), p.Settle(t.Context(), batches[1], nil, nil)); err != nil {
 		t.Fatal(err)
 	}
 	sweep(t, other, 0)
@@ -127,17 +127,17 @@ func TestSweepAbandonsBatchesOfKilledHolderFromEarlierEpoch(t *testing.T) {
 // A batch that is settled before the holder notices the new epoch leaves no record.
 func TestSettledBatchOfEarlierEpochIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	p, _, held := newHeldBatches(t)
+	p, _, batches := newPoolWithBatches(t)
 	registry := prometheus.NewRegistry()
 	p.cfg.Metrics = kgs.NewMetrics(registry)
 	for range 2 {
-		if err := p.Settle(t.Context(), held[0], held[0].Codes[:5], nil); err != nil {
+		if err := p.Settle(t.Context(), batches[0], batches[0].Codes[:5], nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantUnusedCount(t, registry, 5)
 	sweep(t, p, 0)
-	wantBatches(t, p, held[1])
+	wantBatches(t, p, batches[1])
 	if list, _ := snapshot(t, p); len(list) != 100 {
 		t.Errorf("the list has %d keys, want the 100 keys of its epoch", len(list))
 	}
@@ -146,7 +146,7 @@ func TestSettledBatchOfEarlierEpochIsNotRecorded(t *testing.T) {
 // A Redis at its memory limit cannot record a batch again, but Sweep still writes off the batches of dead holders.
 func TestSweepAtMemoryLimitAbandonsBatchesOfDeadHolders(t *testing.T) {
 	t.Parallel()
-	p, book, _ := newHeldBatchesIn(t, openClient(t, testenv.StartRedis(t).Addr))
+	p, book, _ := newPoolWithBatchesIn(t, openClient(t, testenv.StartRedis(t).Addr))
 	dead := New(p.client, Config{Holder: "dead", Space: p.cfg.Space, Ledger: book})
 	mustTake(t, dead, 10)
 	setMemory := func(limit string) {
@@ -194,22 +194,22 @@ func TestRedisPoolKeepsBatchesWhenNewEpochHasLowerNumber(t *testing.T) {
 func TestLateRecordOfSettledBatchIsDeleted(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
-	p, _, held := newHeldBatchesIn(t, openClient(t, server.Addr))
+	p, _, batches := newPoolWithBatchesIn(t, openClient(t, server.Addr))
 	patient := p.client
 	p.client = openProgramClient(t, server.URL)
 	server.Pause()
-	if err := p.recordOne(t.Context(), p.held.find(held[0].ID), 2); err == nil {
+	if err := p.recordOne(t.Context(), p.held.find(batches[0].ID), 2); err == nil {
 		t.Fatal("a Redis that does not answer recorded a batch")
 	}
 	server.Resume()
 	p.client = patient
-	if err := p.Settle(t.Context(), held[0], nil, nil); err != nil {
+	if err := p.Settle(t.Context(), batches[0], nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.run(t.Context(), p.scripts.record, 2, p.cfg.Holder, "1@1", strings.Join(held[0].Codes, " ")).Err(); err != nil {
+	if err := p.run(t.Context(), p.scripts.record, 2, p.cfg.Holder, "1@1", strings.Join(batches[0].Codes, " ")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wantBatches(t, p, held[0])
+	wantBatches(t, p, batches[0])
 	sweep(t, p, 0)
-	wantBatches(t, p, held[1])
+	wantBatches(t, p, batches[1])
 }

@@ -103,7 +103,7 @@ type Pool struct {
 	cfg     Config
 	keys    []string
 	scripts scripts
-	held    *held
+	held    *heldBatches
 
 	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the
 	// process sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
@@ -123,7 +123,7 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 		cfg:     cfg,
 		keys:    keyNames(cfg.Prefix, tag(cfg.Name, cfg.List)),
 		scripts: newScripts(cfg.Database),
-		held:    newHeld(),
+		held:    newHeldBatches(),
 		turn:    make(chan struct{}, 1),
 		next:    1,
 	}

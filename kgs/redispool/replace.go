@@ -43,39 +43,39 @@ const (
 // errSeveralPools means that workers replace each other's epochs too often, for one of the two reasons above.
 var errSeveralPools = errors.New("the ledger has too many new epochs: its workers use several pools, or several copies of its database use one pool")
 
-// mayReplace returns nil if the worker may open a new epoch now. most is maxEpochs or maxSkips. If the worker must wait,
-// mayReplace raises the alarm and returns errSeveralPools.
-func (s *Filler) mayReplace(ctx context.Context, most int) error {
-	repeated, last, err := s.ledger.RepeatedEpochs(ctx, countEpochs)
-	if err != nil || repeated < most {
+// mayReplace returns nil if the worker may open a new epoch now. limit is maxEpochs or maxSkips. If the worker must
+// wait, mayReplace raises the alarm and returns errSeveralPools.
+func (f *Filler) mayReplace(ctx context.Context, limit int) error {
+	repeated, last, err := f.ledger.RepeatedEpochs(ctx, countEpochs)
+	if err != nil || repeated < limit {
 		return err
 	}
-	wait := min(firstWait<<min(repeated-most, 10), maxWait)
+	wait := min(firstWait<<min(repeated-limit, 10), maxWait)
 	if last >= wait {
 		return nil
 	}
-	s.cfg.Pool.cfg.Alarm.raise("another worker opens epochs of this ledger for another pool: use the same REDIS_URL for all programs, " +
+	f.cfg.Pool.cfg.Alarm.raise("another worker opens epochs of this ledger for another pool: use the same REDIS_URL for all programs, " +
 		"and another Redis database for each copy of the database")
 	return errSeveralPools
 }
 
 // claim confirms once every ledger.HeartbeatInterval that this database owns the pool. After a failure, the next
 // Prepare tries again.
-func (s *Filler) claim(ctx context.Context) error {
-	if time.Since(s.claimed) < ledger.HeartbeatInterval {
+func (f *Filler) claim(ctx context.Context) error {
+	if time.Since(f.claimed) < ledger.HeartbeatInterval {
 		return nil
 	}
-	if err := s.cfg.Pool.Claim(ctx); err != nil {
-		s.noteRefusal(err)
+	if err := f.cfg.Pool.Claim(ctx); err != nil {
+		f.noteRefusal(err)
 		return err
 	}
-	s.claimed, s.refused = time.Now(), refusal{}
+	f.claimed, f.refused = time.Now(), refusal{}
 	return nil
 }
 
 // noteRefusal records the error of a call of Claim or CheckWrites.
-func (s *Filler) noteRefusal(err error) {
-	s.refused.note(err, s.cfg.Pool.cfg.Alarm, "Redis refuses to write, so programs cannot take or push keys")
+func (f *Filler) noteRefusal(err error) {
+	f.refused.note(err, f.cfg.Pool.cfg.Alarm, "Redis refuses to write, so programs cannot take or push keys")
 }
 
 // refusal is a series of calls of one kind that Redis refused. The zero value is no series.
@@ -84,10 +84,10 @@ type refusal struct {
 }
 
 // note records err, the result of a call. If Redis has refused the calls of the series for refusedAfter, for example
-// because its disk is full, note raises the alarm with a text that begins with the argument why. The dead man's switch
-// does not detect refusals while reads work and the pool is full. A call that succeeds ends the series. A call that Redis
-// does not answer ends the series too, because the dead man's switch detects this case.
-func (r *refusal) note(err error, alarm *Alarm, why string) {
+// because its disk is full, note raises the alarm with a text that begins with the argument reason. The dead man's
+// switch does not detect refusals while reads work and the pool is full. A call that succeeds ends the series. A call that
+// Redis does not answer ends the series too, because the dead man's switch detects this case.
+func (r *refusal) note(err error, alarm *Alarm, reason string) {
 	var reply redis.Error
 	switch {
 	case !errors.As(err, &reply):
@@ -96,7 +96,7 @@ func (r *refusal) note(err error, alarm *Alarm, why string) {
 	case r.since.IsZero() || time.Since(r.last) > refusedGap:
 		r.since = time.Now()
 	case time.Since(r.since) >= refusedAfter:
-		alarm.raise(why + ": " + reply.Error())
+		alarm.raise(reason + ": " + reply.Error())
 	}
 	r.last = time.Now()
 }

@@ -53,13 +53,14 @@ local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local run = string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
 	or error('this Redis does not report its replication id')
 local opened, epoch, floor, owner, claimed, damaged = unpack(redis.call('HMGET', state, 'run', 'epoch', 'floor', 'owner', 'claimed', 'damaged'))
--- The variable me names the database of the caller. isForeign is true if another database owns the pool. isLeft is true if
--- another database owns the pool and no worker of that database has confirmed this for a minute. The database of the caller
--- may then take the pool over.
-local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me
+-- The variable caller names the database of the caller. isForeign is true if another database owns the pool. isLeft is
+-- true if another database owns the pool and no worker of that database has confirmed this for a minute. The database of
+-- the caller may then take the pool over.
+local isForeign = owner and owner ~= '' and caller ~= '' and owner ~= caller
 local isLeft = isForeign and tonumber(redis.call('TIME')[1]) - (tonumber(claimed) or 0) >= 60
 
--- The loop pushes slices, because the Lua stack limits unpack to 8,000 values.
+-- giveBack pushes the codes in blob to the end of the list. The loop pushes slices, because the Lua stack limits unpack
+-- to 8,000 values.
 local function giveBack(blob)
 	local codes = {}
 	for code in string.gmatch(blob, '[^ ]+') do codes[#codes + 1] = code end
@@ -125,7 +126,7 @@ return epoch .. ' ' .. blob
 // numbers: 1 if it ended the batch or 0 if it changed nothing, and the epoch of the pool.
 //
 // If the batch was taken in an earlier epoch, its unused codes do not return to the list, and its record has another
-// name; see held.
+// name; see heldBatches.
 //
 // The script changes nothing in two cases:
 //
@@ -148,8 +149,8 @@ if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) 
 return {1, tonumber(epoch)}
 `
 
-// scriptRecord records a batch of an earlier epoch; see held. Arguments: epoch of the pool, holder, name of the record,
-// codes. The script may be repeated. It refuses if the pool has begun another epoch.
+// scriptRecord records a batch of an earlier epoch; see heldBatches. Arguments: epoch of the pool, holder, name of the
+// record, codes. The script may be repeated. It refuses if the pool has begun another epoch.
 const scriptRecord = scriptWorker + `
 redis.call('HSET', batches, ARGV[2] .. '/' .. ARGV[3], ARGV[4])
 return 1
@@ -295,7 +296,7 @@ for _, field in ipairs(redis.call('HKEYS', state)) do
 end
 redis.call('UNLINK', unpack(KEYS))
 redis.call('HSET', state, 'run', run, 'epoch', ARGV[2], 'floor', 0, 'popped', 0, 'pushed', 0,
-	'owner', me, 'claimed', redis.call('TIME')[1], unpack(reached))
+	'owner', caller, 'claimed', redis.call('TIME')[1], unpack(reached))
 return 1
 `
 
@@ -305,7 +306,7 @@ return 1
 // the database could take the pool over.
 const scriptClaim = scriptGuard + `
 redis.call('HDEL', state, 'none')
-redis.call('HSET', state, 'owner', me, 'claimed', redis.call('TIME')[1])
+redis.call('HSET', state, 'owner', caller, 'claimed', redis.call('TIME')[1])
 return 1
 `
 
@@ -324,7 +325,7 @@ return 1
 const scriptRepair = `
 local state, keys, batches, writeOffs, takes = unpack(KEYS)
 local owner = redis.pcall('HGET', state, 'owner')
-if type(owner) == 'string' and owner ~= '' and me ~= '' and owner ~= me
+if type(owner) == 'string' and owner ~= '' and caller ~= '' and owner ~= caller
 	and tonumber(redis.call('TIME')[1]) - (tonumber(redis.call('HGET', state, 'claimed')) or 0) < 60 then return '' end
 local deleted = {}
 local function check(key, reply)
@@ -386,7 +387,7 @@ type scripts struct {
 // text, because every script compares it with the owner of the pool.
 func newScripts(database string) scripts {
 	script := func(text string) *redis.Script {
-		return redis.NewScript("local me = '" + database + "'\n" + text)
+		return redis.NewScript("local caller = '" + database + "'\n" + text)
 	}
 	return scripts{
 		take:          script(scriptTake),

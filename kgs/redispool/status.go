@@ -215,9 +215,9 @@ func (p *Pool) withoutRepeated(ctx context.Context, codes []string) ([]string, e
 }
 
 // damage raises the alarm and marks the pool as damaged, so that a worker begins a new epoch.
-func (p *Pool) damage(ctx context.Context, why string) error {
-	p.cfg.Alarm.raise("the pool in Redis was altered: " + why)
-	err := p.run(ctx, p.scripts.damage, why).Err()
+func (p *Pool) damage(ctx context.Context, reason string) error {
+	p.cfg.Alarm.raise("the pool in Redis was altered: " + reason)
+	err := p.run(ctx, p.scripts.damage, reason).Err()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) { // after ErrNoEpoch, a worker opens a new epoch anyway
 		return fmt.Errorf("mark the pool as damaged: %w", err)
 	}

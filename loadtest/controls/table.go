@@ -145,15 +145,15 @@ func Table() []Edit {
 		// If a pool belongs to another database, the ledger skips the numbers of the pool. Its own database may be a backup
 		// of the other database, and then these numbers have been issued.
 		{"foreign-numbers", "kgs/redispool/filler.go",
-			"return errors.Join(err, s.skipForeign(ctx, status.HighWater))",
+			"return errors.Join(err, f.skipForeign(ctx, status.HighWater))",
 			"return err"},
 		// A worker begins no epoch while Redis refuses to write, because the ledger keeps the rows of each epoch.
 		{"refused-epoch", "kgs/redispool/filler.go",
-			"err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
-			"err := s.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
+			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
+			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
 		// After some time, a live worker gives up a range that it cannot push.
 		{"give-up", "kgs/redispool/give_up.go",
-			"case time.Since(s.failing) < giveUpAfter:",
+			"case time.Since(f.failing) < giveUpAfter:",
 			"case true:"},
 		// After a new epoch begins, servers record the batches that they took in earlier epochs again.
 		{"held-batches", "kgs/redispool/held.go",
@@ -176,8 +176,8 @@ func Table() []Edit {
 		// If two workers of one ledger use different pools, each worker opens a new epoch in reaction to the other. After
 		// several epochs for the same pools within a day, a worker waits before it opens the next epoch.
 		{"epoch-backoff", "kgs/redispool/replace.go",
-			"if err != nil || repeated < most {",
-			"if err != nil || true || repeated < most {"},
+			"if err != nil || repeated < limit {",
+			"if err != nil || true || repeated < limit {"},
 		// A holder can settle a batch only while Redis has a record of the batch.
 		{"batch-record", "kgs/redispool/scripts.go",
 			"if not codes then return {0, tonumber(epoch)} end\n",
@@ -199,7 +199,7 @@ func Table() []Edit {
 			""},
 		// Redis refuses a program whose database is not the database that the pool belongs to.
 		{"pool-owner", "kgs/redispool/scripts.go",
-			"local isForeign = owner and owner ~= '' and me ~= '' and owner ~= me\n",
+			"local isForeign = owner and owner ~= '' and caller ~= '' and owner ~= caller\n",
 			"local isForeign = false\n"},
 		// A holder can settle only the batch that it took, and not another batch with the same id.
 		{"same-batch", "kgs/redispool/scripts.go",
@@ -382,8 +382,8 @@ func Table() []Edit {
 			"return nil"},
 		// A flush that failed is repeated.
 		{"visit-repeat", "shortener/visits/flusher.go",
-			"c.tried = err != nil\n",
-			"c.tried, err = false, nil\n"},
+			"c.mayBeStored = err != nil\n",
+			"c.mayBeStored, err = false, nil\n"},
 		// If a server repeats a part of a flush that is stored, the repetition has no effect.
 		{"visit-number", "shortener/visits/store.go",
 			"if err != nil || !first {",

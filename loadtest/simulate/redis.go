@@ -13,10 +13,10 @@ import (
 
 var errDown = errors.New("no connection to Redis")
 
-// span contains the numbers from lo to hi-1.
-type span struct{ lo, hi int64 }
+// keyRange contains the numbers from lo to hi-1.
+type keyRange struct{ lo, hi int64 }
 
-func (s span) len() int64 { return s.hi - s.lo }
+func (s keyRange) len() int64 { return s.hi - s.lo }
 
 // redis is the model of Redis with the pool. It serves one request at a time. Requests that arrive at the same
 // moment are served in the order of their callers, so that a run can be repeated exactly.
@@ -28,7 +28,7 @@ type redis struct {
 
 	open      bool // false if Redis lost its data and no worker has begun a new epoch yet
 	epoch     int64
-	keys      []span // keys in the pool, in the order in which they are taken
+	keys      []keyRange // keys in the pool, in the order in which they are taken
 	size      int64
 	taken     int64 // the fields from taken to batches count from the start of the run
 	pushed    int64
@@ -100,10 +100,10 @@ func (r *redis) refusal() error {
 }
 
 // take removes up to n keys from the pool. The caller holds mu.
-func (r *redis) take(n int64) (got []span) {
+func (r *redis) take(n int64) (got []keyRange) {
 	for n > 0 && len(r.keys) > 0 {
 		first := &r.keys[0]
-		s := span{first.lo, min(first.hi, first.lo+n)}
+		s := keyRange{first.lo, min(first.hi, first.lo+n)}
 		got = append(got, s)
 		first.lo, n = s.hi, n-s.len()
 		r.size, r.taken, r.inEpoch.Taken = r.size-s.len(), r.taken+s.len(), r.inEpoch.Taken+s.len()
@@ -118,7 +118,7 @@ func (r *redis) take(n int64) (got []span) {
 }
 
 // add appends keys to the pool. The caller holds mu.
-func (r *redis) add(s span) {
+func (r *redis) add(s keyRange) {
 	if n := len(r.keys); n > 0 && r.keys[n-1].hi == s.lo {
 		r.keys[n-1].hi = s.hi
 	} else {
@@ -128,7 +128,7 @@ func (r *redis) add(s span) {
 }
 
 // push appends keys for a worker. It fails if the keys belong to an epoch that has ended. The caller holds mu.
-func (r *redis) push(epoch int64, s span) error {
+func (r *redis) push(epoch int64, s keyRange) error {
 	if !r.open || epoch != r.epoch {
 		return kgs.ErrFenced
 	}

@@ -129,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (*Outcome, error) {
 			redis: &redis{}, ledger: &counter{next: cfg.Filled}, used: used,
 		}
 		r.redis.begin()
-		r.redis.add(span{0, cfg.Filled})
+		r.redis.add(keyRange{0, cfg.Filled})
 		r.redis.pushed, r.redis.inEpoch.Pushed = cfg.Filled, cfg.Filled
 		r.play(ctx)
 		out = r.end()

@@ -53,7 +53,7 @@ func (s *supply) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) e
 		r, n := s.redis, int64(len(unused))
 		if r.open && s.epochs[b.ID] == r.epoch {
 			for _, code := range unused {
-				r.add(span{number(code), number(code) + 1})
+				r.add(keyRange{number(code), number(code) + 1})
 			}
 			r.returned += n
 			r.inEpoch.Taken -= n
@@ -66,9 +66,9 @@ func (s *supply) Settle(ctx context.Context, b *kgs.Batch, unused, _ []string) e
 }
 
 // codes returns the codes of numbers.
-func codes(spans []span) []string {
+func codes(ranges []keyRange) []string {
 	var bytes []byte
-	for _, s := range spans {
+	for _, s := range ranges {
 		for n := s.lo; n < s.hi; n++ {
 			bytes = binary.LittleEndian.AppendUint64(bytes, uint64(n))
 		}

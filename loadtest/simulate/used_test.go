@@ -10,7 +10,7 @@ func TestEachRepeatedUseOfNumberIsCounted(t *testing.T) {
 	u, n := newUsedNumbers(), 3*usedChunk+1
 	order := rand.Perm(n)
 	for _, number := range append(order, order[:usedChunk+2]...) {
-		u.add(codes([]span{{int64(number), int64(number) + 1}})[0])
+		u.add(codes([]keyRange{{int64(number), int64(number) + 1}})[0])
 	}
 	if got := u.close(); got != usedChunk+2 {
 		t.Errorf("%d numbers were used twice, want %d", got, usedChunk+2)

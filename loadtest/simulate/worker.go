@@ -20,12 +20,12 @@ type counter struct {
 }
 
 // reserve returns the next n numbers.
-func (l *counter) reserve(n int64) span {
+func (l *counter) reserve(n int64) keyRange {
 	pause(ledgerTime)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.next += n
-	return span{l.next - n, l.next}
+	return keyRange{l.next - n, l.next}
 }
 
 // filler is the model of the filler that pushes ranges of the ledger to Redis. Like the filler of Keypool, the model
@@ -34,8 +34,8 @@ type filler struct {
 	redis  *redis
 	ledger *counter
 	caller int
-	rest   span  // the numbers of the range in progress that are not pushed yet
-	epoch  int64 // the epoch of the pool when rest was reserved
+	rest   keyRange // the numbers of the range in progress that are not pushed yet
+	epoch  int64    // the epoch of the pool when rest was reserved
 }
 
 var _ refill.Filler = (*filler)(nil)
@@ -71,10 +71,10 @@ func (f *filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 		f.rest, f.epoch = f.ledger.reserve(n), s.Epoch
 	}
 	for f.rest.len() > 0 {
-		chunk := span{f.rest.lo, min(f.rest.lo+pushChunk, f.rest.hi)}
+		chunk := keyRange{f.rest.lo, min(f.rest.lo+pushChunk, f.rest.hi)}
 		if err := f.push(ctx, chunk); err != nil {
 			if errors.Is(err, kgs.ErrFenced) {
-				f.rest = span{}
+				f.rest = keyRange{}
 			}
 			return pushed, err
 		}
@@ -85,7 +85,7 @@ func (f *filler) Fill(ctx context.Context, n int64) (pushed int64, err error) {
 }
 
 // push makes the codes of a chunk and pushes them.
-func (f *filler) push(ctx context.Context, chunk span) error {
+func (f *filler) push(ctx context.Context, chunk keyRange) error {
 	pause(time.Duration(chunk.len()) * (keyTime - pushBusy))
 	var refused error
 	err := f.redis.call(ctx, f.caller, func() time.Duration {

@@ -242,10 +242,10 @@ func TestCitusInsertOnOneNodeNeedsNoOtherNode(t *testing.T) {
 func TestCitusRefusesDatabaseWithAnotherOrderOfLinks(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 1, "fsync=off"))
-	right, wrong := spread(t, pool, storetest.Plain()), spread(t, pool, storetest.Reversed())
-	right.patient()
-	wrong.patient()
-	storetest.RefusesOtherOrder(t, right, wrong)
+	plain, reversed := spread(t, pool, storetest.Plain()), spread(t, pool, storetest.Reversed())
+	plain.patient()
+	reversed.patient()
+	storetest.RefusesOtherOrder(t, plain, reversed)
 }
 
 // A reindex locks the tables, changes the order and commits. An Insert that waits for the lock writes nothing, even if

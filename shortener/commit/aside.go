@@ -17,10 +17,10 @@ const maxAside = 1 << 17
 // errNoRoom is the reason why a key that cannot be set aside is settled as lost.
 var errNoRoom = errors.New("too many keys are set aside")
 
-// aside holds the keys that are set aside: keys that creations drew and did not use, for example because the part of
-// the store does not answer. A key stays here until take returns the key or close settles the key. The methods may be
+// setAsideKeys holds the keys that are set aside: keys that creations drew and did not use, for example because the part
+// of the store does not answer. A key stays here until take returns the key or close settles the key. The methods may be
 // called concurrently.
-type aside struct {
+type setAsideKeys struct {
 	gauge prometheus.Gauge
 	count atomic.Int64 // number of keys, readable without the lock
 
@@ -31,7 +31,7 @@ type aside struct {
 
 // put sets a key of a part aside. If there is no room, or after close, put settles the key instead. It drops a key without a
 // batch, because nothing records such a key.
-func (a *aside) put(part int, key shortener.Key) {
+func (a *setAsideKeys) put(part int, key shortener.Key) {
 	if key.Batch == nil {
 		return
 	}
@@ -54,7 +54,7 @@ func (a *aside) put(part int, key shortener.Key) {
 
 // take returns a key whose part of the store answers and fits the link (see search.fits), and returns this part. If there is no such
 // key, ok is false. The caller must settle the key or set it aside again.
-func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
+func (a *setAsideKeys) take(s *search) (key shortener.Key, part int, ok bool) {
 	if a.count.Load() == 0 {
 		return shortener.Key{}, noPart, false
 	}
@@ -78,7 +78,7 @@ func (a *aside) take(s *search) (key shortener.Key, part int, ok bool) {
 }
 
 // close returns all keys to their batches.
-func (a *aside) close() {
+func (a *setAsideKeys) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.closed = true

@@ -42,7 +42,7 @@ type Config struct {
 // Parts commits links to the parts of a store. Its methods may be called concurrently.
 type Parts struct {
 	Config
-	aside    aside
+	aside    setAsideKeys
 	timeouts timeouts
 
 	committers atomic.Pointer[map[int]*committer] // group commits by part; start replaces the whole map instead of changing it, so that commit can read the map without mu
@@ -83,7 +83,7 @@ func ConcernsOneCreation(err error) bool {
 // New returns a Parts that commits links to cfg.Store. New starts no group commit: the group commit of a part starts when
 // the part gets its first link. Close stops all group commits.
 func New(cfg Config) *Parts {
-	p := &Parts{Config: cfg, aside: aside{gauge: cfg.Metrics.setAside}}
+	p := &Parts{Config: cfg, aside: setAsideKeys{gauge: cfg.Metrics.setAside}}
 	p.committers.Store(&map[int]*committer{})
 	return p
 }

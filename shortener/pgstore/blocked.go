@@ -52,10 +52,10 @@ func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Li
 		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })
 	}
 	inserted, err = s.insertPart(ctx, tx, links, timeout)
-	if isLocked(err) && !isBlocked(err) { // the server waited for another lock, such as the lock of a table
+	if isLockTimeout(err) && !isCodeLocked(err) { // the server waited for another lock, such as the lock of a table
 		inserted, err = s.insertPart(ctx, tx, links, lockTimeout)
 	}
-	if !isBlocked(err) {
+	if !isCodeLocked(err) {
 		return inserted, err
 	}
 	if len(links) == 1 || len(busy) >= maxBusy {
@@ -73,11 +73,11 @@ func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Li
 	return append(inserted, rest...), err
 }
 
-// insertPart inserts links and returns the codes of the new rows. If isLocked is true for the error, insertPart has inserted
-// no link, and the transaction can continue. The timeout does not apply to later statements.
+// insertPart inserts links and returns the codes of the new rows. If isLockTimeout is true for the error, insertPart has
+// inserted no link, and the transaction can continue. The timeout does not apply to later statements.
 func (s *Store) insertPart(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string) (inserted []string, err error) {
 	inserted, err = s.insertNew(ctx, tx, links, `SAVEPOINT links`, timeout)
-	if isLocked(err) {
+	if isLockTimeout(err) {
 		if _, failed := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT links`); failed != nil {
 			return nil, failed
 		}

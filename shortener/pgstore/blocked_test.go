@@ -84,7 +84,7 @@ func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := holdCodes(t, s).Exec(t.Context(), lockTimeout+`; LOCK TABLE ranked_links IN ROW EXCLUSIVE MODE`)
-	if !isLocked(err) || isBlocked(err) {
+	if !isLockTimeout(err) || isCodeLocked(err) {
 		t.Errorf("the wait for the table counts as a blocked link: %v", err)
 	}
 }
@@ -123,8 +123,8 @@ func TestInsertWaitsForTable(t *testing.T) {
 }
 
 // unblocked calls insertUnblocked with shortTimeout in a transaction. If the call succeeds, it passes the transaction to the
-// parameter then.
-func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(*batchCounter)) ([]shortener.Outcome, error) {
+// parameter check.
+func unblocked(t *testing.T, s *Store, links []shortener.Link, check func(*batchCounter)) ([]shortener.Outcome, error) {
 	t.Helper()
 	conn, err := s.pool.Acquire(t.Context())
 	if err != nil {
@@ -135,7 +135,7 @@ func unblocked(t *testing.T, s *Store, links []shortener.Link, then func(*batchC
 		counter := &batchCounter{Tx: tx}
 		outcomes, err := s.insertUnblocked(t.Context(), counter, links, shortTimeout)
 		if err == nil {
-			then(counter)
+			check(counter)
 		}
 		return outcomes, err
 	})

@@ -79,15 +79,15 @@ func isInternal(err error) bool {
 	return errors.As(err, &reply) && reply.Code == stateInternal
 }
 
-// isBlocked reports whether err means that an INSERT waited too long for another transaction that inserted the same
+// isCodeLocked reports whether err means that an INSERT waited too long for another transaction that inserted the same
 // primary key. An error from the wait for the lock of a table has the same SQLSTATE, but no context (PgError.Where).
-func isBlocked(err error) bool {
+func isCodeLocked(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateLockNotAvailable && reply.Where != ""
 }
 
-// isLocked reports whether err means that a statement waited too long for another transaction.
-func isLocked(err error) bool {
+// isLockTimeout reports whether err means that a statement waited too long for another transaction.
+func isLockTimeout(err error) bool {
 	var reply *pgconn.PgError
 	return errors.As(err, &reply) && reply.Code == stateLockNotAvailable
 }

@@ -72,14 +72,14 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 	}
 	keys := slices.SortedFunc(maps.Keys(first), func(a, b ownerKey) int { return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.key, b.key)) })
 	taken, err = insertKeys(ctx, tx, first, keys, lockTimeout)
-	if !isLocked(err) {
+	if !isLockTimeout(err) {
 		return taken, nil, err
 	}
 	taken, busy = make(map[ownerKey]*shortener.Link), make(map[ownerKey]bool)
 	for i := range keys { // the error does not name the key that is busy
 		one, err := insertKeys(ctx, tx, first, keys[i:i+1], shortTimeout)
 		switch {
-		case isLocked(err):
+		case isLockTimeout(err):
 			busy[keys[i]] = true
 		case err != nil:
 			return nil, nil, err
@@ -89,8 +89,8 @@ func takeKeys(ctx context.Context, tx pgx.Tx, links []shortener.Link) (taken map
 	return taken, busy, nil
 }
 
-// insertKeys inserts the idempotency keys that are not in use, and returns their links. If isLocked is true for the error,
-// insertKeys has inserted no key, and the transaction can continue.
+// insertKeys inserts the idempotency keys that are not in use, and returns their links. If isLockTimeout is true for the
+// error, insertKeys has inserted no key, and the transaction can continue.
 func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Link, keys []ownerKey, timeout string) (taken map[ownerKey]*shortener.Link, err error) {
 	owners, names, codes := make([]int64, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	payloads, times := make([][]byte, len(keys)), make([]time.Time, len(keys))
@@ -115,7 +115,7 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 	})
 	batch.Queue(defaultTimeout)
 	err = tx.SendBatch(ctx, &batch).Close()
-	if isLocked(err) {
+	if isLockTimeout(err) {
 		if _, failed := tx.Exec(ctx, `ROLLBACK TO SAVEPOINT keys`); failed != nil {
 			return nil, failed
 		}

@@ -78,7 +78,7 @@ func (s *Store) positionOf(ctx context.Context, query string) (p position, err e
 func (r *Replicas) Watch(ctx context.Context, note func(replica int, err error)) error {
 	var watchers errgroup.Group
 	watchers.Go(func() error {
-		return upkeep.Repeat(ctx, lagInterval, func(ctx context.Context) error { r.log.measure(ctx, r.primary); return nil }, func(error) {})
+		return upkeep.Repeat(ctx, lagInterval, func(ctx context.Context) error { r.log.addSample(ctx, r.primary); return nil }, func(error) {})
 	})
 	for i, replica := range r.replicas {
 		watchers.Go(func() error {
@@ -208,9 +208,9 @@ type sample struct {
 	lsn int64
 }
 
-// measure adds a sample of the primary. If the server does not answer or is not a primary, measure adds no sample, and sets
-// stopped to the time of the last sample.
-func (l *primaryLog) measure(ctx context.Context, primary *Store) {
+// addSample adds a sample of the primary. If the server does not answer or is not a primary, addSample adds no sample, and
+// sets stopped to the time of the last sample.
+func (l *primaryLog) addSample(ctx context.Context, primary *Store) {
 	at := time.Now() // before the query, because changes may be acknowledged while the query runs
 	p, err := primary.positionOf(ctx, primaryPosition)
 	l.mu.Lock()

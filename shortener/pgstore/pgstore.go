@@ -77,10 +77,10 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertWithKeys(ctx, tx, links) })
 	}
 	outcomes, err := s.insertWithoutKeys(ctx, conn, links)
-	if isBlocked(err) && errors.Is(err, shortener.ErrNotWritten) {
+	if isCodeLocked(err) && errors.Is(err, shortener.ErrNotWritten) {
 		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertUnblocked(ctx, tx, links, shortTimeout) })
 	}
-	if isLocked(err) && errors.Is(err, shortener.ErrNotWritten) { // a migration may have locked a table
+	if isLockTimeout(err) && errors.Is(err, shortener.ErrNotWritten) { // a migration may have locked a table
 		return s.transact(ctx, conn, func(tx pgx.Tx) ([]shortener.Outcome, error) { return s.insertUnblocked(ctx, tx, links, noTimeout) })
 	}
 	return outcomes, err

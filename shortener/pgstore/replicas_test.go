@@ -229,7 +229,7 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	var sampled bool
 	current := func() bool { return replica.applied.Load() != nil && replica.applied.Load().Equal(last) }
 	for n := 0; n < attempts && !current(); n++ { // on a busy machine, a measurement may reach its time limit
-		r.log.measure(t.Context(), store)
+		r.log.addSample(t.Context(), store)
 		last, sampled = r.log.last()
 		_, err := r.measure(t.Context(), replica)
 		if err != nil && !errors.Is(err, errLag) && !errors.Is(err, errUnknownLag) && !errors.Is(err, context.DeadlineExceeded) {

@@ -12,11 +12,11 @@ import (
 )
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. After the inserts and before the
-// commit, it calls the parameter more with the outcomes of the links. This call returns the additional statement and its
+// commit, it calls statementFor with the outcomes of the links. This call returns the additional statement and its
 // argument, or "" for no statement. If the call or the statement fails, InsertWith writes nothing. The links must not
 // have idempotency keys.
 func (s *Store) InsertWith(
-	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
+	ctx context.Context, links []shortener.Link, statementFor func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) InsertWith(
 		if err != nil {
 			return nil, err
 		}
-		statement, argument, err := more(outcomes)
+		statement, argument, err := statementFor(outcomes)
 		if err == nil && statement != "" {
 			_, err = tx.Exec(ctx, statement, argument)
 		}

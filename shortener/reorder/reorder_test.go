@@ -161,7 +161,7 @@ func (e engine) pending(t *testing.T) bool {
 }
 
 // If Move moved links into another order than the order on record, no look-up would find them.
-func TestMoveRefusesOrderThatIsNotOnRecord(t *testing.T) {
+func TestMoveOfLinksRefusesOrderThatIsNotOnRecord(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.plantEarlier(t, 10)
 		record(t, e, storetest.Plain())

@@ -135,7 +135,7 @@ func (c *cache) get(ctx context.Context, code string) (shortener.Link, error) {
 	if known && recent(c.start.Add(e.asked), now) {
 		return e.answer(now)
 	}
-	failed := c.failure(code)
+	failed := c.lastFailure(code)
 	if known && storeDown(failed, now) {
 		return e.answer(now)
 	}
@@ -164,9 +164,9 @@ func (c *cache) present(code string) (e *entry, known bool) {
 // time.Now also reads the monotonic clock.
 func recent(t, now time.Time) bool { return now.Sub(t) < Freshness }
 
-// failure returns the record of the last failure in the part of code. The method get does not call failure for a fresh
-// link in the cache, because finding the part takes about as long as the rest of get.
-func (c *cache) failure(code string) *failure {
+// lastFailure returns the record of the last failure in the part of code. The method get does not call lastFailure for a
+// fresh link in the cache, because finding the part takes about as long as the rest of get.
+func (c *cache) lastFailure(code string) *failure {
 	part, _ := c.placement.PartOf(code)
 	if failed, ok := c.failures.Load(part); ok {
 		return failed.(*failure)
@@ -287,12 +287,12 @@ func (c *cache) latest(found *entry, answered time.Duration) *entry {
 	if !known || !present.follows(found) {
 		return found
 	}
-	kept := time.Duration(present.kept)*time.Millisecond + max(0, min(found.asked, answered)-present.asked)
-	if kept >= c.replicas.MaxLag+lookupTimeout {
+	age := time.Duration(present.age)*time.Millisecond + max(0, min(found.asked, answered)-present.asked)
+	if age >= c.replicas.MaxLag+lookupTimeout {
 		return found
 	}
 	later := newEntry(present.link(), found.asked)
-	later.kept = int32(kept.Milliseconds())
+	later.age = int32(age.Milliseconds())
 	return later
 }
 
@@ -316,7 +316,7 @@ func (c *cache) add(link shortener.Link, asked time.Time) {
 // order. The cache then keeps the later state.
 func (c *cache) put(link shortener.Link, asked time.Time) {
 	e := newEntry(link, asked.Sub(c.start))
-	e.kept = -int32(c.now().Sub(asked).Milliseconds()) // the replicas may lack the change for MaxLag after its end
+	e.age = -int32(c.now().Sub(asked).Milliseconds()) // the replicas may lack the change for MaxLag after its end
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.calls, link.Code)

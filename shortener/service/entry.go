@@ -17,9 +17,9 @@ import (
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
-	// kept is the age of this state at the time asked, in milliseconds; see cache.latest. If a look-up returned the state, kept
-	// is 0. If a change made the state, asked is before the change, so kept is the duration of the change with a minus sign.
-	kept    int32
+	// age is the age of this state at the time asked, in milliseconds; see cache.latest. If a look-up returned the state, age
+	// is 0. If a change made the state, asked is before the change, so age is the duration of the change with a minus sign.
+	age     int32
 	source  unique.Handle[string]
 	created int64         // Unix time in microseconds, like expires and deleted
 	expires int64         // the Unix time of the zero time.Time means never

@@ -11,7 +11,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-// Actor is the token that manages links.
+// Actor is who manages links: a token, or an operator on the admin listener.
 type Actor struct {
 	Token int64 // id of the token
 	Admin bool  // whether the token may see and change all links
@@ -162,8 +162,8 @@ func isInvalid(err error) bool {
 const maxRaces = 100
 
 // replace reads the link with this code, calls change, and writes the result to the store. It writes the result even if
-// the result equals the link that it read, for this reason: an earlier request may have made the same change and failed,
-// because a synchronous standby did not confirm the change. The commit of the second write waits for the standby. If the
+// the result equals the link that it read. The reason is an earlier request that wrote the same change and then failed,
+// because a synchronous standby did not confirm the change. The commit of the new write waits for the standby. If the
 // link changes between the read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {

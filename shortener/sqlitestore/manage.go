@@ -66,7 +66,7 @@ func (s *Store) Newest(ctx context.Context, selection shortener.Selection) (link
 // before the given time (at). Of the links that were created at this time, it reads the links whose primary key is
 // lower than the parameter key.
 func (t *table) ofOwner(ctx context.Context, db *sql.DB, owner int64, at time.Time, key any, limit int) ([]shortener.Link, error) {
-	return query(ctx, db, t.owned, owner, at.UnixMicro(), key, limit)
+	return query(ctx, db, t.selectOwned, owner, at.UnixMicro(), key, limit)
 }
 
 // rows returns the links with the given codes in the same order. No code may occur twice. rows fails with ErrNotFound
@@ -85,7 +85,7 @@ func (s *Store) rows(ctx context.Context, codes []string) ([]shortener.Link, err
 		if err != nil {
 			return nil, err
 		}
-		found, err := query(ctx, s.db.Scan, table.rows, string(array))
+		found, err := query(ctx, s.db.Scan, table.selectRows, string(array))
 		if err != nil {
 			return nil, err
 		}

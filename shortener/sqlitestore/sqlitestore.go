@@ -58,10 +58,10 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 }
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls
-// the function in the parameter more with the outcomes. This function returns the additional statement, or "" for
-// none. If the function or the statement fails, InsertWith writes nothing. The parameter more may be nil.
+// statementFor with the outcomes. This call returns the additional statement, or "" for none. If the call or the
+// statement fails, InsertWith writes nothing. statementFor may be nil.
 func (s *Store) InsertWith(
-	ctx context.Context, links []shortener.Link, more func([]shortener.Outcome) (statement string, argument any, err error),
+	ctx context.Context, links []shortener.Link, statementFor func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {
 	// The preparation of the statements needs the only connection for writing. So prepare them before this transaction
 	// takes the connection.
@@ -79,8 +79,8 @@ func (s *Store) InsertWith(
 		return nil, notWritten(err)
 	}
 	outcomes, err := s.insertIn(ctx, tx, links)
-	if err == nil && more != nil {
-		err = execute(ctx, tx, outcomes, more)
+	if err == nil && statementFor != nil {
+		err = execute(ctx, tx, outcomes, statementFor)
 	}
 	if err != nil {
 		_ = tx.Rollback() // fails if SQLite has rolled back by itself
@@ -92,9 +92,9 @@ func (s *Store) InsertWith(
 	return outcomes, nil
 }
 
-// execute executes the statement that more returns.
-func execute(ctx context.Context, tx *sql.Tx, outcomes []shortener.Outcome, more func([]shortener.Outcome) (statement string, argument any, err error)) error {
-	statement, argument, err := more(outcomes)
+// execute executes the statement that statementFor returns.
+func execute(ctx context.Context, tx *sql.Tx, outcomes []shortener.Outcome, statementFor func([]shortener.Outcome) (statement string, argument any, err error)) error {
+	statement, argument, err := statementFor(outcomes)
 	if err == nil && statement != "" {
 		_, err = tx.ExecContext(ctx, statement, argument)
 	}

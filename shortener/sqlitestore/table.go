@@ -13,14 +13,14 @@ import (
 
 // table holds the statements for one of the two tables of links.
 type table struct {
-	insert statement // inserts a row; the first value is the key
-	delete string    // sets the time of the deletion of the row with a key
-	lookup statement // reads the row with a key
-	rows   string    // reads the rows with the keys in a JSON array
-	change string    // replaces the columns that may change in the row with a key, a code and a version
-	page   string    // reads the key, the code and the source of the rows after a key
-	owned  string    // reads the rows of an owner after a position (a time and a key), from the newest to the oldest
-	first  any       // a key before all others
+	insert      statement // inserts a row; the first value is the key
+	delete      string    // sets the time of the deletion of the row with a key
+	lookup      statement // reads the row with a key
+	selectRows  string    // reads the rows with the keys in a JSON array
+	change      string    // replaces the columns that may change in the row with a key, a code and a version
+	selectPage  string    // reads the key, the code and the source of the rows after a key
+	selectOwned string    // reads the rows of an owner after a position (a time and a key), from the newest to the oldest
+	first       any       // a key before all others
 }
 
 // linkColumns are the columns that scanLink reads.
@@ -30,16 +30,16 @@ const linkColumns = `code, url, source, created_at, expires_at, deleted_at, deta
 // first is a key before all others.
 func newTable(name, key string, first any, columns, values string) *table {
 	return &table{
-		insert: statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
-		delete: `UPDATE ` + name + ` SET deleted_at = ? WHERE ` + key + ` = ?`,
-		lookup: statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
-		rows:   `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` IN (SELECT value FROM json_each(?))`,
+		insert:     statement{query: `INSERT INTO ` + name + ` (` + columns + `) VALUES (` + values + `) ON CONFLICT (` + key + `) DO NOTHING`},
+		delete:     `UPDATE ` + name + ` SET deleted_at = ? WHERE ` + key + ` = ?`,
+		lookup:     statement{query: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` = ?`},
+		selectRows: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE ` + key + ` IN (SELECT value FROM json_each(?))`,
 		change: `UPDATE ` + name + ` SET url = ?, expires_at = ?, deleted_at = ?, details = ?
 			WHERE ` + key + ` = ? AND code = ? AND coalesce(json_extract(details, '$.version'), 1) = ? AND (deleted_at IS NULL OR deleted_at = ?3)`,
-		owned: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE details IS NOT NULL AND json_extract(details, '$.owner') = ?
+		selectOwned: `SELECT ` + linkColumns + ` FROM ` + name + ` WHERE details IS NOT NULL AND json_extract(details, '$.owner') = ?
 			AND (created_at, ` + key + `) < (?, ?) ORDER BY created_at DESC, ` + key + ` DESC LIMIT ?`,
-		page:  `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,
-		first: first,
+		selectPage: `SELECT ` + key + `, code, source FROM ` + name + ` WHERE ` + key + ` > ? ORDER BY ` + key + ` LIMIT ?`,
+		first:      first,
 	}
 }
 
@@ -72,7 +72,7 @@ func (t *table) all(ctx context.Context, db *sql.DB) iter.Seq2[shortener.Row, er
 
 // read returns a page of rows, and the key of its last row.
 func (t *table) read(ctx context.Context, db *sql.DB, after any) (page []shortener.Row, last any, err error) {
-	rows, err := db.QueryContext(ctx, t.page, after, pageRows)
+	rows, err := db.QueryContext(ctx, t.selectPage, after, pageRows)
 	if err != nil {
 		return nil, nil, err
 	}

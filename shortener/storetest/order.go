@@ -63,20 +63,20 @@ func codesShorterThan(length int) (n int64) {
 }
 
 // RefusesOtherOrder checks a store that expects another order than the order in which the links are stored. Such a
-// store must never return a link with another code. The parameters right and wrong are stores on one database. The
-// store right has the order [Plain], and the store wrong has the order [Reversed].
-func RefusesOtherOrder(t *testing.T, right, wrong shortener.Store) {
+// store must never return a link with another code. The parameters plain and reversed are stores on one database.
+// They have the orders [Plain] and [Reversed], and the links are stored in the order [Plain].
+func RefusesOtherOrder(t *testing.T, plain, reversed shortener.Store) {
 	t.Helper()
-	const last, first = "zzzzzzzzzz", "000" // the rank of last in the store right equals the rank of first in the store wrong
-	Insert(t, right, Link(last))
-	if link, err := wrong.Lookup(t.Context(), first); !errors.Is(err, shortener.ErrOtherOrder) {
+	const lastCode, firstCode = "zzzzzzzzzz", "000" // the rank of lastCode in the store plain equals the rank of firstCode in the store reversed
+	Insert(t, plain, Link(lastCode))
+	if link, err := reversed.Lookup(t.Context(), firstCode); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Lookup with another order: %v, %v; want ErrOtherOrder", link, err)
 	}
-	if outcomes, err := wrong.Insert(t.Context(), []shortener.Link{Link(first)}); !errors.Is(err, shortener.ErrOtherOrder) {
+	if outcomes, err := reversed.Insert(t.Context(), []shortener.Link{Link(firstCode)}); !errors.Is(err, shortener.ErrOtherOrder) {
 		t.Errorf("Insert with another order: %v, %v; want ErrOtherOrder", outcomes, err)
 	}
-	if err := wrong.Change(t.Context(), Link(first), Deleted(Link(first), Moment())); !errors.Is(err, shortener.ErrChanged) {
+	if err := reversed.Change(t.Context(), Link(firstCode), Deleted(Link(firstCode), Moment())); !errors.Is(err, shortener.ErrChanged) {
 		t.Errorf("Change with another order: %v; want ErrChanged", err)
 	}
-	WantLink(t, right, Link(last))
+	WantLink(t, plain, Link(lastCode))
 }

@@ -9,10 +9,10 @@ import (
 // UTC. An import ignores the address of the person who created a link (ip).
 func yourlsTable() *table {
 	return &table{columns: []column{
-		{name: "keyword", member: "code", required: true, set: setExact(code)},
+		{name: "keyword", errorMember: "code", required: true, set: setExact(code)},
 		{name: "url", required: true, set: setExact(url)},
 		{name: "title", set: setText(title)},
-		{name: "timestamp", member: "created_at", set: setPlainTime(createdAt)},
+		{name: "timestamp", errorMember: "created_at", set: setPlainTime(createdAt)},
 		{name: "ip"},
 		{name: "clicks", set: setCount(humans)},
 	}}
@@ -22,20 +22,20 @@ func yourlsTable() *table {
 // column shortCode, the code is the path of the short URL.
 func shlinkTable() *table {
 	return &table{columns: []column{
-		{name: "createdAt", member: "created_at", set: setPlainTime(createdAt)},
+		{name: "createdAt", errorMember: "created_at", set: setPlainTime(createdAt)},
 		{name: "shortCode", set: func(r *Record, text string) error {
 			if text != "" {
 				r.Code = text
 			}
 			return nil
 		}},
-		{name: "shortUrl", member: "code", required: true, set: func(r *Record, text string) error {
+		{name: "shortUrl", errorMember: "code", required: true, set: func(r *Record, text string) error {
 			if r.Code == "" {
 				r.Code = pathOf(text)
 			}
 			return nil
 		}},
-		{name: "longUrl", member: "url", required: true, set: setExact(url)},
+		{name: "longUrl", errorMember: "url", required: true, set: setExact(url)},
 		{name: "title", set: setText(title)},
 		{name: "tags", set: setTags},
 		{name: "visits", set: setCount(humans)},
@@ -53,12 +53,12 @@ func pathOf(url string) string {
 // because the link would become public. An import ignores the ids and the time of the last change.
 func kuttTable() *table {
 	return &table{columns: []column{
-		{name: "address", member: "code", required: true, set: setExact(code)},
-		{name: "target", member: "url", required: true, set: setExact(url)},
-		{name: "description", member: "title", set: setText(title)},
+		{name: "address", errorMember: "code", required: true, set: setExact(code)},
+		{name: "target", errorMember: "url", required: true, set: setExact(url)},
+		{name: "description", errorMember: "title", set: setText(title)},
 		{name: "visit_count", set: setCount(humans)},
 		{name: "created_at", set: setPlainTime(createdAt)},
-		{name: "expire_in", member: "expires_at", set: setPlainTime(expiresAt)},
+		{name: "expire_in", errorMember: "expires_at", set: setPlainTime(expiresAt)},
 		{name: "banned", set: refuseBanned},
 		{name: "password", set: refusePassword},
 	}}

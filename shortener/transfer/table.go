@@ -25,9 +25,9 @@ type table struct {
 
 // column is a column of a CSV file.
 type column struct {
-	name     string
-	member   string // member of the record whose errors must name this column; "" if the names of the member and the column are equal
-	required bool
+	name        string
+	errorMember string // member of the record whose errors must name this column; "" if the names of the member and the column are equal
+	required    bool
 	// set sets a member of the record. If the text is invalid, set returns an error that describes the valid texts.
 	// If set is nil, the column is ignored.
 	set func(r *Record, text string) error
@@ -36,7 +36,7 @@ type column struct {
 // name returns the name of the column for a member.
 func (t *table) name(member string) string {
 	for _, c := range t.columns {
-		if c.member == member {
+		if c.errorMember == member {
 			return c.name
 		}
 	}

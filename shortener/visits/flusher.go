@@ -71,13 +71,13 @@ type FacetRow struct {
 type flusher struct {
 	stored atomic.Pointer[time.Time]
 
-	mu         sync.Mutex // held during a flush
-	writer     string
-	registered bool      // whether the store knows the writer
-	sequence   int64     // number of the last stored part of the writer
-	parts      []Part    // parts of the flush in progress that are not known to be stored
-	tried      bool      // whether an earlier attempt may have stored parts[0]
-	drained    time.Time // time at which parts were taken from the counter
+	mu          sync.Mutex // held during a flush
+	writer      string
+	registered  bool      // whether the store knows the writer
+	sequence    int64     // number of the last stored part of the writer
+	parts       []Part    // parts of the flush in progress that are not known to be stored
+	mayBeStored bool      // whether an earlier attempt may have stored parts[0]
+	takenAt     time.Time // time at which parts were taken from the counter
 }
 
 func (c *Counter) start() {
@@ -151,7 +151,7 @@ func (c *Counter) flush(ctx context.Context, longest time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.parts) == 0 {
-		c.drained = c.Now()
+		c.takenAt = c.Now()
 		rows, facets := c.drain()
 		c.parts = partsOf(rows, facets, c.PartFacets)
 	}
@@ -161,9 +161,9 @@ func (c *Counter) flush(ctx context.Context, longest time.Duration) error {
 		c.Metrics.failures.Inc()
 		return err
 	}
-	drained := c.drained
-	c.stored.Store(&drained)
-	c.Metrics.stored.Set(float64(drained.Unix()))
+	takenAt := c.takenAt
+	c.stored.Store(&takenAt)
+	c.Metrics.stored.Set(float64(takenAt.Unix()))
 	return nil
 }
 
@@ -218,13 +218,13 @@ func (c *Counter) applyFirst(ctx context.Context) error {
 		c.sequence++
 	case errors.Is(err, ErrForgotten):
 		c.renameWriter()
-		if !c.tried {
+		if !c.mayBeStored {
 			return err
 		}
-		c.drop(p)
+		c.countDropped(p)
 		err = nil
 	}
-	c.tried = err != nil
+	c.mayBeStored = err != nil
 	return err
 }
 
@@ -242,8 +242,8 @@ func (c *Counter) register(ctx context.Context) error {
 	return err
 }
 
-// drop adds the visits and the facets of a part to the metrics of dropped visits.
-func (c *Counter) drop(p *Part) {
+// countDropped adds the visits and the facets of a part to the metrics of dropped visits.
+func (c *Counter) countDropped(p *Part) {
 	for i := range p.Rows {
 		c.Metrics.dropped.Add(float64(p.Rows[i].Sum()))
 	}

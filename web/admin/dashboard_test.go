@@ -133,7 +133,8 @@ func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 0), browser.New(t)
 	b.play(300)
-	// The clock of the page stands still, because a page whose last sample is old has another title and draws an unknown span.
+	// The clock of the page stands still, so that the last sample never becomes old. With an old sample, the page would
+	// have another title and draw a span without data.
 	page.Do(chromedp.EmulateViewport(1280, 800), browser.BeforeScripts(`const stopped = Date.now(); Date.now = () => stopped`), chromedp.Navigate(b.url),
 		browser.Becomes(`document.title === "filling - Keypool" && document.querySelector("#chart-pool .now")?.textContent.includes("390,000")`))
 	for what, expression := range map[string]string{
@@ -166,7 +167,7 @@ func TestDashboardShowsHistoryAsShapesAndText(t *testing.T) {
 // that it missed.
 func TestDashboardReconnectsAfterRestart(t *testing.T) {
 	t.Parallel()
-	// No outgoing connection can take this address while no program listens on it.
+	// The address stays free between the two servers: no outgoing connection gets its port.
 	address, err := machine.FreeAddr()
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +176,8 @@ func TestDashboardReconnectsAfterRestart(t *testing.T) {
 	b.play(30)
 	const isOld = `document.querySelector("#said").textContent.includes("values shown are old") && document.querySelector("h1").textContent === "Disconnected"`
 	page.Do(chromedp.EmulateViewport(390, 844), chromedp.Navigate(b.url), browser.Becomes(`document.querySelector("h1").textContent === "ok"`))
-	// A screen reader may not announce the text of an element that was not displayed before.
+	// Some screen readers do not announce the text of an element that was hidden before, so the page displays the empty
+	// element.
 	if !browser.Of(page, chromedp.Evaluate[bool](`document.querySelector("#said:empty").getClientRects().length > 0`)) {
 		t.Error("the empty element for the message is not displayed")
 	}
@@ -211,7 +213,7 @@ func TestDashboardShowsFactsWithoutScripts(t *testing.T) {
 	}
 }
 
-// The page and package human on the server format durations and rates in the same way.
+// The page formats durations and rates in the same way as package human, which the server uses.
 func TestDashboardFormatsValuesLikeServer(t *testing.T) {
 	t.Parallel()
 	b, page := newBoard(t, 1), browser.New(t)

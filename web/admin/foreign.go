@@ -17,15 +17,15 @@ import (
 func isForeign(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "cross-site", "same-site":
-		return !isVisit(r)
+		return !isPageLoad(r)
 	}
 	return false
 }
 
-// isVisit reports whether a browser loads a page into a tab. When a browser loads a page into a frame,
-// Sec-Fetch-Mode is also navigate, but Sec-Fetch-Dest is not document. isVisit returns false for a path
+// isPageLoad reports whether a browser loads a page into a tab. When a browser loads a page into a frame,
+// Sec-Fetch-Mode is also navigate, but Sec-Fetch-Dest is not document. isPageLoad returns false for a path
 // below /debug/, because a profile is not a page.
-func isVisit(r *http.Request) bool {
+func isPageLoad(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" &&
 		!strings.HasPrefix(r.URL.Path, "/debug/")
 }

@@ -47,7 +47,7 @@ func (c *countedConn) Close() error {
 // unsent returns a duplicate of the socket, or nil if the client has received all data or will not receive the rest.
 // While the duplicate is open, the kernel continues to send after Close.
 func (c *countedConn) unsent() *os.File {
-	if linger, unreceived := stateOf(c.TCPConn); linger || !unreceived {
+	if discards, unreceived := stateOf(c.TCPConn); discards || !unreceived {
 		return nil
 	}
 	duplicate, err := c.File()

@@ -201,7 +201,8 @@ func TestConnectionsWithPipelinedRequestsAreServedInTurn(t *testing.T) { // not 
 	var mu sync.Mutex
 	answered := make(map[string]int) // by the address of the client
 	var last string
-	var counted, turns int // requests, and series of successive requests of one connection
+	var counted int        // requests in the first half of each connection
+	var turns int          // series of successive counted requests of one connection
 	var all sync.WaitGroup // ends when each client has sent all of its requests
 	all.Add(conns)
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

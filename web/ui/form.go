@@ -249,9 +249,9 @@ func (f *form) DescribedBy(field string) string {
 	return strings.Join(ids, " ")
 }
 
-// Unusual reports whether the form must open its section about the redirect. It must open the section if a field of the
-// section differs from the default or has an error, or if Differs is true for the field.
-func (f *form) Unusual() bool {
+// OpensRedirect reports whether the form must open its section about the redirect. It must open the section if a field of
+// the section differs from the default or has an error, or if Differs is true for the field.
+func (f *form) OpensRedirect() bool {
 	return f.Values["redirect"] != "302" || f.Values["forward"] != string(shortener.ForwardNone) ||
 		f.Wrong("redirect") != "" || f.Wrong("forward") != "" || f.Differs("redirect") || f.Differs("forward")
 }

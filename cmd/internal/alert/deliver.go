@@ -66,13 +66,13 @@ func (a *Alerter) deliverLast(ctx context.Context) {
 }
 
 // deliver attempts to deliver an alert once, and reports whether the webhook accepted it. After
-// success, deliver removes the alert from the queue. It logs a failure as a warning if first is true,
+// success, deliver removes the alert from the queue. It logs a failure as a warning if warn is true,
 // and at debug level otherwise.
-func (a *Alerter) deliver(ctx context.Context, next *alert, first bool) bool {
+func (a *Alerter) deliver(ctx context.Context, next *alert, warn bool) bool {
 	if err := a.post(ctx, next); err != nil {
 		a.outcomes.WithLabelValues("failed").Inc()
 		level := slog.LevelDebug
-		if first {
+		if warn {
 			level = slog.LevelWarn
 		}
 		a.cfg.Logger.Log(ctx, level, "deliver alert to webhook", slog.String("state", string(next.State)), slog.Any("error", err))

@@ -44,8 +44,9 @@ func (c *Core) WhileAnswering(ctx context.Context, do func(context.Context) erro
 	return err
 }
 
-// probe calls [ask] every probeInterval. It returns the error of ask if the database has not answered for maxSilence, or nil
-// when ctx ends. probe does not use the connection pool of the ledger, because all connections of the pool may be busy.
+// probe calls [checkAnswer] every probeInterval. It returns the error of checkAnswer if the database has not answered for
+// maxSilence, or nil when ctx ends. probe does not use the connection pool of the ledger, because all connections of the
+// pool may be busy.
 func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ticks := time.NewTicker(probeInterval)
 	defer ticks.Stop()
@@ -56,7 +57,7 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 			return nil
 		case <-ticks.C:
 		}
-		err := ask(ctx, cfg)
+		err := checkAnswer(ctx, cfg)
 		if err == nil {
 			answered = time.Now()
 		} else if time.Since(answered) >= maxSilence {
@@ -65,25 +66,25 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 	}
 }
 
-// ask opens a connection to the database. If the database is on the coordinator of a Citus cluster, the coordinator
-// also connects to each worker. If the database has not accepted the connection after probeTimeout, ask returns
-// errNoAnswer. If a worker has not answered after probeTimeout, ask returns errNoWorkerAnswer. After any other error, ask
-// returns nil, because such an error counts as an answer.
-func ask(ctx context.Context, cfg *pgx.ConnConfig) error {
+// checkAnswer opens a connection to the database. If the database is on the coordinator of a Citus cluster, the
+// coordinator also connects to each worker. If the database has not accepted the connection after probeTimeout,
+// checkAnswer returns errNoAnswer. If a worker has not answered after probeTimeout, checkAnswer returns
+// errNoWorkerAnswer. After any other error, checkAnswer returns nil, because such an error counts as an answer.
+func checkAnswer(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	late := func(err error) bool { return err != nil && (ctx.Err() != nil || pgconn.Timeout(err)) }
+	timedOut := func(err error) bool { return err != nil && (ctx.Err() != nil || pgconn.Timeout(err)) }
 	cfg = cfg.Copy()
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // without prepared statements, which a connection pooler may not support
 	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if late(err) {
+	if timedOut(err) {
 		return errNoAnswer
 	}
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = conn.Close(ctx) }() // the answer is known, so an error does not matter
-	if late(askWorkers(ctx, conn)) {
+	if timedOut(askWorkers(ctx, conn)) {
 		return errNoWorkerAnswer
 	}
 	return nil

@@ -120,7 +120,7 @@ func TestHostThatHangsDelaysConnectionOnlyBySeconds(t *testing.T) {
 				if err := openPing(ctx, t, database.String()); err != nil {
 					t.Errorf("a connection to the second host: %v", err)
 				}
-				if err := ask(t.Context(), settings(t, database.String()).Database.Postgres.ConnConfig); err != nil {
+				if err := checkAnswer(t.Context(), settings(t, database.String()).Database.Postgres.ConnConfig); err != nil {
 					t.Errorf("the probe of a database whose second host answers: %v", err)
 				}
 			})

@@ -83,9 +83,9 @@ func (c *Core) CheckUnused(ctx context.Context) (ledger.Unused, error) {
 }
 
 // ReplaceLedger creates a new ledger with the present settings in the place of a ledger whose secret is lost. It
-// calls the function links in the same transaction. [ledger.Ledger.Replace] describes the parameters.
-func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, links func(context.Context, *sql.Tx) error) error {
-	if err := c.ledger.Replace(ctx, c.ledgerConfig(), forgetLeases, links); err != nil {
+// calls updateLinks in the same transaction. [ledger.Ledger.Replace] describes the parameters.
+func (c *Core) ReplaceLedger(ctx context.Context, forgetLeases bool, updateLinks func(context.Context, *sql.Tx) error) error {
+	if err := c.ledger.Replace(ctx, c.ledgerConfig(), forgetLeases, updateLinks); err != nil {
 		return err
 	}
 	return c.OpenLedger(ctx)

@@ -26,7 +26,7 @@ const (
 	pollInterval = 500 * time.Millisecond
 	// maxSize is the maximum size of the file, in bytes. A file of this size has about three million lines of 22 bytes.
 	maxSize = 64 << 20
-	// shortLine is the length of a line in a list of short host names, in bytes. The function parse allocates the set of
+	// shortLine is the length of a line in a list of short host names, in bytes. parseHosts allocates the set of
 	// hosts before it reads the lines. The set has room for one host for each shortLine bytes of the file, but for at most one
 	// host per line. A set that is too small grows.
 	shortLine = 16
@@ -165,7 +165,7 @@ func (f *File) parse(content string) (*destination.Hosts, error) {
 	if content == "" && f.list != nil && f.list.Len() > 0 {
 		return nil, errEmpty
 	}
-	return parse(content)
+	return parseHosts(content)
 }
 
 func readFile(path string) (string, error) {
@@ -199,7 +199,7 @@ func (e *lineError) Error() string {
 	return fmt.Sprintf("line %d is %.*q; a line takes %s", e.number, enough, e.text, destination.TakesHost)
 }
 
-func parse(content string) (*destination.Hosts, error) {
+func parseHosts(content string) (*destination.Hosts, error) {
 	hosts, number := destination.NewHosts(min(strings.Count(content, "\n"), len(content)/shortLine)), 0
 	content = strings.TrimPrefix(content, "\ufeff") // some editors begin a file with a byte order mark
 	for line := range strings.Lines(content) {

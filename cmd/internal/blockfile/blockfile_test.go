@@ -24,20 +24,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestParseReadsOneHostPerLine(t *testing.T) {
 	t.Parallel()
-	hosts, err := parse("\ufeff# comment\n\n  Evil.Example. # another\r\n*.wild.example\n.dot.example\nbücher.example\n0x7f.1\n[::1]\n2001:db8::1\nlast.example")
+	hosts, err := parseHosts("\ufeff# comment\n\n  Evil.Example. # another\r\n*.wild.example\n.dot.example\nbücher.example\n0x7f.1\n[::1]\n2001:db8::1\nlast.example")
 	if err != nil || hosts.Len() != 8 {
-		t.Errorf("parse found %d hosts, %v; want 8", hosts.Len(), err)
+		t.Errorf("parseHosts found %d hosts, %v; want 8", hosts.Len(), err)
 	}
-	if hosts, err := parse("# empty\n"); err != nil || hosts.Len() != 0 {
-		t.Errorf("parse of an empty list found %d hosts, %v", hosts.Len(), err)
+	if hosts, err := parseHosts("# empty\n"); err != nil || hosts.Len() != 0 {
+		t.Errorf("parseHosts of an empty list found %d hosts, %v", hosts.Len(), err)
 	}
 	for _, line := range []string{
 		"https://evil.example", "evil.example:443", "evil.example/path", "0.0.0.0 evil.example", "*evil.example", "*.*.example", "evil.*", ".",
 		"*", "*.", "..example", "10.0.0.0/8", "192.0.2.300", "||evil.example^", "a..b",
 	} {
-		if _, err := parse("good.example\n\n" + line + "\n"); err == nil || !strings.Contains(err.Error(), "line 3 is") ||
+		if _, err := parseHosts("good.example\n\n" + line + "\n"); err == nil || !strings.Contains(err.Error(), "line 3 is") ||
 			!strings.Contains(err.Error(), "takes a host name or an IP address") || strings.Contains(err.Error(), "\n") {
-			t.Errorf("parse of %q: error %v; want an error without line breaks that says \"line 3 is\" and what a line takes", line, err)
+			t.Errorf("parseHosts of %q: error %v; want an error without line breaks that says \"line 3 is\" and what a line takes", line, err)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func BenchmarkParse(b *testing.B) {
 		b.Run(strconv.Itoa(hosts), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if got, err := parse(content); err != nil || got.Len() != hosts {
-					b.Fatalf("parse found %d hosts, %v", got.Len(), err)
+				if got, err := parseHosts(content); err != nil || got.Len() != hosts {
+					b.Fatalf("parseHosts found %d hosts, %v", got.Len(), err)
 				}
 			}
 		})
@@ -72,12 +72,12 @@ func TestParseDoesNotAllocateForEachHost(t *testing.T) {
 	const hosts = 10_000
 	content := list(hosts)
 	got := testing.AllocsPerRun(5, func() {
-		if _, err := parse(content); err != nil {
+		if _, err := parseHosts(content); err != nil {
 			t.Error(err)
 		}
 	})
 	if got > hosts/20 {
-		t.Errorf("parse of %d hosts makes %v allocations, want at most %d", hosts, got, hosts/20)
+		t.Errorf("parseHosts of %d hosts makes %v allocations, want at most %d", hosts, got, hosts/20)
 	}
 }
 

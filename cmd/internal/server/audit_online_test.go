@@ -109,7 +109,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { client.Close() })
 	r := start(t, settings(t, database, redisURL))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 
 	ctx, stop := context.WithCancel(t.Context())
 	var l load
@@ -121,7 +121,7 @@ func TestAuditFindsNoFaultWhileEpochsChange(t *testing.T) {
 		closed = audits(ctx, t, database, redisURL, 0, kgs.ErrNoEpoch, kgs.ErrFenced, audit.ErrPoolUnknown, audit.ErrEpochChanged)
 	})
 	epoch := int64(0)
-	newEpoch := func(s admin.Status) bool { return full(s) && *s.Epoch > epoch }
+	newEpoch := func(s admin.Status) bool { return fullWithBatch(s) && *s.Epoch > epoch }
 	const losses = 8
 	for range losses {
 		epoch = *r.await("a full pool", newEpoch).Epoch
@@ -157,11 +157,11 @@ func TestLogOfStopDoesNotCountKeysThatPoolRefuses(t *testing.T) {
 	t.Cleanup(func() { client.Close() })
 	var log bytes.Buffer
 	r := startLogging(t, settings(t, sqliteURL(t), redisURL), &log)
-	epoch := *r.await("a full pool", full).Epoch
+	epoch := *r.await("a full pool", fullWithBatch).Epoch
 	if err := client.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	r.await("the next epoch", func(s admin.Status) bool { return full(s) && *s.Epoch > epoch })
+	r.await("the next epoch", func(s admin.Status) bool { return fullWithBatch(s) && *s.Epoch > epoch })
 	r.stop()
 	if !strings.Contains(log.String(), "msg=stopped keys_returned=0 ") {
 		t.Errorf("the log counts keys as returned:\n%s", &log)

@@ -58,7 +58,7 @@ func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
 	t.Parallel()
 	database, empty := sqliteURL(t), testenv.RedisURL(t)
 	r := start(t, settings(t, database, testenv.RedisURL(t)))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	r.stop()
 	for _, redisURL := range []string{"", "redis://127.0.0.1:1", empty} {
 		status, out := command(t, database, "--key-source=memory-pool", "--redis-url="+redisURL, "audit")
@@ -67,7 +67,7 @@ func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
 		}
 	}
 	p, _ := startKeyServiceWith(t, settings(t, database, empty).Common)
-	(&running{p, t, &http.Client{Transport: &http.Transport{}}}).await("a full pool", full)
+	(&running{p, t, &http.Client{Transport: &http.Transport{}}}).await("a full pool", fullWithBatch)
 	if a := auditJSON(t, database, empty); !a.Closes || a.Abandoned[kgs.ReasonEpoch] == 0 {
 		t.Errorf("audit after the start of kgs: %+v; want accounts that close with keys of an earlier epoch", a)
 	}
@@ -90,7 +90,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := &fixture{t: t, database: testenv.PostgresURL(t), redisURL: testenv.RedisURL(t)}
 	r := start(t, settings(t, s.database, s.redisURL))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	for range 20 {
 		s.linked = append(s.linked, r.shorten("https://go.dev/"))
 	}

@@ -180,7 +180,7 @@ func TestServerCreatesLinksWhileRedisIsDown(t *testing.T) {
 	t.Parallel()
 	redis := testenv.StartRedis(t)
 	r := start(t, settings(t, testenv.PostgresURL(t), redis.URL))
-	epoch := *r.await("a full pool", full).Epoch
+	epoch := *r.await("a full pool", fullWithBatch).Epoch
 	redis.Kill()
 	r.await("an open breaker", func(s admin.Status) bool { return *s.Breaker == "open" && s.PoolKeys == nil })
 	for i := range 300 { // more than the local batches hold
@@ -194,7 +194,9 @@ func TestServerCreatesLinksWhileRedisIsDown(t *testing.T) {
 		t.Errorf("/healthz answered %s, want degraded", a.body)
 	}
 	redis.Restart()
-	s := r.await("a refilled pool", func(s admin.Status) bool { return full(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch" })
+	s := r.await("a refilled pool", func(s admin.Status) bool {
+		return fullWithBatch(s) && *s.Breaker == "closed" && *s.ServingFrom == "batch"
+	})
 	if *s.Epoch <= epoch {
 		t.Errorf("epoch %d after the restart of Redis, want a later one than %d", *s.Epoch, epoch)
 	}
@@ -218,7 +220,7 @@ func TestServersAndWorkersShareOnePool(t *testing.T) {
 		})
 	}
 	one, other := start(t, s), start(t, s)
-	one.await("a full pool", full)
+	one.await("a full pool", fullWithBatch)
 	seen := make(map[string]bool)
 	for range 100 {
 		for _, pair := range [][2]*running{{one, other}, {other, one}} {

@@ -26,7 +26,7 @@ func TestDashboardReconnectsToNextServerAtSameAddress(t *testing.T) {
 		code := first.shorten(fmt.Sprintf("https://go.dev/%d", i))
 		first.wantStatus(code, 302, fmt.Sprintf("https://go.dev/%d", i))
 	}
-	first.await("a full pool", full)
+	first.await("a full pool", fullWithBatch)
 	page := browser.New(t)
 	page.Do(
 		chromedp.EmulateViewport(1280, 800), chromedp.Navigate("http://"+first.AdminAddr().String()),
@@ -58,7 +58,7 @@ func TestDashboardShowsOutageOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	database := testenv.StartPostgres(t)
 	r := start(t, settings(t, database.URL, ""))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	page := browser.New(t)
 	page.Do(chromedp.Navigate("http://"+r.AdminAddr().String()), browser.Becomes(`document.title === "ok - Keypool"`))
 	database.Kill()

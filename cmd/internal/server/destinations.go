@@ -40,12 +40,12 @@ func openBlockFile(path string, log *slog.Logger) (*blockfile.File, error) {
 	return file, nil
 }
 
-// watchBlockFile makes service use the block list in file, and the new list after each change of the file, until p stops. If
+// watchBlockFile makes links use the block list in file, and the new list after each change of the file, until p stops. If
 // file is nil, watchBlockFile does nothing.
-func watchBlockFile(p *program.Program, file *blockfile.File, service *service.Service) {
+func watchBlockFile(p *program.Program, file *blockfile.File, links *service.Service) {
 	if file == nil {
 		return
 	}
-	service.Block(file.List())
-	p.Background("block list", p.Fail, func(ctx context.Context) error { return file.Run(ctx, service.Block) })
+	links.Block(file.List())
+	p.Background("block list", p.Fail, func(ctx context.Context) error { return file.Run(ctx, links.Block) })
 }

@@ -16,7 +16,7 @@ import (
 	"keypool/web/admin"
 )
 
-// personal occurs in all data that the tests erase.
+// personal occurs in the personal data that the tests erase.
 const personal = "person-4711"
 
 // send sends a request with headers and returns the status of the answer.
@@ -105,7 +105,7 @@ func (r *running) referrers(bearer, code string) string {
 func TestErasedLinksKeepNoPersonalData(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		r := start(t, settings(t, url, "", "--visits=detail", "--visits-flush=100ms"))
-		r.await("a full pool", full)
+		r.await("a full pool", fullWithBatch)
 		bearer, _ := createdToken(t, url, "--name=ci", "--scope=create,read,edit")
 		r.personalLinks(bearer)
 		if status, out := command(t, url, "delete", "sec-ond"); status != 0 {
@@ -176,7 +176,7 @@ func TestInterruptedDeleteCommandExitsWithError(t *testing.T) {
 	t.Parallel()
 	url := sqliteURL(t)
 	r := start(t, settings(t, url, ""))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	for _, flags := range [][]string{nil, {"--erase"}} {
 		code := r.shorten("https://example.com/")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -102,7 +102,7 @@ func TestServerSendsPageAlertWhenRedisMayEvictKeys(t *testing.T) {
 	}
 	r := &running{p, t, &http.Client{}}
 	t.Cleanup(r.stop)
-	since := *r.await("a full pool", full).ServingSince
+	since := *r.await("a full pool", fullWithBatch).ServingSince
 
 	policy := func(name string) {
 		if err := client.ConfigSet(t.Context(), "maxmemory-policy", name).Err(); err != nil {
@@ -115,7 +115,7 @@ func TestServerSendsPageAlertWhenRedisMayEvictKeys(t *testing.T) {
 	})
 	metrics := r.do(http.MethodGet, "http://"+r.AdminAddr().String()+"/metrics", "").body
 	policy("noeviction")
-	after := r.await("the end of the alarm", func(s admin.Status) bool { return full(s) && !*s.MayEvict })
+	after := r.await("the end of the alarm", func(s admin.Status) bool { return fullWithBatch(s) && !*s.MayEvict })
 	if *after.Epoch != 1 || !after.ServingSince.Equal(since) || *after.ServingFrom != "batch" {
 		t.Errorf("status %+v: want keys from the batch since %v, and the first epoch", after, since)
 	}

@@ -70,7 +70,7 @@ func TestProgramsExportEveryMetricThatIsPromisedToOperators(t *testing.T) {
 			addrs = append(addrs, service.AdminAddr().String())
 			askKeyService(t, service.Addr().String())
 		}
-		r.await("a full pool", full)
+		r.await("a full pool", fullWithBatch)
 		r.shorten("https://go.dev/")
 		r.await("a look at the ledger", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })
 		var exported []string

@@ -52,7 +52,7 @@ func closeAccounts(ctx context.Context, s config.Server, log io.Writer) (account
 
 // offline opens the database and calls do, for a command that may run while servers run.
 func offline(ctx context.Context, s config.Server, log io.Writer, do func(context.Context, opened) error) (err error) {
-	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, do)
+	return withDatabase(ctx, s, log, (*app.Core).Identify, readOrder, do)
 }
 
 // opened is an open database with links. The store uses the connections. The stores of tokens and of visits may use them too.
@@ -63,13 +63,13 @@ type opened struct {
 	order       shortener.Order
 }
 
-// onDatabase opens the database and calls do. It calls openLedger to open the code space, and then order to get the order of
-// the links.
-func onDatabase(
-	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, order orderOf,
+// withDatabase opens the database and calls do. It calls openLedger to open the code space, and then getOrder to get the
+// order of the links.
+func withDatabase(
+	ctx context.Context, s config.Server, log io.Writer, openLedger func(*app.Core, context.Context) error, getOrder orderOf,
 	do func(context.Context, opened) error,
 ) error {
-	return onCore(ctx, s, log, func(c *app.Core) error {
+	return withCore(ctx, s, log, func(c *app.Core) error {
 		return c.WhileAnswering(ctx, func(ctx context.Context) (err error) {
 			if err := openLedger(c, ctx); err != nil {
 				return err
@@ -78,7 +78,7 @@ func onDatabase(
 			if o.connections, err = openConnections(ctx, c); err != nil {
 				return err
 			}
-			if o.store, o.order, err = openStore(ctx, c, o.connections, s.KeySource, order); err != nil {
+			if o.store, o.order, err = openStore(ctx, c, o.connections, s.KeySource, getOrder); err != nil {
 				return err
 			}
 			return do(ctx, o)
@@ -86,8 +86,8 @@ func onDatabase(
 	})
 }
 
-// onCore opens the database without the ledger and the links, and calls do.
-func onCore(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core) error) (err error) {
+// withCore opens the database without the ledger and the links, and calls do.
+func withCore(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core) error) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func linked(store shortener.Store) func(context.Context) iter.Seq2[audit.Linked,
 
 // recordRestore records that the database was restored from a backup.
 func recordRestore(ctx context.Context, s config.Server, out io.Writer) error {
-	err := onCore(ctx, s, io.Discard, func(c *app.Core) error { return c.WhileAnswering(ctx, c.Restored) })
+	err := withCore(ctx, s, io.Discard, func(c *app.Core) error { return c.WhileAnswering(ctx, c.Restored) })
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func TestDeploymentsWithDifferentPrefixesShareRedis(t *testing.T) {
 	for _, prefix := range []string{"keypool", "staging"} {
 		s := settings(t, testenv.PostgresURL(t), redisURL)
 		s.Prefix = config.Prefix(prefix)
-		start(t, s).await("a full pool", full)
+		start(t, s).await("a full pool", fullWithBatch)
 		if lists := listsIn(t, redisURL, prefix); len(lists) != 1 {
 			t.Errorf("Redis has the lists %v with the prefix %s, want one", lists, prefix)
 		}

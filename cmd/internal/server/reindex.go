@@ -42,7 +42,7 @@ func reindex(ctx context.Context, s config.Server, flags reindexFlags, out io.Wr
 		if err != nil {
 			return err
 		}
-		return onLinks(ctx, c, func(links reorder.Database) error { return reorderLinks(ctx, c, links, s.KeySource) })
+		return withLinks(ctx, c, func(links reorder.Database) error { return reorderLinks(ctx, c, links, s.KeySource) })
 	})
 	switch {
 	case errors.Is(err, ledger.ErrLeased):
@@ -63,7 +63,7 @@ func replaceLedger(ctx context.Context, c *app.Core, forgetLeases bool, err erro
 	case errors.Is(err, ledger.ErrNotInitialized):
 		return c.OpenLedger(ctx)
 	case errors.Is(err, ledger.ErrWrongSecret):
-		return onLinks(ctx, c, func(links reorder.Database) error {
+		return withLinks(ctx, c, func(links reorder.Database) error {
 			return c.ReplaceLedger(ctx, forgetLeases, func(ctx context.Context, tx *sql.Tx) error {
 				return links.Disown(ctx, tx, kgs.SourcePool, kgs.SourceLedger)
 			})

@@ -103,7 +103,7 @@ func TestVersionAndHelpArePrinted(t *testing.T) {
 func TestHealthcheckReportsReadiness(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), ""))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	addr := "--admin-addr=" + r.AdminAddr().String()
 	if status, _, stderr := runShortener(t, addr, "healthcheck"); status != 0 {
 		t.Errorf("healthcheck of a ready server: exit status %d, %s", status, stderr)
@@ -159,7 +159,7 @@ func TestLogDescribesStartAndStop(t *testing.T) {
 func TestIdleServerHasNoRunway(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--kgs-batch-min=5"))
-	idle := r.await("a full pool", full)
+	idle := r.await("a full pool", fullWithBatch)
 	for _, s := range []admin.Status{idle, r.await("a second look", func(s admin.Status) bool { return s.SpaceUsedRatio != nil })} {
 		if s.RunwaySeconds != nil || s.SpaceRunwaySeconds != nil {
 			t.Errorf("the runway of an idle server is %v and that of the space %v, want none", s.RunwaySeconds, s.SpaceRunwaySeconds)
@@ -198,7 +198,7 @@ func TestStopSucceedsIfFilesBesideSQLiteCannotBeChanged(t *testing.T) {
 	s := settings(t, sqliteURL(t), "")
 	path := s.Database.SQLitePath
 	r := startLogging(t, s, &log)
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	code := r.shorten("https://go.dev/")
 	holder := onlyFile(t, path+".holder-*")
 	if err := os.Remove(holder); err != nil {

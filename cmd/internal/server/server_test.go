@@ -216,8 +216,8 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 // creations must not use the fallback: while a server on a slow machine takes its first batch, creations may use the fallback.
 func hasBatch(s admin.Status) bool { return s.LocalKeys == nil || *s.LocalKeys > 0 }
 
-// full reports whether the pool is full and the server has a local batch.
-func full(s admin.Status) bool {
+// fullWithBatch reports whether the pool is full and the server has a local batch.
+func fullWithBatch(s admin.Status) bool {
 	return s.State == string(refill.StateOK) && s.PoolKeys != nil && *s.PoolKeys >= 9000 && hasBatch(s)
 }
 
@@ -235,7 +235,7 @@ func TestLinksSurviveRestart(t *testing.T) {
 	code := first.shorten("https://go.dev/")
 	first.wantStatus(code, http.StatusFound, "https://go.dev/")
 	first.wantStatus("nope", http.StatusNotFound, "")
-	first.await("a full pool", full)
+	first.await("a full pool", fullWithBatch)
 	if status, out := command(t, url, "audit"); status != 0 {
 		t.Errorf("audit while the server runs: exit status %d, %s", status, out)
 	}

@@ -36,7 +36,7 @@ func TestAuditAccountsForEveryKeyOfServersWithPostgresPool(t *testing.T) {
 			one := start(t, s)
 			s.Worker.On = false
 			other := start(t, s)
-			other.await("a full pool", full)
+			other.await("a full pool", fullWithBatch)
 			seen := make(map[string]bool)
 			for i := range 300 { // more than a batch of each server
 				for _, r := range []*running{one, other} {
@@ -67,7 +67,7 @@ func TestAuditReportsLinkWhoseKeyIsNotRecordedAsUsed(t *testing.T) {
 	t.Parallel()
 	database := testenv.PostgresURL(t)
 	r := start(t, postgresPoolSettings(t, database, "delete"))
-	r.await("a full pool", full)
+	r.await("a full pool", fullWithBatch)
 	code := r.shorten("https://go.dev/")
 	r.stop()
 	stopped := &fixture{t: t, database: database}
@@ -99,7 +99,7 @@ func TestPostgresPoolContinuesWithLongerCodes(t *testing.T) {
 	s := postgresPoolSettings(t, database, "delete")
 	s.CodeLength, s.PoolCapacity = 3, 250_000
 	r := start(t, s)
-	r.await("a full pool", func(s admin.Status) bool { return full(s) && *s.PoolKeys >= 240_000 }) // the server has the rest
+	r.await("a full pool", func(s admin.Status) bool { return fullWithBatch(s) && *s.PoolKeys >= 240_000 }) // the server has the rest
 	r.stop()
 	db, err := pgxpool.New(t.Context(), database)
 	if err != nil {

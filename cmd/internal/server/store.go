@@ -68,9 +68,9 @@ type linkStore interface {
 
 // openStore opens the store of the links in the database of c, and also returns the order of the links. The code
 // space of c must be open. connections is the result of openConnections.
-func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, orderOf orderOf) (linkStore, shortener.Order, error) {
+func openStore(ctx context.Context, c *app.Core, connections *pgxpool.Pool, keySource string, getOrder orderOf) (linkStore, shortener.Order, error) {
 	links, done := linksDatabase(c, connections)
-	order, err := orderOf(ctx, c, links, keySource)
+	order, err := getOrder(ctx, c, links, keySource)
 	if err := errors.Join(err, done()); err != nil {
 		return nil, nil, err
 	}
@@ -128,9 +128,9 @@ func openOrder(ctx context.Context, c *app.Core, db reorder.Database, keySource 
 	exists, err := db.Exists(ctx)
 	if err == nil && exists && c.Migrate.On {
 		// The table links_earlier exists but is empty, because a migration creates the table even if there
-		// are no links to move. Move drops the table. onLinks ensures that no other process fills the
+		// are no links to move. Move drops the table. withLinks ensures that no other process fills the
 		// table meanwhile.
-		err = onLinks(ctx, c, func(links reorder.Database) error { return links.Move(ctx, nil, logProgress(c.Log)) })
+		err = withLinks(ctx, c, func(links reorder.Database) error { return links.Move(ctx, nil, logProgress(c.Log)) })
 	}
 	if err != nil {
 		return nil, err
@@ -191,11 +191,11 @@ func knownOrder(c *app.Core, recorded string) (shortener.Order, error) {
 		shortener.ErrOtherOrder, recorded, c.Space.Fingerprint())
 }
 
-// onLinks calls the function do with the tables of the links while no other process migrates the
-// database. In PostgreSQL, onLinks needs two connections at the same time, one of them for the lock.
+// withLinks calls the function do with the tables of the links while no other process migrates the
+// database. In PostgreSQL, withLinks needs two connections at the same time, one of them for the lock.
 // It opens another pool of connections, because the pool of the links may be limited to one
 // connection.
-func onLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
+func withLinks(ctx context.Context, c *app.Core, do func(reorder.Database) error) error {
 	if c.SQLite != nil {
 		db := c.SQLite.Write
 		return migrations.Exclusive(ctx, db, migrations.SQLite, func() error { return do(reorder.SQLite(db)) })
@@ -235,7 +235,7 @@ func migrateDatabase(ctx context.Context, s config.Server, log *slog.Logger) err
 // migrateThen does the work of migrateDatabase, and then calls next.
 func migrateThen(ctx context.Context, s config.Server, log *slog.Logger, next func(*app.Core) error) error {
 	return app.MigrateDatabase(ctx, s.Common, false, log, func(c *app.Core) error {
-		err := onLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
+		err := withLinks(ctx, c, func(links reorder.Database) error { return moveLinks(ctx, c, links, s.KeySource) })
 		if err != nil {
 			return err
 		}

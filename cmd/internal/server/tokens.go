@@ -51,9 +51,9 @@ func tokenStore(c *app.Core, reading, writing *pgxpool.Pool) token.Store {
 // tokenTimeout limits the time of a command for tokens. The start of the program does not count.
 const tokenTimeout = 10 * time.Second
 
-// onTokens calls the function do with the store of the tokens, for a command that may run while servers run.
-func onTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) error {
-	return onCore(ctx, s, io.Discard, func(c *app.Core) error {
+// withTokens calls the function do with the store of the tokens, for a command that may run while servers run.
+func withTokens(ctx context.Context, s config.Server, do func(context.Context, token.Store) error) error {
+	return withCore(ctx, s, io.Discard, func(c *app.Core) error {
 		connections, err := openConnections(ctx, c)
 		if err != nil {
 			return err
@@ -113,7 +113,7 @@ func (n *tokenName) Decode(ctx *kong.DecodeContext) error {
 
 // createToken creates a token and prints its bearer, which is the text that a client sends.
 func createToken(ctx context.Context, s config.Server, f tokenCreation, out io.Writer) error {
-	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+	return withTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		wanted := token.Token{Name: string(f.Name), Scopes: f.Scope, Rate: f.Rate.Rate, CreatedAt: time.Now()}
 		wanted.ExpiresAt = expiry(wanted.CreatedAt, f.Expires)
 		created, bearer, err := tokens.Create(ctx, wanted)
@@ -154,7 +154,7 @@ type listedToken struct {
 
 // listTokens prints all tokens.
 func listTokens(ctx context.Context, s config.Server, f tokenListing, out io.Writer) error {
-	return onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+	return withTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		all, err := tokens.List(ctx)
 		if err != nil {
 			return err
@@ -211,7 +211,7 @@ type tokenRenewal struct {
 // prints the bearer before it waits, so that an interruption of the wait does not lose the bearer.
 func renewToken(ctx context.Context, s config.Server, f tokenRenewal, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))
-	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+	err := withTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		bearer, err := tokens.Renew(ctx, int64(f.ID), expiry(time.Now(), f.Expires))
 		if err != nil {
 			return err
@@ -252,7 +252,7 @@ func (n *tokenID) UnmarshalText(text []byte) error {
 // tokenTimeout.
 func revokeToken(ctx context.Context, s config.Server, f tokenRevocation, out io.Writer) error {
 	id := token.FormatID(int64(f.ID))
-	err := onTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
+	err := withTokens(ctx, s, func(ctx context.Context, tokens token.Store) error {
 		return tokens.Revoke(ctx, int64(f.ID), time.Now())
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func importLinks(ctx context.Context, s config.Server, f importFlags, out, log i
 		}
 		return c.Hold(ctx, fail)
 	}
-	return onDatabase(ctx, s, log, hold, openOrder, func(ctx context.Context, o opened) error {
+	return withDatabase(ctx, s, log, hold, openOrder, func(ctx context.Context, o opened) error {
 		tokens, err := tokenStore(o.core, o.connections, o.connections).List(ctx)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ type exportFlags struct {
 // for links. The tokens and the visits have another pool of connections, because the pool of the links may be limited
 // to one connection.
 func exportLinks(ctx context.Context, s config.Server, f exportFlags, out, log io.Writer) error {
-	return onDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
+	return withDatabase(ctx, s, log, (*app.Core).Identify, readOrder, func(ctx context.Context, o opened) error {
 		others, err := openConnections(ctx, o.core)
 		if err != nil {
 			return err

@@ -88,7 +88,7 @@ func TestExportedLinksAreServedAfterImport(t *testing.T) {
 		r := start(t, settings(t, target, ""))
 		r.wantStatus(code, http.StatusFound, "https://go.dev/1")
 		r.wantStatus(deleted, http.StatusGone, "")
-		r.await("a full pool", full)
+		r.await("a full pool", fullWithBatch)
 		if status, out := command(t, target, "audit"); status != 0 {
 			t.Errorf("audit: exit status %d, %s", status, out)
 		}

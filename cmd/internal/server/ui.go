@@ -15,12 +15,12 @@ import (
 
 // adminUI returns the pages for links on the admin listener. Without BASE_URL, the short URLs on these pages begin with the URL at
 // which clients on this machine reach the public listener.
-func adminUI(p *program.Program, s config.Serve, service *service.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
+func adminUI(p *program.Program, s config.Serve, links *service.Service, tokens *token.Registry, visits *web.Visits, log *slog.Logger) http.Handler {
 	base := cmp.Or(string(s.BaseURL), p.URL())
 	if _, ok := destination.ParseOrigin(base); !ok { // the host is an IPv6 address with a zone, which a URL of a link cannot contain
 		base = "http://localhost"
 	}
-	return web.NewAdminUI(web.AdminUIConfig{Service: service, Tokens: tokens, BaseURL: base, Visits: visits, Logger: log})
+	return web.NewAdminUI(web.AdminUIConfig{Service: links, Tokens: tokens, BaseURL: base, Visits: visits, Logger: log})
 }
 
 // publicUI returns the settings of the pages for links on the public listener, or nil if UI is off.

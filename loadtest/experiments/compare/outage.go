@@ -17,7 +17,7 @@ import (
 const (
 	leastLocal = 0.4 // least time in seconds that local keys must last; at outageRate, 80 keys last this long
 	mostStop   = 0.3 // longest time in seconds for which a counter may serve creations without its supply
-	mostBack   = 3   // longest time in seconds from the field answers of a window to the recovery
+	mostBack   = 3   // longest time in seconds from the field answeredAt of a window to the recovery
 )
 
 // noAnswer stands for the answer to a creation that got no answer.
@@ -35,7 +35,7 @@ type outage struct {
 	unknown    int           // creations without an answer during the outage
 	answers    []string      // the different answers to failed creations after the kill, such as "503, Retry-After 1"
 	local      time.Duration // time from the kill to the first creation that the key source does not serve, or to the restart
-	back       time.Duration // time from window.answers until the key source serves every creation
+	back       time.Duration // time from window.answeredAt until the key source serves every creation
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
@@ -56,7 +56,7 @@ func observe(entries []loadtest.Entry, w window, byFallback func(code string) bo
 			continue
 		case !entry.At.Before(w.back):
 			if o.returned = own; !own {
-				o.back = max(0, entry.At.Sub(w.answers))
+				o.back = max(0, entry.At.Sub(w.answeredAt))
 			}
 		case own:
 			o.served++
@@ -129,7 +129,7 @@ func (o *outage) String() string {
 // answered returns the different answers to failed creations, or "none" if no creation failed.
 func (o *outage) answered() string { return cmp.Or(strings.Join(o.answers, "; "), "none") }
 
-// again describes the time from window.answers until the key source serves every creation again. This time is not
+// again describes the time from window.answeredAt until the key source serves every creation again. This time is not
 // measured if only the ticket database with even numbers was down.
 func (o *outage) again() string {
 	switch {
@@ -152,7 +152,7 @@ func (o *outage) recovered() string {
 	return ", and served every creation again " + tenths(o.back) + " after the restarted component answered"
 }
 
-// recovery returns the seconds from window.answers until the key source serves every creation again. If the key source
+// recovery returns the seconds from window.answeredAt until the key source serves every creation again. If the key source
 // does not recover, recovery returns at least the duration of the load after the restart.
 func (o *outage) recovery() float64 {
 	if !o.returned {

@@ -55,9 +55,9 @@ type actor struct {
 
 // window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only
 // some time after its restart, because it first flushes its data directory to disk and then reads its log. For a key
-// service, the field answers is the time at which the key service was launched, because the run does not wait for its
+// service, the field answeredAt is the time at which the key service was launched, because the run does not wait for its
 // first answer.
-type window struct{ lost, back, answers time.Time }
+type window struct{ lost, back, answeredAt time.Time }
 
 // windows holds the windows of one load, by the component that is killed.
 type windows map[string]*window
@@ -70,7 +70,7 @@ func (w windows) kill(victim string, kill func()) {
 func (w windows) restart(victim string, restart func()) {
 	w[victim].back = time.Now()
 	restart()
-	w[victim].answers = time.Now()
+	w[victim].answeredAt = time.Now()
 }
 
 // outages kills the components that only some key sources need. Then it kills the database of the

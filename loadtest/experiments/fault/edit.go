@@ -53,7 +53,7 @@ func editRows() []row {
 func editLinks(r *run) {
 	servers := r.twoServers()
 	e := &editing{owner: r.ownerOf("editor", servers...), wrong: make(map[string][]string)}
-	back := func() { e.calm.Store(new(time.Now())) }
+	back := func() { e.availableSince.Store(new(time.Now())) }
 	back()
 	var stops []func()
 	for range edited {
@@ -66,7 +66,7 @@ func editLinks(r *run) {
 		before := e.changes()
 		lab.Wait(r, patient, "links are changed", func() bool { return e.changes() > before })
 		lab.Pause(r, rand.N(2*time.Second)) //nolint:gosec // the random number need not be secret
-		r.strikeInTurn(n, servers, func() { e.calm.Store(nil) }, back)
+		r.strikeInTurn(n, servers, func() { e.availableSince.Store(nil) }, back)
 	}
 	// A redirect to an older state is an error only if the change is older than the limit generous. Therefore the readers
 	// continue for this time, and then for as long as a server may take to use a change (freshness).
@@ -94,7 +94,7 @@ func (e *editing) end(r *run, servers []*lab.Program) {
 		each(servers, (*lab.Program).Restart)
 	}
 	if unread > 0 {
-		e.against(kept, "%d reads had no answer", unread)
+		e.contradicts(kept, "%d reads had no answer", unread)
 	}
 	each(servers, (*lab.Program).Stop)
 	r.record.Created = e.figures

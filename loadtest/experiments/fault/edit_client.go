@@ -17,7 +17,7 @@ import (
 // editing is the work of all clients of a row. Its methods may be called concurrently.
 type editing struct {
 	*owner
-	calm atomic.Pointer[time.Time] // time at which the database became available; nil while it is down
+	availableSince atomic.Pointer[time.Time] // time at which the database became available; nil while it is down
 
 	mu      sync.Mutex
 	links   []*history
@@ -26,8 +26,8 @@ type editing struct {
 	latest  time.Duration       // the longest time for which a server redirected to an old state
 }
 
-// against records an observation against a claim.
-func (e *editing) against(claim, format string, args ...any) {
+// contradicts records an observation that contradicts a claim.
+func (e *editing) contradicts(claim, format string, args ...any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.wrong[claim] = append(e.wrong[claim], fmt.Sprintf(format, args...))
@@ -126,7 +126,7 @@ func (e *editing) change(ctx context.Context, h *history, url, method string, wa
 	if done {
 		acknowledge()
 	} else if err == nil && answer.Status != http.StatusServiceUnavailable {
-		e.against(kept, "%s of the link %s was answered with status %d instead of %d: %s", method, h.code, answer.Status, want, answer.Body)
+		e.contradicts(kept, "%s of the link %s was answered with status %d instead of %d: %s", method, h.code, answer.Status, want, answer.Body)
 	}
 	e.count(done)
 }
@@ -135,7 +135,7 @@ func (e *editing) change(ctx context.Context, h *history, url, method string, wa
 func (e *editing) refusesURL(ctx context.Context, h *history) {
 	answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"url": "https://example.com/" + rand.Text()}))
 	if err == nil && answer.Status != http.StatusConflict && answer.Status != http.StatusServiceUnavailable {
-		e.against(fixedKept, "a request for another URL of the fixed link %s was answered with status %d instead of 409: %s", h.code, answer.Status, answer.Body)
+		e.contradicts(fixedKept, "a request for another URL of the fixed link %s was answered with status %d instead of 409: %s", h.code, answer.Status, answer.Body)
 	}
 }
 
@@ -145,7 +145,7 @@ func (e *editing) retitle(ctx context.Context, h *history) {
 	for briefly(ctx, 10*time.Millisecond) {
 		answer, err := e.send(ctx, e.any(), http.MethodPatch, "/api/links/"+h.code, object(map[string]any{"title": rand.Text()}))
 		if err == nil && !slices.Contains([]int{http.StatusOK, http.StatusGone, http.StatusServiceUnavailable}, answer.Status) {
-			e.against(kept, "a request for another title of the link %s was answered with status %d instead of 200 or 410: %s", h.code, answer.Status, answer.Body)
+			e.contradicts(kept, "a request for another title of the link %s was answered with status %d instead of 200 or 410: %s", h.code, answer.Status, answer.Body)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (e *editing) find(ctx context.Context, h *history) bool {
 	}
 	link, err := linkIn(answer, http.StatusOK)
 	if err != nil {
-		e.against(kept, "the API gave a wrong answer for the link %s: %v", h.code, err)
+		e.contradicts(kept, "the API gave a wrong answer for the link %s: %v", h.code, err)
 		return true
 	}
 	if link.DeletedAt != "" {
@@ -172,16 +172,16 @@ func (e *editing) find(ctx context.Context, h *history) bool {
 
 // follow follows a link through a server. It reports whether there was an answer other than 503.
 func (e *editing) follow(ctx context.Context, server int, h *history) bool {
-	calm, began := e.calm.Load(), time.Now()
+	since, began := e.availableSince.Load(), time.Now()
 	status, location, err := e.clients[server].Follow(ctx, h.code)
 	switch {
 	case err != nil || status == http.StatusServiceUnavailable:
 		return false
 	case status != http.StatusFound && status != http.StatusGone:
-		e.against(kept, "GET /%s was answered with status %d", h.code, status)
+		e.contradicts(kept, "GET /%s was answered with status %d", h.code, status)
 		return true
 	}
-	if calm == nil || calm != e.calm.Load() || began.Sub(*calm) < 2*freshness {
+	if since == nil || since != e.availableSince.Load() || began.Sub(*since) < 2*freshness {
 		began = time.Time{} // accept every older state, because a server may use what it read before the database was killed
 	}
 	late := e.judge(h, location, began, generous, "a redirect")
@@ -210,7 +210,7 @@ func (e *editing) judge(h *history, url string, began time.Time, limit time.Dura
 	if !known {
 		problem = "which no client requested for this link"
 	}
-	e.against(claim, "%s showed the URL %q of the link %s, %s", what, url, h.code, problem)
+	e.contradicts(claim, "%s showed the URL %q of the link %s, %s", what, url, h.code, problem)
 	return late
 }
 

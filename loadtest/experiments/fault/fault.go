@@ -40,8 +40,11 @@ type row = experiment.Definition[Record]
 // Experiments returns the fault rows as experiments.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
-	rows := slices.Concat(serverRows(), workerRows(), walkRows(), redisRows(), clusterRows(), rollbackRows(),
-		dryRows(), databaseRows(), failoverRows(), diskRows(), startRows(), editRows(), repeatRows(), revokeRows(), visitRows(), replicaRows(), citusRows(), poolerRows(), crowdRows(), outputRows(), movedRows(), hostileRows(), malformedRows(), floodRows(), partitionRows(), sharedRows())
+	rows := slices.Concat(
+		serverRows(), workerRows(), walkRows(), redisRows(), clusterRows(), rollbackRows(), dryRows(), databaseRows(), failoverRows(),
+		diskRows(), startRows(), editRows(), repeatRows(), revokeRows(), visitRows(), replicaRows(), citusRows(), poolerRows(), crowdRows(),
+		outputRows(), movedRows(), hostileRows(), malformedRows(), floodRows(), partitionRows(), sharedRows(),
+	)
 	for i := range rows {
 		row := rows[i]
 		if row.Suites == nil {

@@ -85,10 +85,10 @@ func TestClaimFailsIfObservationContradictsClaim(t *testing.T) {
 		{"availability at the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 1000, Acknowledged: 999} }, available, report.Held},
 		{"availability below the bound", func(r *run) { r.record.Served = loadtest.Figures{Sent: 999, Acknowledged: 998, Unsent: 1} }, available, report.Failed},
 		{"no load", func(*run) {}, available, ""},
-		{"a creation in progress is refused", stopped(tooOld/2, refused), inProgress, report.Held},
-		{"a creation in progress gets no answer", stopped(tooOld, loadtest.Outcome{State: loadtest.Unknown}), inProgress, report.Failed},
-		{"a young creation in progress is refused", stopped(tooOld/2, refused), progressKept, report.Failed},
-		{"an old creation in progress is refused", stopped(tooOld, refused), progressKept, report.NotJudged},
+		{"a creation in progress is refused", stopped(refusableAge/2, refused), inProgress, report.Held},
+		{"a creation in progress gets no answer", stopped(refusableAge, loadtest.Outcome{State: loadtest.Unknown}), inProgress, report.Failed},
+		{"a young creation in progress is refused", stopped(refusableAge/2, refused), progressKept, report.Failed},
+		{"an old creation in progress is refused", stopped(refusableAge, refused), progressKept, report.NotJudged},
 	} {
 		r := &run{record: &Record{Strikes: 1}}
 		tt.observe(r)

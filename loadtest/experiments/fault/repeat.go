@@ -61,7 +61,7 @@ type repeated struct {
 	answers int
 }
 
-// got records an answer with a link. It reports whether the first answer had the same link.
+// got records an answer with the code of a link, or with the code "". It reports whether the first answer had the same link.
 func (a *repeated) got(code string) (same bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *repeating) perform(ctx context.Context, requests []request, replay bool
 	_ = clients.Wait() // the functions in the group return no error
 }
 
-// repeatCreations kills the servers and the database while clients repeat creations. Then the clients send every
+// repeatCreations kills the servers, and PostgreSQL if the links are there, while clients repeat creations. Then the clients send every
 // creation once more.
 func repeatCreations(r *run) {
 	servers := r.twoServers()

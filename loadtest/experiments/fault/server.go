@@ -21,8 +21,8 @@ func serverRows() []row {
 	killed := theLinks(counted("keys lost per kill", "keys", fmt.Sprintf("On average, each kill of the server costs at most %d keys: three batches of %d keys.", 3*killBatch, killBatch)))
 	stopped := theLinks(
 		counted("half-sent requests answered", "requests without 201", "If the server had begun to read a request when it received SIGTERM, the server answers the request with 201."),
-		observed(inProgress, "The server answers every creation whose request it had read when it received SIGTERM, with 201, or with 503 and Retry-After."),
-		uninterrupted(progressKept, "creations", fmt.Sprintf("The server acknowledges each of these creations that is less than %v old when it can commit again.", tooOld)),
+		observed(inProgress, "If the server had read the request of a creation when it received SIGTERM, the answer is 201, or 503 with Retry-After."),
+		uninterrupted(progressKept, "creations", fmt.Sprintf("If the server was processing a creation when it received SIGTERM, and the creation is less than %v old when the server can commit again, the server acknowledges it.", refusableAge)),
 		observed("exit status", "After SIGTERM, the server refuses new connections and ends with status 0."),
 		timed("stop time", "The server ends within 10 s after SIGTERM."),
 		observed(abandoned, "A server that stops after SIGTERM abandons no key."),
@@ -110,7 +110,7 @@ func stopUnderLoad(r *run) {
 	lab.Wait(r, patient, "creations wait for their commit", func() bool {
 		underWay = load.Entries()
 		return slices.ContainsFunc(underWay, func(e loadtest.Entry) bool {
-			return e.State == loadtest.Intended && e.At.After(stalled) && time.Since(e.At) > onItsWay
+			return e.State == loadtest.Intended && e.At.After(stalled) && time.Since(e.At) > maxTransit
 		})
 	})
 	signalled := time.Now()
@@ -157,30 +157,30 @@ func stallCommits(r *run) (release func()) {
 	return lockFile(r, strings.TrimPrefix(r.links, "sqlite:"))
 }
 
-// onItsWay is the longest time from the moment at which a client sends a request until the server reads
+// maxTransit is the longest time from the moment at which a client sends a request until the server reads
 // the request. A server that stops may close a connection before it has read the request. Therefore sawAnswers
-// judges only requests that were sent at least onItsWay before SIGTERM.
-const onItsWay = 250 * time.Millisecond
+// judges only requests that were sent at least maxTransit before SIGTERM.
+const maxTransit = 250 * time.Millisecond
 
-// tooOld is the age from which a creation may be refused because the run delayed its commit. The server refuses a creation
-// whose commit takes more than 0.9 s.
-const tooOld = 600 * time.Millisecond
+// refusableAge is the age from which a creation may be refused because the run delayed its commit. The server refuses a
+// creation whose commit takes more than 0.9 s.
+const refusableAge = 600 * time.Millisecond
 
 // sawAnswers records how the server answered the creations that it was processing at SIGTERM. It compares the
 // journal just before SIGTERM (then) with the journal after the end of the load (now). The parameter
 // signalled is the time of SIGTERM. Until the time released, the run prevented all commits.
 func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Time) {
-	underWay, young, failed := 0, 0, 0
+	underWay, judged, failed := 0, 0, 0
 	for n, e := range then {
-		if e.State != loadtest.Intended || !e.At.Before(signalled.Add(-onItsWay)) {
+		if e.State != loadtest.Intended || !e.At.Before(signalled.Add(-maxTransit)) {
 			continue
 		}
 		underWay++
 		o := now[n].Outcome
 		r.saw(inProgress, o.State == loadtest.Acknowledged || unavailable(o),
 			"creation %d was sent %v before SIGTERM; %s", n, signalled.Sub(e.At).Round(time.Millisecond), created(o))
-		if released.Sub(e.At) < tooOld {
-			young++
+		if released.Sub(e.At) < refusableAge {
+			judged++
 			if o.State != loadtest.Acknowledged {
 				failed++
 			}
@@ -189,11 +189,11 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Tim
 	// If the server answered a creation wrongly, the report shows that observation, which is worse. Otherwise it shows this
 	// text.
 	r.saw(inProgress, underWay > 0, "the server answered all %d creations that it was processing when it received SIGTERM", underWay)
-	if young == 0 {
-		r.observe(progressKept, 0, experiment.NotJudged("each of the %d creations was more than %v old when the server could commit again", underWay, tooOld))
+	if judged == 0 {
+		r.observe(progressKept, 0, experiment.NotJudged("each of the %d creations was more than %v old when the server could commit again", underWay, refusableAge))
 		return
 	}
-	r.figure(progressKept, 0, float64(failed), "%d of %d creations that the server was processing when it received SIGTERM were not acknowledged", failed, young)
+	r.figure(progressKept, 0, float64(failed), "%d of %d creations were not acknowledged; each of them was less than %v old when the server could commit again", failed, judged, refusableAge)
 }
 
 // dial opens a connection to a server.

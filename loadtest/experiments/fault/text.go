@@ -14,7 +14,7 @@ import (
 // The functions in this file build the texts of verdicts. A report prints the text of a verdict whether the claim
 // holds or fails, so each text must be true in both cases.
 
-// either returns yes if ok is true, and no otherwise.
+// either returns the text yes if ok is true. Otherwise it returns the text no.
 func either(ok bool, yes, no string) string {
 	if ok {
 		return yes

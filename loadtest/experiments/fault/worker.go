@@ -163,10 +163,10 @@ func makeRoom(r *run, capacity, keys int64) {
 	each(takers, (*lab.Program).Stop)
 }
 
-// shipping returns the number of ranges that are reserved, are not delivered yet and match a condition. The parameter and
-// is the condition, as SQL that begins with AND, or "".
-func shipping(r *run, and string) int {
-	return lab.Value[int](r, r.links, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+and)
+// shipping returns the number of ranges that are reserved, are not delivered yet and match a condition. The parameter
+// condition is SQL that begins with AND, or "".
+func shipping(r *run, condition string) int {
+	return lab.Value[int](r, r.links, `SELECT count(*) FROM kgs_ranges WHERE state = 'shipping'`+condition)
 }
 
 // workerThaws freezes a worker that is about to push a range. The ledger declares the worker dead, and another

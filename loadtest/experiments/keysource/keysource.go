@@ -7,8 +7,8 @@
 // Invariant: a rule uses only the commands, settings, HTTP interface, /status and /metrics of the
 // programs. It does not depend on how a key source works.
 //
-// Vocabulary: a draw is a component from which a key source draws keys, besides the database of the
-// links: Redis, a ticket database or the key service. All draws together are the supply. If the
+// Vocabulary: a component is a program from which a key source draws keys, besides the database of the
+// links: Redis, a ticket database or the key service. All components together are the supply. If the
 // name of a setting of a control is in lower case, the setting is for the experiment and not for the
 // programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
 // program can break.
@@ -187,7 +187,7 @@ func controlsOf(name string) []experiment.Control {
 	case "postgres-pool-delete":
 		return []experiment.Control{broken(stops, stops, handback)}
 	case "ticket":
-		const one = "TICKET_DATABASE_URLS=${DRAW},${DRAW}" // one database makes both the odd and the even numbers
+		const one = "TICKET_DATABASE_URLS=${COMPONENT},${COMPONENT}" // one database makes both the odd and the even numbers
 		return []experiment.Control{
 			broken("serves while one ticket database is killed", "serves while one ticket database is killed", nil, one),
 			broken("serves while one ticket database is frozen", "serves while one ticket database is frozen", nil, one),

@@ -101,22 +101,22 @@ func killed(st *stand) {
 	st.check(st.helped)
 }
 
-// fault is a way to disturb a draw.
+// fault is a way to disturb a component.
 type fault struct {
 	name         string
-	strike, mend func(draw)
+	strike, mend func(component)
 }
 
 func faults() []fault {
 	return []fault{
-		{"killed", func(d draw) { d.process.Kill() }, func(d draw) { d.start() }},
-		{"frozen", func(d draw) { d.process.Freeze() }, func(d draw) { d.process.Thaw() }},
+		{"killed", func(c component) { c.process.Kill() }, func(c component) { c.start() }},
+		{"frozen", func(c component) { c.process.Freeze() }, func(c component) { c.process.Thaw() }},
 	}
 }
 
 func survives(st *stand, f fault) {
 	s := st.strict
-	for i, d := range st.draws {
+	for i, c := range st.components {
 		s.load.Start(rate)
 		s.more(some)
 		// While the breaker of the server is open, one ticket database cannot replace the other one.
@@ -127,9 +127,9 @@ func survives(st *stand, f fault) {
 		if !closed {
 			st.must(fmt.Errorf("the breaker of the ticket databases is not closed after %v", recovered))
 		}
-		f.strike(d)
+		f.strike(c)
 		s.more(2 * rate)
-		f.mend(d)
+		f.mend(c)
 		s.more(rate)
 		st.noteFailures(s.load.Stop(), fmt.Sprintf("while ticket database %d was %s", i+1, f.name))
 	}
@@ -138,16 +138,16 @@ func survives(st *stand, f fault) {
 func goesWithout(st *stand, f fault) {
 	st.helped.load.Start(rate)
 	st.helped.more(some)
-	for _, d := range st.draws {
-		f.strike(d)
+	for _, c := range st.components {
+		f.strike(c)
 	}
 	if st.option("damage") == "worker" {
 		st.workers[0].Kill()
 	}
 	st.must(st.strict.runDry())
 	st.mustRefuse(st.strict)
-	for _, d := range st.draws {
-		f.mend(d)
+	for _, c := range st.components {
+		f.mend(c)
 	}
 	st.must(st.strict.awaitSource())
 	st.noteFailures(st.helped.load.Stop(), "on the server with a fallback")

@@ -27,17 +27,17 @@ const (
 	look      = 20 * time.Millisecond // pause between two checks
 )
 
-// stand holds a key source under test, its servers, and the components that it needs (see draw).
+// stand holds a key source under test, its servers, and the components that it needs (see component).
 type stand struct {
 	*experiment.T
-	source   sources.Source
-	record   *record
-	rule     string // the name of the rule that is tested now
-	code     *regexp.Regexp
-	postgres *lab.Database
-	settings []string // settings of both servers
-	draws    []draw
-	workers  []*lab.Program // programs of this project that the key source needs
+	source     sources.Source
+	record     *record
+	rule       string // the name of the rule that is tested now
+	code       *regexp.Regexp
+	postgres   *lab.Database
+	settings   []string // settings of both servers
+	components []component
+	workers    []*lab.Program // programs of this project that the key source needs
 
 	helped *server // the server with the default fallback
 	strict *server // the server without a fallback, whose codes all come from the key source
@@ -52,8 +52,8 @@ type server struct {
 	slowest time.Duration // duration of the slowest refusal by this server
 }
 
-// draw is one component that a key source needs.
-type draw struct {
+// component is a program that a key source needs, besides the database of the links.
+type component struct {
 	name    string // the URL of a database, or a description
 	process interface {
 		Kill()
@@ -63,7 +63,7 @@ type draw struct {
 	start func() // starts the process again after a kill
 }
 
-func drawOn(d *lab.Database) draw { return draw{d.URL, d, d.Restart} }
+func componentOn(d *lab.Database) component { return component{d.URL, d, d.Restart} }
 
 // newStand starts all programs. It returns when both servers make links with keys of the key source.
 func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
@@ -72,13 +72,13 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	if s.Redis {
 		redis := lab.Redis(t) // this Redis loses all data when it is killed
 		at.Redis = redis.URL
-		st.draws = append(st.draws, drawOn(redis))
+		st.components = append(st.components, componentOn(redis))
 	}
 	if s.Tickets {
 		for i := range at.Tickets {
 			tickets := lab.Postgres(t)
 			at.Tickets[i] = tickets.URL
-			st.draws = append(st.draws, drawOn(tickets))
+			st.components = append(st.components, componentOn(tickets))
 		}
 	}
 	if s.Service {
@@ -87,7 +87,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // small, because no rule depends on the sizes
 	if at.Service != nil {
 		st.workers = []*lab.Program{at.Service}
-		st.draws = append(st.draws, draw{"the key service", at.Service, at.Service.Start})
+		st.components = append(st.components, component{"the key service", at.Service, at.Service.Start})
 	}
 	if st.option("damage") == "worker" {
 		worker := lab.Worker(st, st.settings...)
@@ -122,14 +122,14 @@ func (st *stand) option(name string) string {
 	return ""
 }
 
-// Settings returns the settings that the control has for the programs. ${DRAW} stands for the name of the first draw, which
-// is the URL of its database.
+// Settings returns the settings that the control has for the programs. ${COMPONENT} stands for the name of the first
+// component, which is the URL of its database.
 func (st *stand) Settings() (settings []string) {
 	for _, s := range st.T.Settings() {
 		if s[0] >= 'a' && s[0] <= 'z' {
 			continue
 		}
-		settings = append(settings, os.Expand(s, func(string) string { return st.draws[0].name }))
+		settings = append(settings, os.Expand(s, func(string) string { return st.components[0].name }))
 	}
 	return slices.Clip(settings)
 }

@@ -42,15 +42,15 @@ func claims() []claim {
 			return experiment.AtLeast(least, lasted, "the local keys of a server lasted %.2f s on average; one batch of %d keys lasts %.2f s at a server that gets 1/%d of the creations", lasted, r.batch, least, r.servers)
 		}),
 		counted(takeover, "links", "After the keys in the memory of a server are used up, the fallback makes the code of every link that is created until Redis is started again.", func(r *record) experiment.Verdict {
-			turned, due, served := 0, 0, 0
+			usedUp, due, served := 0, 0, 0
 			for _, s := range r.each() {
 				due, served = due+s.due, served+s.served
-				if s.turned {
-					turned++
+				if s.usedUp {
+					usedUp++
 				}
 			}
-			return experiment.Holds(turned == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; "+
-				"%d links were then created, and the fallback made the codes of %d of them", turned, r.servers, due, served).Figures(float64(due), float64(served))
+			return experiment.Holds(usedUp == r.servers && due > 0 && due == served, "%d of %d servers used up their local keys; "+
+				"%d links were then created, and the fallback made the codes of %d of them", usedUp, r.servers, due, served).Figures(float64(due), float64(served))
 		}),
 		counted("breakers open and close", "servers", "The circuit breaker of every server opens while Redis is down, and is closed at the end of the run.", func(r *record) experiment.Verdict {
 			open, closed := r.breakers()

@@ -31,8 +31,8 @@ type server struct {
 	random int           // number of links with random codes in the whole run
 	failed int           // number of creations that failed in the whole run
 
-	// turned reports whether the time from the first random code to the restart of Redis is longer than both margins together.
-	turned bool
+	// usedUp reports whether the time from the first random code to the restart of Redis is longer than both margins together.
+	usedUp bool
 	// due counts the links that were created between the two margins and therefore need the fallback. served counts the
 	// links among them that have a random code.
 	due, served int
@@ -78,7 +78,7 @@ func (r *record) derive(reported localKeys, creations []creation) server {
 // afterKeys adds to s what the server did after it had used up its local keys.
 func (r *record) afterKeys(s *server, creations []creation) {
 	from, until := r.killed.Add(s.lasted+grace), r.started.Add(-grace)
-	if s.turned = from.Before(until); !s.turned {
+	if s.usedUp = from.Before(until); !s.usedUp {
 		return
 	}
 	for _, c := range creations {

@@ -148,7 +148,7 @@ func judgeOrder(r *record) experiment.Verdict {
 			up = append(up, a.State)
 		}
 	}
-	due, silent := r.alarmsDue()
+	due, tooMild := r.alarmsDue()
 	down = slices.Compact(down)
 	ordered := slices.Equal(down, []string{"restart", "page"}) || slices.Equal(down, []string{"page"}) && !due
 	calm := len(up) > 0 && up[len(up)-1] == "ok" || r.full.IsZero() // `ok` is required only if the pool became full
@@ -156,8 +156,8 @@ func judgeOrder(r *record) experiment.Verdict {
 	if due {
 		restart = "is required"
 	}
-	return experiment.Holds(ordered && calm && silent == 0, "the signals were %s before the worker was started again, and %s after that; `restart` %s; "+
-		"%d answers of /status showed a better state than their number of keys allows", listed(down), listed(up), restart, silent)
+	return experiment.Holds(ordered && calm && tooMild == 0, "the signals were %s before the worker was started again, and %s after that; `restart` %s; "+
+		"%d answers of /status showed a better state than their number of keys allows", listed(down), listed(up), restart, tooMild)
 }
 
 // listed returns the signals in their order, or "none".
@@ -167,7 +167,7 @@ func listed(signals []string) string { return cmp.Or(strings.Join(signals, ", ")
 // state if /status showed the state, or if the level was between the two thresholds long enough for at least
 // one check. alarmsDue also returns the number of answers of /status that show fewer keys than their state
 // allows. Each answer shows the result of one check.
-func (r *record) alarmsDue() (restart bool, silent int) {
+func (r *record) alarmsDue() (restart bool, tooMild int) {
 	restart = r.between() > checkWithin
 	for _, s := range r.statuses {
 		status := s.Value
@@ -177,10 +177,10 @@ func (r *record) alarmsDue() (restart bool, silent int) {
 		share := (float64(*status.PoolKeys) + 1) / float64(r.capacity) // the service rounds its thresholds down
 		restart = restart || status.State == "restart"
 		if share < pageBelow && status.State != "page" || share < restartBelow && status.State != "page" && status.State != "restart" {
-			silent++
+			tooMild++
 		}
 	}
-	return restart, silent
+	return restart, tooMild
 }
 
 // below returns the time at which the pool was first observed with fewer keys than a share of its capacity. It

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second // a wait fails this long after the expected time of its event; the claims have other bounds
+	patience    = 30 * time.Second // time that a wait adds to its estimate before it fails; the bounds of the claims are separate
 	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 
@@ -50,7 +50,7 @@ func runDrain(t *experiment.T, r *record) {
 	if len(r.seen) > 0 && !r.started.IsZero() {
 		t.Must(r.simulate(t.Context()))
 	}
-	if errors.Is(err, errLate) { // the claims judge the event that did not happen
+	if errors.Is(err, errLate) { // the claims report which event is missing
 		r.notes = append(r.notes, "The run ended early: "+err.Error())
 		return
 	}

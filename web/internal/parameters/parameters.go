@@ -38,10 +38,10 @@ func Read(query string, set func(name, value string) error) error {
 	return nil
 }
 
-// Unknown is the error of a parameter that does not exist. The caller passes, as the second argument, a sentence with the
-// names of the parameters that exist.
-func Unknown(name, has string) error {
-	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + has)
+// Unknown is the error of a parameter that does not exist. valid is a sentence with the names of the parameters that
+// exist.
+func Unknown(name, valid string) error {
+	return problem.Malformed("There is no parameter " + problem.Quote(name) + ". " + valid)
 }
 
 // Int parses a parameter that is a whole number from least to most, in decimal digits without a sign and without

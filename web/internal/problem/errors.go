@@ -81,8 +81,8 @@ func (e *LimitedError) Error() string { return e.Limit.Error() }
 // Unwrap returns the limit.
 func (e *LimitedError) Unwrap() error { return e.Limit }
 
-// Panicked is the error of a panic with the value v. The error contains the stack. The deferred function that
-// recovers v must call Panicked, because only the stack of this function shows the place of the panic.
+// Panicked is the error of a panic with the value v. The error contains the stack. Call Panicked in the deferred
+// function that recovers v, because the stack still shows the place of the panic there.
 func Panicked(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
 // suggestingError is a shortener.ErrAliasTaken with aliases that are free.
