@@ -1,7 +1,7 @@
 // Package codespace maps numbers to codes and back, and calculates with ranges of numbers.
 //
 // A code is a string of base-62 characters. Each code stands for a number. For each code length, the
-// numbers begin at 0. A [Space] permutes the codes of each length with the cipher FF1 and a
+// numbers begin at 0. A [Space] that [New] returns permutes the codes of each length with the cipher FF1 and a
 // secret. If each number is used once, the codes are unique and cannot be predicted without the
 // secret. A [Range] is a sequence of consecutive numbers of one length.
 //

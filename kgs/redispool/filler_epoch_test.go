@@ -63,7 +63,7 @@ func TestFillerBeginsNewEpochAfterRedisIsFlushed(t *testing.T) {
 // record of an epoch of the pool, or of ranges in the pool.
 func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 	t.Parallel()
-	const margin = 10_000_000 // a skip-ahead leaves out at least this many numbers above the high-water mark, and less than twice as many
+	const margin = 10_000_000 // a skip-ahead leaves out from margin to 2*margin numbers above the high-water mark
 	for name, restore := range map[string]string{
 		"the ledger lacks ranges":              `UPDATE kgs_ledger SET last_range = 1`,
 		"the ledger lacks an epoch":            `UPDATE kgs_ledger SET last_range = 3, epoch = 0`,
@@ -110,9 +110,9 @@ func TestFillerSkipsAheadWhenLedgerIsOlderThanPool(t *testing.T) {
 	}
 }
 
-// TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor sets the ledger back to a state without a batch that it issued. Only
+// TestFillerSkipsAheadWhenFloorOfPoolIsAboveIDsOfLedger sets the ledger back to a state without a batch that it issued. Only
 // the floor of the pool shows the id of this batch.
-func TestFillerSkipsAheadWhenLedgerLacksIDsBelowFloor(t *testing.T) {
+func TestFillerSkipsAheadWhenFloorOfPoolIsAboveIDsOfLedger(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	s := d.open("a")

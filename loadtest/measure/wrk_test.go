@@ -40,7 +40,7 @@ func startRequests() *requests {
 }
 
 // retry calls try until it returns nil. The test fails if this takes longer than two minutes. On a busy
-// machine, a server may give too few answers in the second of a load.
+// machine, a server may give too few answers during a load of one second.
 func retry(t *testing.T, try func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
@@ -54,7 +54,7 @@ func retry(t *testing.T, try func() error) {
 	}
 }
 
-// load runs the script for a second and waits until the server has handled the requests whose answers
+// load runs the script for one second. Then it closes the server, which first handles the requests whose answers
 // wrk did not read. It repeats the load with a new server until wrk receives two answers per connection.
 // It returns how often the server of the last load received each request.
 func load(t *testing.T, path, script string, args ...string) map[string]int {
@@ -80,7 +80,7 @@ func load(t *testing.T, path, script string, args ...string) map[string]int {
 	return s.seen
 }
 
-func TestRandomScriptOfWrkRequestsEveryLinkAndNoOther(t *testing.T) {
+func TestWrkWithScriptRandomRequestsEveryLinkAndNoOther(t *testing.T) {
 	t.Parallel()
 	const links = 10
 	var codes string
@@ -115,7 +115,7 @@ func TestWrkScriptPostRepeatsOneCreation(t *testing.T) {
 
 // When the load ends, some of the last requests do not reach the server. Therefore up to Connections
 // numbers may be missing among the last URLs.
-func TestWrkScriptPostsSendsEachURLOnce(t *testing.T) {
+func TestWrkWithScriptPostsSendsEachURLOnce(t *testing.T) {
 	t.Parallel()
 	seen := load(t, "/shorten", "posts", "https://go.dev/")
 	posted := len(seen)

@@ -409,7 +409,7 @@ func TestSchemaRefusesSQLStatementsOfEarlierReleases(t *testing.T) {
 }
 
 // While a program calls Pending, another program may drop the empty table. Then Pending must return false.
-func TestPendingReturnsFalseWhileTableOfEarlierLinksIsDropped(t *testing.T) {
+func TestMoveOfLinksIsNotPendingWhileTableOfEarlierLinksIsDropped(t *testing.T) {
 	onEngines(t, func(t *testing.T, e engine) {
 		e.exec(t, `DROP TABLE links_earlier`)
 		for range 100 {

@@ -89,8 +89,8 @@ func (s Store) removeAll(ctx context.Context, removal func(*sql.Tx) (int, error)
 	})
 }
 
-// foldHours removes up to expirePart rows of hours before the given hour, and adds their counts to the rows whose
-// hour is the constant past.
+// foldHours removes up to expirePart rows of hours before the given hour, and adds their counts to the rows that count
+// visits without an hour (see past).
 func (s Store) foldHours(ctx context.Context, tx *sql.Tx, before int64) (n int, err error) {
 	folded := make(map[string]Row)
 	var r Row

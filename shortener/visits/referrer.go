@@ -36,7 +36,7 @@ func isHost(s string) bool {
 	return s != ""
 }
 
-// endsInNumber reports whether the last label of a host consists of digits. Such a host is an IPv4 address
+// endsInNumber reports whether the last label of a host consists of digits. A URL parser reads such a host as an IPv4 address
 // (https://url.spec.whatwg.org/#ends-in-a-number-checker).
 func endsInNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]

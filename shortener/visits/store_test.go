@@ -336,7 +336,7 @@ func TestRepeatedPartOfForgottenWriterCountsOnce(t *testing.T) {
 				wantTotals(t, s, map[string]Count{"a": {2*n + 1, 0}}, "a")
 				wantEqual(t, "dropped visits", promvalue.Counter(c.Metrics.dropped), float64(n+1))
 			}
-			c.Count(Visit{Code: "a", Agent: browser}) // the first part of the new writer; in the next round, the reply to its second part is lost
+			c.Count(Visit{Code: "a", Agent: browser}) // the new writer sends its first part; the next round loses the reply to its second part
 			if err := c.FlushNow(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -389,8 +389,9 @@ func TestEraseFacetsKeepsNumbersOfVisitsAndOtherLinks(t *testing.T) {
 	})
 }
 
-// Apply waits for the row of the writer until PostgreSQL ends the transaction of the suspended process.
-func TestServerEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
+// The test locks the row of the writer in an idle transaction, as a suspended process would. Apply waits for the row until
+// PostgreSQL ends this transaction.
+func TestPostgreSQLEndsVisitsTransactionOfSuspendedProcess(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.Postgres(t))
 	t.Cleanup(func() { db.Close() })

@@ -7,7 +7,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// isForeign reports whether a page of another site sent the request. The listener has no login. Without this check,
+// isForeign reports whether a page of another origin sent the request. The listener has no login. Without this check,
 // such a page could start profiles and searches for links through the browser of an operator, although the page
 // could not read the answers. isForeign returns false if a person follows a link from another site to a page of the
 // listener.

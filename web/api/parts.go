@@ -16,7 +16,7 @@ const partTimeout = 20 * time.Second
 
 // parts sends an answer in parts. The handler writes the next part into the Buffer and calls send. The time limit of a
 // part begins with this call. So a client must read at a minimum speed, but the server may take any time to produce the
-// next part. If a handler fails after its first part, package problem breaks the connection.
+// next part. If a handler fails after its first part, the connection is broken (see package problem).
 type parts struct {
 	bytes.Buffer
 	w          http.ResponseWriter
@@ -32,8 +32,8 @@ func newParts(c echo.Context, mediaType string) *parts {
 	return &parts{w: c.Response(), connection: http.NewResponseController(c.Response().Writer)}
 }
 
-// send sends the next part, which may be empty. It fails with reply.ErrNotSent if the client does not receive the part
-// in time.
+// send sends the next part, which may be empty. If the part cannot be sent, or not in time, the
+// error wraps reply.ErrNotSent.
 func (p *parts) send() error {
 	err := p.allow()
 	if err == nil && p.Len() > 0 {

@@ -15,7 +15,7 @@ import (
 type engine struct {
 	name     string
 	variable string // the environment variable that holds the URL of an existing server
-	program  string // the name of the program; the map needs has this name as a key
+	program  string // the name of the program, and its key in the map needs
 
 	container func(ctx context.Context) (running, error)
 	process   func(ctx context.Context) (*machine.Server, error)

@@ -13,7 +13,7 @@ type state struct {
 	acked time.Time // zero if the request was not acknowledged
 }
 
-// history is a link with all states that a client requested, in the order of the requests.
+// history is a link with all states that a client requested and that may take effect, in the order of the requests.
 type history struct {
 	code  string
 	fixed bool
@@ -43,7 +43,7 @@ func (h *history) request(url string) (acknowledge func()) {
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range slices.Backward(h.states) { // the latest state with the URL counts, because a client repeats a deletion that got no answer
+	for _, s := range slices.Backward(h.states) { // a deletion is a state too, and a client repeats it until it gets an answer; the latest state with the URL counts
 		if s.url == url {
 			return late, true
 		}

@@ -8,9 +8,9 @@
 // programs. It does not depend on how a key source works.
 //
 // Vocabulary: a component is a program from which a key source draws keys, besides the database of the
-// links: Redis, a ticket database or the key service. All components together are the supply. If the
-// name of a setting of a control is in lower case, the setting is for the experiment and not for the
-// programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
+// links: Redis, a ticket database or the key service. All components together are the supply. The
+// settings of a control whose names are in lower case are for the experiment, and the other settings are
+// for the programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
 // program can break.
 package keysource
 
@@ -26,8 +26,8 @@ import (
 	"keypool/loadtest/report"
 )
 
-// Experiments returns one experiment for each key source, and one for the key source that
-// CONTRIBUTING.md shows how to add.
+// Experiments returns one experiment for each key source, and one for nanoid, the example of a
+// new key source in CONTRIBUTING.md.
 func Experiments() []*experiment.Experiment {
 	var all []*experiment.Experiment
 	for _, s := range sources.All() {
@@ -43,7 +43,7 @@ func Experiments() []*experiment.Experiment {
 // with [experiment.T.Refute].
 type record struct {
 	held     map[string]bool   // the rules that held
-	unserved map[string]string // description of the creations that failed although they had to be served, by rule
+	unserved map[string]string // for each rule, which creations failed although they had to be served
 	watched  int               // number of loads in which every creation had to be served
 	slowest  time.Duration     // duration of the slowest refusal
 }
