@@ -192,7 +192,7 @@ func TestSuspendedProcessDoesNotChangeNewLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := l.Reserve(t.Context(), "suspended", ledger.StateReserved, 3, 10); !errors.Is(err, ledger.ErrReplaced) {
-			t.Errorf("Reserve of the suspended process: %v, want ErrReplaced", err)
+			t.Fatalf("Reserve of the suspended process: %v, want ErrReplaced", err)
 		}
 		j := &ledger.Janitor{Ledger: l.Ledger, Holder: "suspended", Logger: slog.New(slog.DiscardHandler), Metrics: kgs.NewMetrics(prometheus.NewRegistry())}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // only a janitor that continues reaches the limit
