@@ -188,7 +188,7 @@ func (r *run) becomes(claim, since, what string, ok func() bool) {
 // the number of these keys.
 func (r *run) sawAbandoned(a lab.Accounts, crashed int64) {
 	r.saw(abandoned, a.Lost() == crashed && a.Abandoned["crash"] == crashed,
-		"%s; killed servers had %d keys in their batches, and only these keys may be abandoned", abandonedKeys(a.Abandoned), crashed)
+		"%s; only the %d keys in batches of killed servers may be abandoned", abandonedKeys(a.Abandoned), crashed)
 }
 
 // sawLinks records the result of reading the links back.

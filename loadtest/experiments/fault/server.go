@@ -42,12 +42,12 @@ func serverRows() []row {
 		},
 		{
 			Name: "fault/2", Title: "server stopped with SIGTERM, SQLite",
-			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request.",
+			Summary: "The server is stopped with SIGTERM under load. At this moment, commits of links are delayed, and some clients have sent only the first half of a request.",
 			Run:     inject(func(r *run) { r.embedded(); stopUnderLoad(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
 		{
 			Name: "fault/2b", Title: "server stopped with SIGTERM, PostgreSQL and Redis",
-			Summary: "The server is stopped with SIGTERM under load. At this moment, some clients have sent only the first half of a request. " +
+			Summary: "The server is stopped with SIGTERM under load. At this moment, commits of links are delayed, and some clients have sent only the first half of a request. " +
 				"The links are in PostgreSQL, the pool is in Redis, and the server also runs the worker.",
 			Run: inject(func(r *run) { r.databases(); stopUnderLoad(r) }), Claims: stopped, Controls: without(returned, "handback"),
 		},
