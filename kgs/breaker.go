@@ -66,7 +66,7 @@ func NewCircuit[T any](isAnswer func(error) bool, log *slog.Logger) *gobreaker.C
 			case to == gobreaker.StateOpen && from == gobreaker.StateClosed:
 				log.Warn("circuit breaker opened", slog.Any("error", last))
 				logged = time.Now()
-			case to == gobreaker.StateOpen && time.Since(logged) >= breakerReminder: // the call through the half-open breaker failed
+			case to == gobreaker.StateOpen && time.Since(logged) >= breakerReminder: // the test call failed
 				log.Warn("circuit breaker still open", slog.Any("error", last))
 				logged = time.Now()
 			}

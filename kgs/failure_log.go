@@ -8,8 +8,9 @@ import (
 )
 
 // FailureLog logs the first failure in a series of failures of a recurring task, and the success that ends the series.
-// A FailureLog from [NewReminder] also logs later failures of a series, but at most one failure per interval (the
-// argument every), even if successes interrupt the failures. FailureLog is not safe for concurrent use.
+// A FailureLog from [NewReminder] logs at most one failure per interval (the argument every). So it logs several failures
+// of a long series. If successes often interrupt the failures, it does not log the first failure of every series.
+// FailureLog is not safe for concurrent use.
 type FailureLog struct {
 	log     *slog.Logger
 	task    string // name of the task in the log, such as "refill the pool"

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A reminder logs failures again while the task fails, but at most one failure a minute, even if successes interrupt
-// the failures.
+// A reminder logs the failure again while the task fails. It logs at most one failure a minute, even if successes
+// interrupt the failures.
 func TestReminderLogsAtMostOneFailurePerMinute(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

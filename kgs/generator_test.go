@@ -35,7 +35,7 @@ func TestFallbackUsesSecondGeneratorOnlyAfterErrNoKeys(t *testing.T) {
 }
 
 // After conflicts, the hash source may have no more codes for one URL. It still has codes for other
-// URLs, so Dry must return false.
+// URLs. Therefore a later attempt that finds no key must not make Dry return true.
 func TestDryReturnsTrueOnlyIfFirstAttemptFindsNoKey(t *testing.T) {
 	t.Parallel()
 	k := NewFallback(fixedGenerator{err: ErrNoKeys}, fixedGenerator{key: Key{Code: "abc", Source: "random"}})

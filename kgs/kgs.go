@@ -16,11 +16,13 @@
 //	kgstest     conformance tests for the contracts
 //
 // A key passes through these steps. The ledger reserves a range of numbers. A code space turns the numbers into codes.
-// A worker pushes the codes to a pool. A Source takes a batch from the pool, and gives one key to each creation. A
-// creation is a request that creates a link. These steps differ in some cases. A pool in PostgreSQL holds random codes,
-// so it needs neither the ledger nor a code space. A pool in memory holds ranges, and makes the codes of a batch when a
-// Source takes the batch. Without a pool, a Source takes its batches from the ledger or from a key service. The key
-// sources of package keysource have neither a pool nor batches.
+// A worker pushes the codes to a pool. A Source takes a batch from the pool, and gives one key to each creation (each
+// request that creates a link).
+//
+// With some pools and key sources, the steps differ. A pool in PostgreSQL holds random codes, so it needs neither the
+// ledger nor a code space. A pool in memory holds ranges, and makes the codes of a batch when a Source takes the batch.
+// Without a pool, a Source takes its batches from the ledger or from a key service. The key sources of package keysource
+// have neither a pool nor batches.
 //
 // Vocabulary:
 //
@@ -61,8 +63,8 @@ var (
 	// ErrNoEpoch means that a pool lost data or may have lost data. The pool gives no keys until a
 	// worker opens a new epoch.
 	ErrNoEpoch = errors.New("the pool lost its state and waits for a new epoch")
-	// ErrFenced means that another process has taken over the range or batch that the caller uses.
-	// The call changed nothing, and the caller must stop using the range or batch.
+	// ErrFenced means that the caller must stop using its range, batch or machine id, because another process has taken
+	// it over or a new epoch has begun. The call changed nothing.
 	ErrFenced = errors.New("taken over by another process")
 	// ErrExhausted means that every number of every code length is reserved.
 	ErrExhausted = errors.New("every code length is used up")
@@ -99,7 +101,7 @@ const (
 	ReasonEarlierEpoch = "earlier_epoch" // a server took the keys in an earlier epoch and did not use them
 	ReasonLostReply    = "lost_reply"    // it is unknown whether a link with the key was committed
 	ReasonRollback     = "rollback"      // the ledger skipped the numbers after a rollback of its database
-	ReasonClient       = "client"        // a client program has the keys, and the ledger does not record the links of the client
+	ReasonClient       = "client"        // a client program has the keys, and the ledger does not record its links
 	ReasonConflict     = "conflict"      // a link has the code as its alias or random code; only the audit reports this
 )
 

@@ -77,8 +77,8 @@ type windowSample struct {
 	at    time.Time
 }
 
-// NewWindow returns a window of the given size. The caller should call Sample several times within
-// the size.
+// NewWindow returns a window of the given size. The caller should call Sample several times in each
+// interval of this size.
 func NewWindow(size time.Duration) Window { return Window{size: size} }
 
 // Sample records that the count has the value total at the time now.

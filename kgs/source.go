@@ -44,7 +44,7 @@ type Source struct {
 	returned []Key                    // keys that were handed out but not used; take returns them first
 	finished []*LocalBatch            // batches to settle: the outcome of every code is known
 	drained  int64                    // number of keys that were handed out from batches that are empty now
-	rate     EWMA                     // rate at which keys are handed out from batches; sampled in refills, so that an idle source needs no timer
+	rate     EWMA                     // rate at which keys are handed out from batches; only refills sample it, so it needs no timer
 	burst    float64                  // keys per second at which the last batch was used up
 	fetched  int                      // keys in the last batch
 	filled   chan struct{}            // closed and replaced when a refill ends or installs a current batch

@@ -11,7 +11,8 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// BenchmarkSourceNextTimed measures the duration of each call of Next, including the cost of reading the clock. The target is a p99 of 1 us.
+// BenchmarkSourceNextTimed measures the duration of each call of Next, including the cost of reading the clock. The
+// target is a p99 of 1 us.
 func BenchmarkSourceNextTimed(b *testing.B) {
 	s := newBulkSource()
 	var took [100_000]int // number of calls with each duration in ns; the last element also counts all longer calls

@@ -24,9 +24,9 @@ const (
 	maxGrowth = 4
 )
 
-// run refills the source on demand and settles finished batches, until ctx ends. If run cannot settle a batch, it tries
-// again in the next refill in which each Take gets an answer. While batches wait to be settled, run begins the next
-// refill at most a second after the end of the last refill.
+// run refills the source on demand and settles finished batches, until ctx ends. If a batch cannot be settled, a later
+// refill tries again; see refill. While batches wait to be settled, run begins the next refill at most a second after
+// the end of the last refill.
 func (s *Source) run(ctx context.Context) {
 	defer close(s.done)
 	retry := time.NewTimer(maxBackoff)

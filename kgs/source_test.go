@@ -20,7 +20,7 @@ type stubSupply struct {
 	next     int
 	sizes    []int         // the argument n of each successful Take
 	err      error         // the error of Take and Settle
-	settling error         // another error of Settle; Take does not return it
+	settling error         // an error that only Settle returns
 	delay    time.Duration // the duration of Take
 	returned []string
 	lost     []string
@@ -218,7 +218,7 @@ func TestSourceTakesBatchesWhileFinishedBatchesCannotBeSettled(t *testing.T) {
 		if n := s.unsettled(); n != maxUnsettled {
 			t.Errorf("%d batches wait to be settled, want %d", n, maxUnsettled)
 		}
-		// The source holds at most two more batches.
+		// The source holds at most two more batches, and must not take a further batch.
 		for s.Local() > 0 {
 			mustNext(t, s).Batch.Used()
 			synctest.Wait()

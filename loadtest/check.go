@@ -23,9 +23,9 @@ const (
 // Findings counts what is wrong with the links of a client. All counts except Checked should be 0.
 type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
-	Lost    int64    // links whose code leads nowhere
-	Wrong   int64    // links with another wrong answer, such as another URL or status, and acknowledgements without a code
-	Twice   int64    // repeated acknowledgements of a code, and stored links beyond the first of a creation (acknowledged or not)
+	Lost    int64    // links whose code was answered with 404 or 410
+	Wrong   int64    // links with any other wrong answer, such as another URL or status, and acknowledgements without a code
+	Twice   int64    // repeated acknowledgements of a code, and further stored links of a creation, acknowledged or not
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
 }

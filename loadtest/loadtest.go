@@ -1,6 +1,6 @@
 // Package loadtest judges a running URL shortener through HTTP only. It creates links at a constant
-// rate and then reads every acknowledged link back. A journal in memory records each creation twice:
-// its intent before the request, and its outcome after the request. The package imports no package of
+// rate and then reads every acknowledged link back. A journal in memory records the intent of each
+// creation before the request, and its outcome after the request. The package imports no package of
 // the product and uses no figure that the service reports. A wrong figure of the service therefore
 // cannot change the verdict.
 //
@@ -30,8 +30,8 @@ import (
 )
 
 // Defaults for parameters that are 0. DefaultInFlight is so large that a short stall of the disk or the
-// machine leaves no request unsent. In a server, up to 4,096 creations may wait for a commit in each part of the
-// store. DefaultInFlight is smaller, so one load cannot fill a queue.
+// machine leaves no request unsent. In a server, each part of the store has a queue of up to 4,096 creations that
+// wait for a commit. DefaultInFlight is smaller, so one load cannot fill a queue.
 const (
 	DefaultInFlight = 4000
 	DefaultTimeout  = 10 * time.Second

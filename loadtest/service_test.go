@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// service is a URL shortener that keeps its links in a map. Each field that a test sets adds one
-// fault, which the checker must find.
+// service is a URL shortener that keeps its links in a map. A test sets fields to add faults, which
+// the load or the later check must find.
 type service struct {
 	// forget reports whether the service acknowledges creation n without storing it.
 	forget func(n int) bool

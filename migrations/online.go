@@ -23,8 +23,8 @@ import (
 // The functions below repeat a migration that did not get its lock, and remove invalid indexes.
 
 const (
-	// lockAttempts is the maximum number of attempts. Together, the attempts take less time than the start of a server
-	// may take. So the start fails with errInUse, which names the reason, before the start reaches its time limit.
+	// lockAttempts is the maximum number of attempts. All attempts together take less time than the time limit for the
+	// start of a server. So the start fails with errInUse, which names the reason, and not with a timeout.
 	lockAttempts = 20
 	// lockPause is the time between two attempts. Requests that waited because of an attempt continue during the pause.
 	lockPause = time.Second
@@ -55,8 +55,8 @@ func whenUnlocked(ctx context.Context, f func() error) error {
 
 // isLockFailure reports whether a statement failed because it did not get a lock in time, or because PostgreSQL ended
 // the statement to resolve a deadlock. A deadlock is possible if a process was killed during the build of an index and
-// PostgreSQL continues the build. The removal of the invalid index waits for the build, and the build waits for all
-// older statements, which may include the removal.
+// PostgreSQL continues the build. The removal of the invalid index then waits for the build. In its last phase, the
+// build waits for the statements that began before this phase, and the removal may be one of these statements.
 func isLockFailure(err error) bool {
 	const lockNotAvailable, deadlockDetected = "55P03", "40P01"
 	var e *pgconn.PgError

@@ -32,7 +32,7 @@ type online struct {
 	t *testing.T
 }
 
-// openOnline returns a database with the given version and a link in each table.
+// openOnline returns a database with the given version and one link in each of the two tables of links.
 func openOnline(t *testing.T, version int64) *online {
 	t.Helper()
 	config, err := pgx.ParseConfig(testenv.PostgresURL(t))
@@ -53,7 +53,7 @@ func openOnline(t *testing.T, version int64) *online {
 	return o
 }
 
-// insert inserts a link into each table, as a creation does.
+// insert inserts one link into ranked_links and one link into unranked_links, as creations do.
 func (o *online) insert(ctx context.Context, rank int) {
 	o.t.Helper()
 	for _, statement := range []string{

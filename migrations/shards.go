@@ -21,12 +21,12 @@ var ErrCitusWorker = errors.New("the database is on a worker of a Citus cluster"
 // table is a table that [Distribute] spreads over the nodes of a cluster.
 type table struct {
 	name      string
-	column    string // the column whose value decides on which node a row is; "" if each node has a copy of the table
+	column    string // distribution column: its value decides on which node a row is; "" if each node has a copy of the table
 	companion string // a table that is spread in the same way; "" if there is none
 }
 
 // distributed lists the tables that [Distribute] spreads. A row of a table and a row of its companion are on the same
-// node if their columns have the same value. Tables whose distribution columns have different types cannot be
+// node if their distribution columns have the same value. Tables whose distribution columns have different types cannot be
 // companions.
 //
 // All other tables stay on the coordinator: the ledger, tokens and pools.
@@ -106,11 +106,12 @@ func Workers(ctx context.Context, db *sql.DB) (n int, err error) {
 }
 
 // Distribute spreads the tables of links, and the tables of everything that belongs to a link, over the nodes of a
-// Citus cluster. Distribute creates the given number of shards for ranked_links, unranked_links and visit_writers. The
-// companions have the shards of unranked_links. Each node has a copy of link_order. Distribute moves the rows that
-// exist. It skips tables that are already distributed, and returns how many tables it distributed. db must lead to the
-// coordinator, and the database must have the schema of this program. Distribute is one transaction. Servers can read
-// links during this transaction, but cannot create links. The caller must use [Exclusive].
+// Citus cluster. Distribute creates the given number of shards for ranked_links, unranked_links and visit_writers.
+// The shards of a companion of unranked_links are on the same nodes as the shards of unranked_links. Each node gets a
+// copy of link_order. Distribute moves the rows that exist. It skips tables that are already distributed, and returns
+// how many tables it distributed. db must lead to the coordinator, and the database must have the schema of this
+// program. Distribute is one transaction. Servers can read links during this transaction, but cannot create links.
+// The caller must use [Exclusive].
 func Distribute(ctx context.Context, db *sql.DB, shards int) (n int, err error) {
 	if err := CheckCitus(ctx, db); err != nil {
 		return 0, err

@@ -37,7 +37,7 @@ const (
 	ForwardQueryAndPath Forward = "query+path"
 )
 
-// Text returns the details as JSON, which every engine stores. The result is nil for nil details. Characters that are not
+// Text returns the details as JSON that every engine can store. The result is nil for nil details. Characters that are not
 // ASCII are in UTF-8 and not in escape sequences such as \u2028, because PostgreSQL refuses these sequences in a database
 // with the encoding SQL_ASCII.
 func (d *Details) Text() *string {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// PostgreSQL refuses an escape sequence of a character that is not ASCII in a database with the encoding SQL_ASCII.
+// In a database with the encoding SQL_ASCII, PostgreSQL refuses the escape sequence of a character that is not ASCII.
 func TestTextOfDetailsEscapesOnlyASCII(t *testing.T) {
 	t.Parallel()
 	d := &Details{Title: "a\u2028b\u2029\u00e9\U0001f600<>&\"\\u2028\x01", Tags: []string{"\u2028"}, Owner: 7, Version: 1}

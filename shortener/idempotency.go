@@ -27,8 +27,8 @@ type FirstCreation struct {
 }
 
 // payload is the part of a Request that the client sent. During an upgrade, servers of two releases may get the same request,
-// and must compute the same digest. So no member ever changes its name. A member that the client did not send is not encoded,
-// because the older release may not have this member.
+// and must compute the same digest. So no member ever changes its name. A member that the client did not send is not encoded.
+// Otherwise, two releases would compute different digests if only one of them has this member.
 type payload struct {
 	URL       string   `json:"url"`
 	Alias     *string  `json:"alias,omitzero"`

@@ -17,8 +17,8 @@ type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported is true if this program exported the links. Then a code may be a reserved name, because reserved
-	// names are forbidden only for aliases.
+	// Exported is true if this program exported the links. Then a code may be a reserved name: a key may be a reserved
+	// name, and only an alias may not.
 	Exported bool
 }
 
@@ -64,8 +64,8 @@ func (r *ImportRules) checkCode(code string) error {
 
 const reasonFixed = "must be absent for a fixed link, whose URL never changes"
 
-// maxVersion is the greatest version that an import accepts. It leaves room for later changes, each of which adds 1 to
-// the version, which is an int64.
+// maxVersion is the greatest version that an import accepts. It is far below the maximum of an int64, because each later
+// change adds 1 to the version.
 const maxVersion = 1 << 53
 
 // checkDetails returns a copy of d, or nil if d has only default values.

@@ -10,9 +10,9 @@ type Keys interface {
 	//
 	//   - a key that is in conflict;
 	//   - a key that equals a path of this service;
-	//   - a key without a batch that the creation drops. It drops such a key if the part of the store to
-	//     which the key belongs does not answer or did not store the link, or if another part suits the
-	//     creation better.
+	//   - a key that has no batch and that the creation drops. The creation drops such a key if the part of the
+	//     store to which the key belongs does not answer or did not store the link, or if another part suits
+	//     the creation better.
 	//
 	// Next may be called concurrently. If a local batch has keys, Next returns at once. Otherwise Next
 	// may block, and returns at the latest when ctx ends. If no key is available, Next fails with

@@ -47,7 +47,7 @@ func MergeNewest(o Order, s Selection, ranked, unranked func(ListPosition, int) 
 	return links, next, nil
 }
 
-const afterRanks, afterCodes = math.MaxInt64, "~" // no code contains a tilde, which is greater than every letter
+const afterRanks, afterCodes = math.MaxInt64, "~" // a tilde is greater than every character of a code
 
 // lastMoment returns the latest creation time that a link can have. [ImportRules] refuse years after 9999.
 func lastMoment() time.Time {

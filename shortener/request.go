@@ -110,8 +110,8 @@ func reserved(alias string) bool {
 }
 
 // IsRoute reports whether code equals a path that this service serves. A link with such a code could not be
-// followed. IsRoute ignores the other reserved names, because the service does not serve them. It distinguishes
-// upper and lower case, because paths are case-sensitive.
+// followed. IsRoute ignores the other reserved names, because none of them is a path of the public listener. It
+// distinguishes upper and lower case, because paths are case-sensitive.
 func IsRoute(code string) bool {
 	return code == "shorten" || code == "healthz" || code == "docs" || code == "admin"
 }

@@ -20,8 +20,8 @@
 //   - Only the primary keys of the store decide whether a code is free.
 //   - After the service has acknowledged a fixed link, its code never resolves to another URL, not even
 //     after the link expired or was deleted. After the service has acknowledged a change of an editable
-//     link, its code resolves to the new URL. Another server may use the older URL for a short time, or for
-//     longer while it does not reach the store (see package service).
+//     link, its code resolves to the new URL. Another server may use the older URL for a short time. If that
+//     server does not reach the store, the time may be longer (see package service).
 //
 // [Request], [Patch] and [ImportRules] decide which links are valid. Package service creates, resolves
 // and manages links. The packages sqlitestore, pgstore and citusstore implement the store. This package

@@ -19,7 +19,8 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 	withClockStopped(t, func(t *testing.T) {
 		s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 		a := s.shorten(t, `{"url":"https://go.dev"}`)
-		// For comparison, more requests for an existing code succeed than the number of misses that a client may have.
+		// Requests for an existing code are not misses. Therefore more of these requests succeed than a client may have
+		// misses.
 		for range 2 * missBurst {
 			if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 				t.Fatalf("status %d, want 302", r.status)

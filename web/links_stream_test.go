@@ -53,7 +53,8 @@ func TestLinkStreamEndsWhenTokenIsRevoked(t *testing.T) {
 	})
 }
 
-// If a token is revoked before the first link is found, the client gets a complete answer, even after a long search.
+// If a token is revoked before the first link is found, the client gets a complete answer with status 401, even after a long
+// search.
 func TestLinkStreamWithoutLinksEndsWhenTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.longLinks(t, 100)
@@ -99,7 +100,7 @@ func TestLinkStreamThatFailsBeforeFirstLinkAnswers503(t *testing.T) {
 	})
 }
 
-// The headers of a stream need no search.
+// A HEAD request for a stream gets the headers at once, because they need no search.
 func TestHEADRequestForLinkStreamReadsNoLinks(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.page = time.Hour

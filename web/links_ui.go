@@ -53,7 +53,7 @@ func (p *public) serveUI(e *echo.Echo, cfg UIConfig, log *slog.Logger) {
 		if !p.proxies.Addressed(c.Request()) {
 			return problem.ErrMisdirected
 		}
-		if _, err := p.proxies.Self(c); err != nil { // if the origin were unknown, a link could lead back to this service
+		if _, err := p.proxies.Self(c); err != nil { // without its origin, the service could not recognise a link that leads back to it
 			return err
 		}
 		return pages(c)

@@ -73,7 +73,8 @@ func TestUISavesFormThatIsSentTwice(t *testing.T) {
 	}
 }
 
-// The service normalizes the typed values. Even so, a form that is sent twice is not refused as a change by another person.
+// The service normalizes values, so the stored values may differ from the typed values. Even so, the second request of a form
+// that is sent twice is not refused as a change by another person.
 func TestUISavesFormWithNormalizedValuesThatIsSentTwice(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

@@ -30,7 +30,7 @@ func visitedLinks(t *testing.T, codes ...string) *Visits {
 	return v
 }
 
-// brokenDates counts the dates below the chart of the visits that have more than one line.
+// brokenDates counts those dates below the chart that do not fit on one line.
 const brokenDates = `[...document.querySelectorAll(".axis :first-child, .axis :last-child")]
   .filter((e) => e.offsetHeight > 2 * parseFloat(getComputedStyle(e).fontSize)).length`
 

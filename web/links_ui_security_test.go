@@ -372,8 +372,8 @@ func TestUIRefusesRequestsForOtherHosts(t *testing.T) {
 	}
 }
 
-// Without BASE_URL, the pages refuse a request whose Host header is not a host of a URL. Otherwise a link could lead back to this
-// service.
+// Without BASE_URL, the pages refuse a request whose Host header is not a host of a URL. Otherwise the service could not
+// recognise a link that leads back to it.
 func TestUIRefusesHostHeaderThatNamesNoHost(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

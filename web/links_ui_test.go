@@ -183,8 +183,7 @@ func TestOperatorCanChooseOwnersWithSimilarNames(t *testing.T) {
 	}
 }
 
-// heldWriter is the answer to a client that does not read. The first Write calls begun. Each Write blocks until held is
-// closed.
+// heldWriter is the answer to a client that does not read. Each Write calls begun, and then blocks until held is closed.
 type heldWriter struct {
 	*httptest.ResponseRecorder
 	begun func()

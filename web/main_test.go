@@ -81,8 +81,8 @@ func newService(t testing.TB, wrap func(shortener.Store) shortener.Store) (*serv
 
 // withClockStopped calls f in a bubble of synctest. The clock of a bubble stands still while a goroutine
 // waits for the network, as the listener of a site always does. So no time limit of the service passes and no limiter
-// regains a request, however slow the machine is. f must not wait for a time. A site with tokens cannot
-// run in f, because it waits between two polls of the tokens.
+// regains a request, however slow the machine is. f must not wait for a timer, because no timer fires. A site
+// with tokens cannot run in f, because such a site waits between two polls of the tokens.
 func withClockStopped(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
@@ -139,8 +139,8 @@ func (r response) created() bool {
 }
 
 // The service ends a commit, a look-up or a poll of the tokens after a limit of less than a second, and
-// answers 503. On a slow machine, such an answer is correct. Therefore the tests repeat the request for the
-// time patience. An answer that takes less than slowAnswer has another cause.
+// answers 503. On a slow machine, such an answer is correct. Therefore the tests repeat the request, for at most
+// the time patience. An answer 503 that takes less than slowAnswer has another cause, so no test repeats its request.
 const (
 	slowAnswer = 500 * time.Millisecond
 	patience   = 2 * time.Minute

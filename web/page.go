@@ -83,8 +83,8 @@ func (e *entered) With(alias string) string {
 	return "/?" + q.Encode()
 }
 
-// Wrong returns the error of a form field, or "" if the field has no error. If the page added the scheme of the URL, the field
-// url has no error. Wrong("") returns an error that concerns no form field.
+// Wrong returns the error of a form field, or "" if the field has no error. If the page added the scheme of the URL, it asks
+// the person to confirm the URL, and the field url has no error. Wrong("") returns an error that concerns no form field.
 func (v *view) Wrong(field string) string {
 	if v.Problem == nil {
 		return ""
@@ -126,8 +126,8 @@ func newTemplate(page string, parts ...string) *template.Template {
 	return template.Must(shell.Frame(template.New(page).Funcs(functions)).ParseFS(assets, files...))
 }
 
-// home answers GET and HEAD of /. The parameters of the request fill the form, but do not create a link. A request with the
-// parameter url, which the bookmarklet sends, gets the form even if homeURL is set.
+// home answers GET and HEAD of /. The parameters of the request fill the form, but do not create a link. The bookmarklet
+// sends the parameter url. A request with this parameter gets the form even if homeURL is set.
 func (p *public) home(c echo.Context) error {
 	if c.QueryParam("url") == "" && refers(c, p.homeURL) {
 		return refer(c, p.homeURL)
@@ -179,7 +179,7 @@ func (p *pages) write(c echo.Context, status int, v *view) error {
 		v.Form.limit()
 		v.Expires = p.expires(v.Form.ExpiresIn)
 	}
-	if p.limits.TokensOnly && v.Form != nil { // a browser cannot send a token
+	if p.limits.TokensOnly && v.Form != nil { // a form cannot send a token in the Authorization header
 		v.Form, v.Tokens = nil, v.Problem == nil && v.Created == nil
 	}
 	return p.shell.Write(c.Response(), status, p.template, v)

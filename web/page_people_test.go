@@ -92,7 +92,8 @@ func TestPageHidesShareButtonIfBrowserCannotShare(t *testing.T) {
 	)
 }
 
-// recentCodes is the list of recent links that the page shows.
+// recentCodes is a JavaScript expression. Its value is the codes of the recent links that the page shows, or "hidden" if the
+// page hides the list.
 const recentCodes = `document.querySelector("#recent").hidden ? "hidden" : [...document.querySelectorAll("#recent li a")].map((a) => a.textContent.split("/").pop()).join(" ")`
 
 func TestPageListsRecentLinks(t *testing.T) {

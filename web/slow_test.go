@@ -168,7 +168,7 @@ func begin(t *testing.T, c *http.Client, method, path, body string, headers ...s
 	return incoming{resp.StatusCode, resp.Header, resp.Body}
 }
 
-// longLinks stores n links whose URLs have a kilobyte.
+// longLinks stores n links whose URLs are about a kilobyte long.
 func (s *slowStore) longLinks(t *testing.T, n int) {
 	t.Helper()
 	links := make([]shortener.Link, n)
@@ -182,8 +182,8 @@ func (s *slowStore) longLinks(t *testing.T, n int) {
 	}
 }
 
-// readSlowly reads parts of part bytes, with a pause after each part. It returns what it has read and
-// the error that ended the read, such as io.EOF.
+// readSlowly reads r in parts, with a pause after each part. The parameter part is the size of a part in
+// bytes. readSlowly returns what it has read and the error that ended the read, such as io.EOF.
 func readSlowly(r io.Reader, part int64, pause time.Duration) (string, error) {
 	var got strings.Builder
 	for {

@@ -55,7 +55,7 @@ func TestTakenAliasAnswers409WithoutSuggestionsIfLookUpsFail(t *testing.T) {
 	}
 }
 
-// An unknown field of a form is probably a part of a URL that was not encoded.
+// An unknown field of a form is probably a part of a URL that was not encoded, so the answer shows how to encode a URL.
 func TestUnknownFormFieldErrorExplainsURLEncoding(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

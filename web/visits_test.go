@@ -125,7 +125,8 @@ func TestOnlyGETRequestsAnsweredWithRedirectAreVisits(t *testing.T) {
 	}
 }
 
-// Slow clients keep answers in memory, so an answer with visits waits for a slot as a list does.
+// An answer stays in memory until a slow client has received it. Therefore an answer with visits waits for a slot, as a list
+// does.
 func TestAnswersWithVisitsWaitForSlots(t *testing.T) {
 	t.Parallel()
 	s := newVisitSite(t, nil)

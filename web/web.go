@@ -1,4 +1,4 @@
-// Package web serves the public HTTP listener of package shortener: redirects, previews, QR codes and the page on which
+// Package web serves the public HTTP listener of the program shortener: redirects, previews, QR codes and the page on which
 // people create links. Package web/api has the API, and package web/ui has the pages for the owners of links. Package
 // web/admin serves the listener for operators.
 //
@@ -6,7 +6,7 @@
 //
 //   - forwarding headers are used only if the peer is a trusted proxy (web/client);
 //   - one table maps errors to problems, the error answers of RFC 9457 (web/internal/problem);
-//   - no metric label contains a code, a path, an address, a token or a method that is not in the list of methodLabel.
+//   - no metric label contains a code, a path of a request, an address or a token; methodLabel limits the methods in labels.
 package web
 
 import (
@@ -153,8 +153,8 @@ func (p *public) serve(e *echo.Echo, path string, h echo.HandlerFunc, methods ..
 		return echo.ErrMethodNotAllowed
 	}
 	e.RouteNotFound(path, refuseUnknownMethod).Name = refused
-	// Without these routes, the router would handle GET /shorten as a request for a code. It would handle PUT
-	// /api/links as a request for /{code}/*.
+	// Without the routes of this loop, the router would handle GET /shorten as a request for a code, and PUT /api/links
+	// as a request for /{code}/*.
 	for _, m := range []string{
 		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace,
 	} {

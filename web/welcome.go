@@ -6,7 +6,7 @@ import (
 	"keypool/shortener/destination"
 )
 
-// welcome holds the values of the section about other ways to create links, which the page shows at /.
+// welcome holds the values of one section of the page at /. The section shows other ways to create links.
 type welcome struct {
 	Origin      string
 	Bookmarklet template.URL

@@ -22,8 +22,8 @@ const (
 	dataName = "report.json"
 )
 
-// maxRate is the greatest value of the flag --rate, in requests per second. It is more than one process can
-// send.
+// maxRate is the greatest value of the flag --rate, in requests per second. A single process cannot send
+// requests at this rate.
 const maxRate = 1_000_000
 
 // common are the flags of every command that runs experiments.

@@ -75,8 +75,8 @@ func checkLink(t *testing.T, number int, file, anchor string) {
 	t.Errorf("question %d: %s has no heading #%s", number, file, anchor)
 }
 
-// The test runs each command of the tour. Only if a command would take minutes, it lists the experiments of the command
-// instead. The listing fails if the name of an experiment is unknown.
+// The test runs each command of the tour. If a command would take minutes, the test lists the experiments of the command
+// instead of running them. The listing fails if the name of an experiment is unknown.
 func TestCommandsInTourDocumentSucceed(t *testing.T) {
 	t.Parallel()
 	database := "--database-url=sqlite:" + filepath.Join(t.TempDir(), "links.db")

@@ -10,5 +10,5 @@
 //
 //	kill   the process sends itself SIGKILL at the n-th pass
 //	stop   the process sends itself SIGSTOP at the n-th pass only, and continues after SIGCONT
-//	skip   At returns true at every pass; a caller that uses the result omits the operation that follows
+//	skip   At returns true at every pass, whatever n is; a caller that uses the result omits the operation that follows
 package failpoint

@@ -23,7 +23,7 @@ const (
 	// pages, and at least 10 times slower with 16,000 pages.
 	walEnough = 1000
 	// walRestart is the length of the log, in pages, at which the checkpointer restarts the log: SQLite
-	// then writes from the beginning of the file again. The length is 62.5 MiB. A start after a crash
+	// then writes from the beginning of the log file again. The length is 62.5 MiB. A start after a crash
 	// reads a log of this length in 0.1 s.
 	walRestart = 16000
 	// walPart limits the log on a small disk. The checkpointer restarts the log when the length of the log reaches
@@ -88,12 +88,12 @@ func (c *checkpointer) run(ctx context.Context) {
 	}
 }
 
-// checkLog runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long enough.
-// Without the check of the files, a checkpoint could make an overwritten file large again, and no later check would
-// notice. SQLite restarts the log after a checkpoint that has reached the end of the log. A checkpoint does not reach
-// the end if a commit appends pages meanwhile. Therefore, if the log is so long that it must be restarted, checkLog runs
-// a second checkpoint on the writer's connection, between two commits. The second checkpoint moves the few pages that
-// were written since the first checkpoint began.
+// checkLog runs a checkpoint if this DB has begun a commit, the check of its files succeeds, and the log is long
+// enough. Without the check of the files, a checkpoint could make an overwritten file large again, and no later check
+// would notice that the file was overwritten. SQLite restarts the log after a checkpoint that has reached the end of
+// the log. A checkpoint does not reach the end if a commit appends pages meanwhile. Therefore, if the log is so long
+// that it must be restarted, checkLog runs a second checkpoint on the writer's connection, between two commits. The
+// second checkpoint moves the few pages that were written since the first checkpoint began.
 func (c *checkpointer) checkLog(ctx context.Context) error {
 	if !c.files.committed.Load() || !c.files.intact() {
 		return nil

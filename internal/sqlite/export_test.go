@@ -1,6 +1,6 @@
 package sqlite
 
-// CloseAnchor closes the connection that Close leaves open after it failed with ErrMoved.
+// CloseAnchor closes the connection that Close leaves open if Close fails with ErrMoved.
 func CloseAnchor(db *DB) error { return db.anchor.close() }
 
 // IsMounted reports whether path is a mount point.

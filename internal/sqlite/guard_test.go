@@ -93,8 +93,8 @@ func TestOpenKeepsLogOfMissingFile(t *testing.T) {
 	}
 }
 
-// While the link leads to no file or to another file, no commit may succeed, because the next start would not find the
-// commit.
+// The database is open through a symbolic link. While the link leads to no file or to another file, no commit may
+// succeed, because the next start would not find the commit.
 func TestNoCommitSucceedsWhileSymbolicLinkLeadsToOtherFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

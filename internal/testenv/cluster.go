@@ -27,7 +27,7 @@ func StartRedisCluster(t testing.TB, masters int, args ...string) (nodes []*Serv
 	return nodes, machine.ClusterURL(servers)
 }
 
-// StartSentinel starts a Sentinel that watches the Redis server master under the name main. It appends the lines to the
+// StartSentinel starts a Sentinel that watches a Redis server, master, under the name main. It appends the lines to the
 // configuration of the Sentinel. If the Redis has not answered for 5 s, the Sentinel considers it down.
 func StartSentinel(t testing.TB, master *Server, lines ...string) *Server {
 	t.Helper()

@@ -35,11 +35,12 @@ type Evidence struct {
 	Links    func(context.Context) iter.Seq2[Linked, error] // every row of the link store
 	Order    Order                                          // order of the link store; usually Space
 
-	// Epochs returns the epoch of each wanted list of the shared pool. The keys of want and of the result are the numbers
-	// of the lists. Epochs is nil if there is no shared pool.
+	// Epochs returns the current epoch of each list of the shared pool that is in want. The keys of want and of the
+	// result are the numbers of the lists. The values of want are the epochs that the ledger has on record. Epochs is nil
+	// if there is no shared pool.
 	Epochs func(ctx context.Context, want map[int]int64) (map[int]int64, error)
-	// Pool yields the codes that the shared pool has on record in the given lists. The keys of the map are the numbers
-	// of the lists.
+	// Pool yields the codes that the shared pool has on record in the given lists. The parameter lists has the same form
+	// as the parameter want of Epochs.
 	Pool func(ctx context.Context, lists map[int]int64) iter.Seq2[kgs.PoolEntry, error]
 	// Patience is how long Run waits for a shared pool that lost its data and has no new epoch yet.
 	Patience time.Duration
@@ -126,10 +127,11 @@ const auditPasses = 3
 // reserved numbers. In a random order, Run gives the same accounts, but needs up to 40 bytes for each link of the
 // present epoch.
 //
-// A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count as soon
-// as the last pass finds them: a code that is used as a key and has no number, and a misplaced row. A row is misplaced
+// A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count even if
+// only the last pass finds them: a code that is used as a key and has no number, and a misplaced row. A row is misplaced
 // if a search for its code would miss the row. Run compares all faults of the passes, although Accounts lists only the
-// first MaxListed faults of each kind, in the order of their ranks.
+// first MaxListed faults of each kind. They are in the order of their ranks or, for the two kinds above, in the order of
+// the bytes of their codes.
 //
 // An error means that Run could not complete the audit. If the shared pool loses its data during the audit, or waits
 // for a new epoch, Run begins again. When the time Patience has passed, Run stops and returns [kgs.ErrNoEpoch],

@@ -69,9 +69,8 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 // faultRanks holds the ranks of the faulty codes by kind, as ordered spans. A kind without faults has no entry.
 type faultRanks map[FaultKind][]span
 
-// fault compares the faults of one kind with the faults of the previous pass. It records only the faults that both
-// passes found. In the first pass, it records all faults. It returns the faults that it recorded. A fault that only
-// this pass finds is a key that moved during the pass.
+// fault records and returns the faults of one kind that this pass found and the previous pass recorded. In the first pass,
+// it records all faults. A fault that only this pass found is a key that moved during the pass.
 func (p *pass) fault(kind FaultKind, ranks []span) []span {
 	if p.candidates != nil {
 		ranks = both(ranks, p.candidates[kind])

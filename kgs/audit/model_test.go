@@ -118,8 +118,8 @@ func (m *modelPass) addLinks() {
 	}
 }
 
-// addUnreserved adds a key that was not reserved when the pass began. If the key is still not reserved at the end of the
-// pass, it is a fault. It adds a code without a number to codesWithoutRank.
+// addUnreserved adds a key that was not reserved when the pass began. If the code has no number, addUnreserved adds it to
+// codesWithoutRank. If the number is still not reserved at the end of the pass, the key is a fault.
 func (m *modelPass) addUnreserved(code string) {
 	length, n, err := m.space.Number(code)
 	if err != nil {

@@ -48,9 +48,9 @@ func (p *pass) placeOf(r ledger.Row) place {
 // cover holds the set of ranks in each place, as ordered spans. The place is the index.
 type cover [][]span
 
-// coverOf returns the ranks of the rows by place. twice has the ranks that are in two rows and could
-// therefore be handed out twice. An overlap of abandoned rows is harmless. coverOf leaves out numbers
-// that were not reserved when the pass began.
+// coverOf returns the ranks of the rows by place. twice has the ranks that are in two rows from which they
+// could be handed out. An overlap with an abandoned row does not count, because an abandoned number is never
+// handed out. coverOf leaves out numbers that were not reserved when the pass began.
 func (p *pass) coverOf(rows []ledger.Row) (c cover, twice []span) {
 	c = make(cover, abandoned)
 	var live []span

@@ -83,8 +83,8 @@ func newEpochs(all []section) []*EpochAccounts {
 	return epochs
 }
 
-// sum counts the places of the numbers by epoch, and adds the epochs to the totals. The parameter after has the rows of
-// the ledger at the end of the pass.
+// sum counts the numbers by epoch and place, and adds the counts of the epochs to the totals. The parameter after has the
+// rows of the ledger at the end of the pass.
 func (p *pass) sum(after []ledger.Row) error {
 	linked := p.linked.join()
 	if p.repeated() {

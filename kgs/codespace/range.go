@@ -16,7 +16,7 @@ type Range struct {
 	Lo, Hi int64
 }
 
-// Len returns the number of numbers in the range.
+// Len returns how many numbers the range has.
 func (r Range) Len() int64 { return r.Hi - r.Lo }
 
 // mustHold panics if r is not a range of valid numbers of its code length. An empty range is
@@ -77,7 +77,7 @@ func Longest(ranges []Range, n int) []Range {
 	return slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return cmp.Compare(b.Len(), a.Len()) })[:n]
 }
 
-// Count returns the total number of numbers in ranges.
+// Count returns how many numbers all ranges have in total.
 func Count(ranges []Range) (n int64) {
 	for _, r := range ranges {
 		n += r.Len()

@@ -31,7 +31,7 @@ const (
 // Base is the number of digits in the alphabet.
 const Base = 62
 
-// fingerprintLabel is the message of the HMAC. No other use of the secret has the same message.
+// fingerprintLabel is the message of the HMAC in a fingerprint. No other use of the secret has the same message.
 const fingerprintLabel = "keypool: fingerprint of a code space (FF1, base 62)"
 
 // Space turns numbers into codes and back. For every length, it is a permutation of all codes of

@@ -51,7 +51,7 @@ func TestSpaceGivesKnownAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		secret, fingerprint string
-		codes               []string // one string per length: the codes of 0, 1, 1,000 and the last number
+		codes               []string // one string per length: the codes of the numbers 0, 1 and 1,000, and of the last number
 	}{
 		{"000102030405060708090a0b0c0d0e0f", "af9948e92c696fa6", []string{
 			"RYm yve HSV pJk",

@@ -39,7 +39,7 @@ func code(n int64) string { return codespace.Plain().Code(6, n) }
 // pool, or on its form.
 func TestExplanationOfCodeWithoutLinkDependsOnPlaceOfNumberOrFormOfCode(t *testing.T) {
 	t.Parallel()
-	snowflake := "0" + strings.Repeat("1", 10) // 1.4e16, whose time is some weeks after the beginning of 2026
+	snowflake := "0" + strings.Repeat("1", 10) // the number is about 1.4e16; its time is some weeks after the beginning of 2026
 	fields, ok := keysource.ParseSnowflake(snowflake)
 	if !ok {
 		t.Fatal("the code of this test is not a Snowflake number")

@@ -27,7 +27,7 @@ const ClientsForm = "client=token,client2=token2, all different; names of a-z, 0
 	"tokens of 16 to 512 letters, digits and ._~+/-, with at most two = at the end"
 
 // ParseClients parses client=token pairs that are separated by commas. A token is a bearer
-// token (RFC 6750, section 2.1) of 16 to 512 characters before the padding. The error never contains a token.
+// token (RFC 6750, section 2.1) of 16 to 512 characters, not counting any = at its end. The error never contains a token.
 func ParseClients(text string) ([]Client, error) {
 	name := regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 	token := regexp.MustCompile(`^[A-Za-z0-9._~+/-]{16,512}={0,2}$`)

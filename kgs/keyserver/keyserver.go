@@ -4,9 +4,8 @@
 //
 // Invariants:
 //
-//   - A key is in only one lease. If a client returned the key as unused, the key may be in a later
-//     lease.
-//   - A request gets one lease, even if replies are lost, servers crash, the client repeats the
+//   - A key is leased once. It can be leased again only after a client has returned it as unused.
+//   - A request gets at most one lease, even if replies are lost, servers crash, the client repeats the
 //     request, or several servers use the same ledger.
 //   - A server keeps no state except the counts for its limits: the keys that a client takes per
 //     second, and the requests that a client has in progress. Each server counts separately. So a
@@ -84,7 +83,8 @@ func New(cfg Config) http.Handler {
 		outageLog: &rate.Sometimes{Interval: time.Minute},
 	}
 	mux := http.NewServeMux()
-	uncompressed := connect.WithCompression("gzip", nil, nil) // connect inflates a message to its end, even above its size limit
+	// Accept no compressed messages. connect would decompress a message to its end, even above the size limit.
+	uncompressed := connect.WithCompression("gzip", nil, nil)
 	path, keys := kgsv1connect.NewKeyServiceHandler(s, uncompressed,
 		connect.WithRequestGate(s.gate), connect.WithInterceptors(connect.UnaryInterceptorFunc(s.around)),
 		connect.WithReadMaxBytes(maxRequest))

@@ -158,9 +158,9 @@ func (c *client) pay(n int) error {
 	return later(connect.CodeResourceExhausted, "this client exceeds its rate of keys per second", max(wait, 0))
 }
 
-// payBack adds n keys to the client's allowance. It reserves a negative number of keys, because a rate.Limiter has no
-// other way to give keys back. A rate.Limiter can cancel a reservation only before the time for which the reservation
-// was made, but pay takes keys for the present time. Other goroutines may call pay at the same time.
+// payBack adds n keys to the client's allowance, even if other goroutines call pay at the same time. A rate.Limiter has
+// no method that gives keys back at once: it can cancel a reservation only before the time for which the reservation was
+// made, but pay takes keys for the present time. Therefore payBack reserves a negative number of keys.
 func (c *client) payBack(n int) { c.limiter.ReserveN(time.Now(), -n) }
 
 // later returns an error that says when to retry. Retry-After in the header contains the delay in

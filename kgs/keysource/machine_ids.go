@@ -74,7 +74,7 @@ func (m *MachineIDs) Machine(ctx context.Context, id int) (Machine, error) {
 }
 
 // acquire records the promise p for a free machine id, and returns p with this id. A machine id is free if its last
-// promise has ended at the time now. If the parameter id is not negative, acquire uses only this id. Otherwise it uses
+// promise ended at the time now or earlier. If the parameter id is not negative, acquire uses only this id. Otherwise it uses
 // the id that has been free for the longest time. If no such id is free, acquire fails with errNoMachine.
 func (m *MachineIDs) acquire(ctx context.Context, id int, now int64, p promise) (promise, error) {
 	for lost := 0; ; { // lost is how many rows to skip: one for each id that another process acquired first

@@ -46,7 +46,7 @@ return skipped`
 // ahead. If no such process runs, no process skips ahead. The store then refuses the codes for which links exist. To
 // find an unused number in few attempts, each conflict of a creation doubles the step to the next number. This is a
 // galloping search (Bentley and Yao, "An almost optimal algorithm for unbounded searching", 1976). If the counter lost
-// a million numbers, the search takes 20 attempts and skips up to a million unused numbers.
+// a million numbers, the search takes 20 attempts. Above the lost numbers, it skips at most a million numbers.
 //
 // All methods are safe for concurrent use.
 type RedisIncr struct {

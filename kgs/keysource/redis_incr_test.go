@@ -183,7 +183,7 @@ func TestRedisIncrFailsFastWithoutRedis(t *testing.T) {
 			wantCode(t, r, 0, "000001")
 			r.timeout = incrTimeout
 			outage.begin(server)
-			// The timeouts of the client alone would exceed this deadline.
+			// Without the time limit of Next, the calls would wait for the timeouts of the client, beyond this deadline.
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			for range failures {

@@ -12,7 +12,7 @@ import (
 const (
 	// skipMargin is how many numbers above the high-water mark a skip-ahead skips, because other
 	// processes may have taken these numbers before the rollback. The margin is at most 1/skipPart of
-	// the codes that have the length of the mark's code. The ledger has the same limits.
+	// the codes that have the length of the mark's code. The ledger uses the same two values.
 	skipMargin = 10_000_000
 	skipPart   = 100
 )

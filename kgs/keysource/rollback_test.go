@@ -22,7 +22,7 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// process is a process that takes numbers from a counter.
+// process stands for a process that takes numbers from a counter.
 type process struct {
 	kgs.Generator
 	log *logbuffer.Buffer
@@ -86,7 +86,8 @@ func (i *issued) take(t *testing.T, h process, n int) {
 	}
 }
 
-// testRollback rolls a counter back while two processes live. One process remembers a lower number than the other.
+// testRollback rolls a counter back while two processes run. The process low has a lower high-water mark
+// than the process high.
 func testRollback(t *testing.T, low, high process, rollBack func()) {
 	t.Helper()
 	var seen issued

@@ -64,8 +64,6 @@ func TestSnowflakeReplacesMachineIDIfClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind checks that a step back of one second does not
-// change the machine id.
 func TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -84,7 +82,7 @@ func TestSnowflakeKeepsMachineIDIfClockIsOneSecondBehind(t *testing.T) {
 }
 
 // TestSnowflakeErrorReportsThatNoOtherMachineIDIsFree sets the clock back while no other id is free. The errors of Next
-// and keep must say so. When an id becomes free, the process must acquire it.
+// and keep must say that no id is free. When an id becomes free, the process must acquire it.
 func TestSnowflakeErrorReportsThatNoOtherMachineIDIsFree(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(3_600_000)

@@ -56,11 +56,11 @@ func (s *Snowflake) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run extends the promise until ctx ends. If another process has acquired the machine id, Run acquires
-// a free id again: the configured id, or any id if none is configured. If no id is configured
-// and the clock is more than clockLimit behind the last key, Run acquires another id. When ctx ends,
-// Run gives the machine id back. After a crash, the id is free within 3 s. Run logs failures of the
-// database. It also logs when the clock was set back. It always returns nil.
+// Run extends the promise until ctx ends. If this process has no machine id, or has lost it to another
+// process, Run acquires a free id: the configured id, or any id if none is configured. If no id is
+// configured and the clock is more than clockLimit behind the last key, Run acquires another id. When
+// ctx ends, Run gives the machine id back. After a crash of the process, the id is free within 3 s. Run
+// logs failures of the database. It also logs when the clock was set back. It always returns nil.
 func (s *Snowflake) Run(ctx context.Context) error {
 	tick := time.NewTicker(promiseInterval)
 	defer tick.Stop()
@@ -105,15 +105,16 @@ func (s *Snowflake) watch(ctx context.Context) error {
 // keep extends the promise if it ends within promiseLow. It acquires a machine id if this process
 // has none. If the clock is more than clockLimit behind the last key and no id is configured, keep
 // acquires another id instead. It does not change the promise for the old id in the database. So
-// another process can acquire the old id only after the promise for the old id has ended, and the
-// numbers of that process have later times than the numbers of this process. Only one call of keep
-// may run at a time.
+// another process can acquire the old id only after this promise has ended. The numbers of that
+// process then have later times than the numbers of this process. Only one call of keep may run at a
+// time.
 func (s *Snowflake) keep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	held, next := s.held()
-	// Read the clock once, before the call of the database. acquire takes only an id whose promise has
-	// ended at the time now. The numbers of the acquired id also begin at the time now.
+	// Read the clock once, before the call of the database. acquire takes only an id whose promise ended
+	// at the time now or earlier. The numbers of the acquired id begin at the time now, so their times are
+	// later than the times of the previous holder.
 	now := sinceEpoch(s.cfg.now())
 	behind := time.Duration(next-now) * time.Millisecond
 	replace := held.holder != "" && behind > clockLimit && s.cfg.Machine < 0

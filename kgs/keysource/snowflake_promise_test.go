@@ -74,8 +74,6 @@ func TestConcurrentProcessesGetDifferentMachineIDs(t *testing.T) {
 	})
 }
 
-// TestProcessAcquiresMachineIDThatWasFreeLongest checks that a process acquires the id that has been free for the
-// longest time.
 func TestProcessAcquiresMachineIDThatWasFreeLongest(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.Exec(t, `UPDATE kgs_machines SET until_ms = 1000 + id, holder = 'gone'`)
@@ -139,8 +137,8 @@ func TestMachineIDStaysUsableUntilPromiseEnds(t *testing.T) {
 	})
 }
 
-// TestSnowflakeErrorReportsThatClockWasSetBack checks that the clock is named as the reason in the errors of the
-// methods Next and keep. The machine id is configured, so the process keeps it.
+// TestSnowflakeErrorReportsThatClockWasSetBack checks that Next fails with ErrNoKeys, and that the error of keep names
+// the clock as the reason. The machine id is configured, so the process keeps it.
 func TestSnowflakeErrorReportsThatClockWasSetBack(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)
@@ -158,7 +156,6 @@ func TestSnowflakeErrorReportsThatClockWasSetBack(t *testing.T) {
 	})
 }
 
-// TestSnowflakeReplacesLostMachineID checks that a holder that lost its id acquires another id.
 func TestSnowflakeReplacesLostMachineID(t *testing.T) {
 	kgstest.OnLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		clock := clockAt(100_000)

@@ -100,7 +100,7 @@ func TestSnowflakeNumberContainsTimeMachineIDAndSequence(t *testing.T) {
 }
 
 // TestSnowflakeFailsAfterLastNumber makes the number in which every field has its highest value. The
-// next number must fail.
+// next call must fail.
 func TestSnowflakeFailsAfterLastNumber(t *testing.T) {
 	t.Parallel()
 	clock := clockAt(1<<timeBits - 1)

@@ -60,11 +60,11 @@ type TicketDatabase interface {
 // counter to the mark plus a margin (see skipMargin), and logs the skip. The margin covers numbers that other processes
 // took before the rollback.
 //
-// The numbers that the rollback removed from a counter are lost numbers. A process that took no lost number issues the
-// lost numbers again. The repetition stops when a process that took some of the lost numbers skips ahead. If no such
-// process runs, no process skips ahead. The store then refuses the codes for which links exist. Each conflict of a
-// creation doubles the step to the next number, as in [RedisIncr]. If the rollback also removed links, the codes of
-// these links are issued again without a conflict.
+// After a rollback, the database returns some numbers a second time. A process whose mark is below these numbers does
+// not notice the rollback, and issues the numbers a second time. The repetition stops when a process with a higher
+// mark skips ahead. If no such process runs, no process skips ahead. The store then refuses the codes for which links
+// exist. Each conflict of a creation doubles the step to the next number, as in [RedisIncr]. If the rollback also
+// removed links, the codes of these links are issued again without a conflict.
 //
 // All methods are safe for concurrent use.
 type Tickets struct {
@@ -165,9 +165,9 @@ func (t *Tickets) State() gobreaker.State {
 // writes the log record returns after the record is on disk. A concurrent call may return one of
 // the next values before the record is on disk. After a crash at this moment, PostgreSQL gives out
 // the value again. The process that issued the value discards it, and skips ahead. Another process
-// can issue the value a second time. A link in the same database cannot have the value, because the commit of
-// such a link comes later in the log and is lost too. If the links are in another database, their
-// primary key refuses a second link with the code.
+// can issue the value a second time. If the links are in the same database, no link has the value,
+// because the commit of such a link comes later in the log and is lost too. If the links are in another
+// database, their primary key refuses a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)

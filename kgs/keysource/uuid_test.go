@@ -38,7 +38,6 @@ func TestUUIDGivesKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestEveryBitOfUUIDVaries checks that each of the 128 bits varies over 1,000 codes.
 func TestEveryBitOfUUIDVaries(t *testing.T) {
 	t.Parallel()
 	const codes = 1000

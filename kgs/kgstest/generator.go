@@ -48,7 +48,7 @@ func TestGenerator(t *testing.T, newGenerator func(t *testing.T) kgs.Generator) 
 				t.Errorf("Next with a cancelled context: %v", err)
 			}
 		}
-		// A cancelled call must not open a circuit breaker, because it is no sign of a failure.
+		// A cancelled call must not open a circuit breaker, because a cancellation is no sign of a failure.
 		if _, err := g.Next(t.Context(), "https://go.dev/", 0); errors.Is(err, gobreaker.ErrOpenState) {
 			t.Errorf("Next after cancelled calls: %v", err)
 		}

@@ -22,7 +22,8 @@ type dialect struct {
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
-// lockedRow holds columns of the row of kgs_ledger, and the name that the history of the database has now.
+// lockedRow holds columns of the row of kgs_ledger. The field history is the recorded history name of the database, and
+// the field present is the history name that the database has now; see detectRollback.
 type lockedRow struct {
 	name             string
 	epoch, last      int64

@@ -57,9 +57,9 @@ func epochOf(ctx context.Context, tx *sql.Tx, list int) (e Epoch, err error) {
 }
 
 // RepeatedEpochs looks at the epochs of the list that workers opened within the given time before now. It ignores
-// epochs that the ledger opened itself when it skipped ahead. The result n counts the epochs of each pool that has two
-// or more of these epochs. The result last is the age of the latest of these epochs, whatever its pool, by the clock of
-// the database. It is 0 if there was no epoch.
+// epochs that the ledger opened itself when it skipped ahead. The result n is how many of these epochs belong to a
+// pool that has two or more of them. The result last is the age of the latest of these epochs, whatever its pool, by the
+// clock of the database. If there are no such epochs, both results are 0.
 func (l *List) RepeatedEpochs(ctx context.Context, within time.Duration) (n int, last time.Duration, err error) {
 	var age sql.NullInt64
 	err = l.read.QueryRowContext(ctx, `SELECT CAST(coalesce(sum(epochs) FILTER (WHERE epochs > 1), 0) AS bigint), min(age)
@@ -94,8 +94,8 @@ func (l *Ledger) Epochs(ctx context.Context) (epochs map[int]int64, err error) {
 // the pool of an earlier epoch may have had the number. If the caller crashes after OpenEpoch, the pool in Redis is not
 // opened for the epoch, and the next worker opens another epoch.
 //
-// If the parameter after is greater than the current epoch of the list, the database was rolled back,
-// and the ledger skips ahead.
+// If the parameter after is greater than the current epoch of the list, the pool has an epoch that is missing in the
+// ledger. This means that the database was rolled back, so the ledger skips ahead.
 func (l *List) OpenEpoch(ctx context.Context, after int64, pool string) (number int64, opened bool, err error) {
 	err = l.update(ctx, "open epoch", func(ctx context.Context, t *tx) error {
 		if err := t.selectList(ctx, l.number); err != nil {
@@ -140,9 +140,9 @@ func (t *tx) openEpoch(ctx context.Context, list int, number int64, pool string)
 	return t.exec(ctx, `DELETE FROM kgs_ranges WHERE state = 'shipping' AND epoch NOT IN (SELECT epoch FROM kgs_epochs WHERE list <> $1)`, list)
 }
 
-// skipEpochs is how many epoch numbers a skip-ahead skips at least. The skip-ahead adds a random count below skipEpochs.
-// In the lost history, epochs may have had the skipped numbers. If the ledger used the number of a lost epoch again, a
-// worker that still has a range of the lost epoch could push this range.
+// skipEpochs is the smallest count of epoch numbers that a skip-ahead skips. The skip-ahead adds a random count below
+// skipEpochs. Epochs of the lost history (see skipAhead) may have had the skipped numbers. If the ledger used the number
+// of a lost epoch again, a worker that still has a range of the lost epoch could push this range.
 const skipEpochs = 1000
 
 // openAll opens a new epoch of every list.

@@ -31,9 +31,10 @@ func (l *Ledger) Holders(ctx context.Context) (holders []string, err error) {
 	return holders, err
 }
 
-// Sweep declares holders dead and abandons the batches of dead holders. A call of Sweep is a look if it comes at least
-// 9/10 of a HeartbeatInterval after the previous look of this process. A holder is dead if six looks in a row (deadAfter)
-// find no new heartbeat. Sweep returns the number of abandoned numbers. Some of these numbers may have links.
+// Sweep declares holders dead and abandons the batches of dead holders. A call of Sweep is a look if at least 9/10 of a
+// HeartbeatInterval has passed since the previous look of this process. A look compares the heartbeats with those of the
+// previous look. A holder is dead if six looks in a row (deadAfter) find no new heartbeat. Sweep returns how many numbers
+// it abandoned. Some of these numbers may have links.
 //
 // Sweep counts heartbeats and does not compare timestamps of the database. Therefore it does not declare a
 // living holder dead, even if the database clock is set forward or the process that calls Sweep freezes.

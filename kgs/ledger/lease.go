@@ -28,15 +28,14 @@ const (
 	// leaseMemory is how long the ledger keeps the record of a lease after the lease expires. The record
 	// contains the id of the request.
 	leaseMemory = 24 * time.Hour
-	// leaseRanges limits how many rows one request of a client can add. The limit applies separately to
-	// the number of:
+	// leaseRanges limits how many rows one request of a client can add. The limit applies separately to:
 	//
 	//   - the reserved ranges that Lend adopts;
 	//   - the unused ranges that EndLease accepts;
 	//   - the lost ranges that EndLease accepts.
 	leaseRanges = 100
-	// maxReserved is the number of reserved ranges up to which EndLease accepts unused ranges. The limit keeps the
-	// queries for reserved ranges fast, even if clients return scattered keys.
+	// maxReserved limits the reserved ranges in the ledger: EndLease accepts an unused range only while the ledger has
+	// fewer reserved ranges. The limit keeps the queries for reserved ranges fast, even if clients return scattered keys.
 	maxReserved = 1000
 )
 
@@ -172,7 +171,7 @@ type Ended struct {
 // ReasonClient, because the ledger does not record the links of the client. It returns how many numbers it abandoned
 // for each of these two reasons. EndLease accepts only the 100 longest unused ranges and the 100 longest lost ranges
 // (leaseRanges). It accepts fewer unused ranges if the ledger would otherwise have more than 1000 reserved ranges
-// (maxReserved). The client keeps the numbers of all other ranges.
+// (maxReserved). The client keeps the numbers of each range that EndLease does not accept.
 //
 // EndLease does nothing if the client has already returned the lease. EndLease changes nothing
 // if it fails with ErrNoLease, ErrLeaseExpired or ErrNotOfLease.

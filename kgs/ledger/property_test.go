@@ -74,8 +74,8 @@ type ledgerModel struct {
 	epoch    int64
 }
 
-// edge is the number of numbers that are left in the shortest code length. It is small, so that
-// the test reaches the next length.
+// edge is how many numbers are left in the shortest code length. It is small, so that the test
+// reaches the next length.
 const edge = 300
 
 func newLedgerModel(t *testing.T, l kgstest.LedgerUnderTest) *ledgerModel {
@@ -255,8 +255,8 @@ func (m *ledgerModel) openEpoch(rt *rapid.T) {
 	}
 }
 
-// abandon calls Abandon once or twice for the lowest number in the pool and the numbers in the pool that follow it
-// without a gap. The sweep of a pool in Redis calls Abandon for the numbers in the batches of dead holders.
+// abandon simulates the sweep of a pool in Redis, which abandons the numbers in the batches of dead holders. It calls
+// Abandon once or twice for the lowest number in the pool and the numbers in the pool that follow it without a gap.
 func (m *ledgerModel) abandon(rt *rapid.T) {
 	numbers := codespace.Range{Length: 3, Lo: codespace.Size(3) - edge}
 	for ; numbers.Lo < codespace.Size(3) && m.outcomes[number{3, numbers.Lo}] != outcomePooled; numbers.Lo++ {

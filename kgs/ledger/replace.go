@@ -20,8 +20,8 @@ var ErrInUse = errors.New("a server or worker is running: stop all programs that
 // Replace is needed if the secret was lost. A code of the new ledger may be the code of an existing link. The primary
 // key of the links rejects such a code, and the creation tries again with another key.
 //
-// The new ledger skips ahead at its first change in these cases, because the lost history may contain a ledger with the
-// same permutation:
+// A rollback of the database may have removed a ledger that had the same permutation and issued numbers. Therefore the
+// new ledger skips ahead at its first change in these cases:
 //
 //   - the history name of the database (see detectRollback) has changed since the last change of the old ledger;
 //   - Restored was called after the last change of the old ledger.

@@ -128,9 +128,9 @@ func (l *Ledger) OnSkipAhead(f func(abandoned int64)) { l.onSkipAhead = f }
 
 // detectRollback skips ahead if the database was rolled back. It detects two cases:
 //
-//   - the parameter present, the history name of the database, differs from the parameter kept, the recorded name. The
-//     history name identifies the PostgreSQL cluster and its timeline. The names differ after the promotion of a
-//     standby, after a point-in-time recovery, after the restore of a dump into another cluster, and after Restored;
+//   - the history name of the database (present) differs from the recorded history name (kept). The history name
+//     identifies the PostgreSQL cluster and its timeline. The names differ after the promotion of a standby, after a
+//     point-in-time recovery, after the restore of a dump into another cluster, and after Restored;
 //   - the last id is below the high-water mark, for example because older files replaced the files of the database.
 //     The history name then stays the same. The mark comes from this process, the pool, or the witness of an SQLite
 //     file.
@@ -146,7 +146,7 @@ func (t *tx) detectRollback(ctx context.Context, kept, present string) error {
 		return err
 	}
 	if kept == "" && !behind {
-		return nil // the database had no history name yet
+		return nil // no history name was recorded before
 	}
 	t.everyLength = kept != "" && kept != present
 	return t.skipAhead(ctx)

@@ -13,9 +13,8 @@ import (
 	"keypool/kgs/ledger"
 )
 
-// TestLedgerSkipsAheadAfterRollback restores the database to an older state. The ledger detects the rollback because
-// its history name changed, because the id of its last range is below the highest range id that the process
-// remembers, or because Restored recorded the restore.
+// TestLedgerSkipsAheadAfterRollback restores the database to an older state. Each case shows the rollback in another way:
+// the history name changed, the last id is below the high-water mark of the process, or Restored recorded the restore.
 func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		l.SkipLeast()
@@ -49,8 +48,8 @@ func TestLedgerSkipsAheadAfterRollback(t *testing.T) {
 	})
 }
 
-// A database may return to the same state twice, for example because an operator restores the same backup twice. The ledger must
-// not issue the numbers again that it issued after the first return.
+// A database may return to the same state twice, for example because an operator restores the same backup twice. After the
+// second return, the ledger must not issue the numbers that it issued after the first return.
 func TestLedgerRepeatsNoNumberAfterSecondRollbackToSameState(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		var first []int64

@@ -92,9 +92,10 @@ func (t *tx) abandonAll(ctx context.Context, ranges []codespace.Range, reason st
 // range with adjacent abandoned ranges of the same reason, so that the table does not grow with
 // every crash. Parts that were abandoned for another reason keep that reason.
 func (t *tx) abandon(ctx context.Context, numbers codespace.Range, reason string) error {
-	// Many rows may begin at or before numbers.Lo. Of these rows, only the last can be adjacent to numbers or overlap
-	// numbers: abandoned rows do not overlap each other, and no abandoned row contains the first number of a shipping
-	// row. The query leaves out the rows before this last row. Otherwise it would become slower as the table grows.
+	// Many rows may begin at or before numbers.Lo. Only the last of these rows can be an abandoned row that is adjacent
+	// to the range or overlaps it: abandoned rows do not overlap each other, and no abandoned row contains the first
+	// number of a shipping row. The query leaves out the earlier rows. Otherwise it would become slower as the table
+	// grows.
 	near, err := collect(ctx, t.Tx, scanRow, selectRows+` WHERE length = $1 AND lo <= $2 AND hi >= $3
 		AND lo >= coalesce((SELECT max(lo) FROM kgs_ranges WHERE length = $1 AND lo <= $3), $3)
 		AND state = 'abandoned' ORDER BY lo`, numbers.Length, numbers.Hi, numbers.Lo)

@@ -49,7 +49,7 @@ func (b Snapshot) Epochs() map[int]int64 {
 	return epochs
 }
 
-// Counters holds the counters of the ledger, and sums over its ranges. Reading Counters takes less time than reading a
+// Counters holds the counters of the ledger and totals of its ranges. Reading Counters takes less time than reading a
 // Snapshot.
 type Counters struct {
 	Spaces []SpaceCounter // counters in order of length

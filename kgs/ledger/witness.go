@@ -253,7 +253,8 @@ func (w *witness) replace(mark HighWaterMark) error {
 	}
 	path := w.path()
 	draft := path + draftSuffix
-	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) { // a process was killed before it renamed the file
+	// A draft exists if a process was killed before it renamed the file.
+	if err := os.Remove(draft); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	file, err := diskfile.CreateBeside(w.database, draft)

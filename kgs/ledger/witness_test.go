@@ -45,7 +45,8 @@ func openWitnessed(t *testing.T, path string) *witnessed {
 	return w
 }
 
-// reopen closes the ledger and opens it as another process does. If restore is not empty, it replaces the database with this copy first.
+// reopen closes the ledger and opens it as another process does. If restore is not empty, it is the path of a copy, with
+// which reopen first replaces the database.
 func (w *witnessed) reopen(t *testing.T, restore string) *witnessed {
 	t.Helper()
 	path := w.db.Path()
@@ -312,8 +313,8 @@ func TestLedgerOpenReplacesOldWitness(t *testing.T) {
 	w.close(t)
 }
 
-// After Restored, the first change gives ids above those of the witness. The process may end before it takes a number, and the
-// next process must still skip the numbers up to the mark of the witness.
+// After Restored, the first change raises the last id above the id in the witness. The process may end before it takes a
+// number. The next process must still skip the numbers up to the mark of the witness.
 func TestWitnessIsUsedAfterRecordedRestore(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int64{100, 10_000} { // less and more than a skip-ahead skips

@@ -10,7 +10,8 @@ import (
 )
 
 // LedgerSupply is a [kgs.Supply] without a pool. It reserves each batch directly in the ledger.
-// Methods may be called concurrently and return at the latest when ctx ends.
+// Methods may be called concurrently. They return when ctx ends; on SQLite, they may return later,
+// as [ledger.Ledger] documents.
 //
 // If the answer to a Take is lost, the ledger has a batch that this process never received. The
 // ledger abandons that batch after the process has ended.

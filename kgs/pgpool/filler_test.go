@@ -117,8 +117,8 @@ func TestPostgresPoolRefusesUseAfterRollback(t *testing.T) {
 	})
 }
 
-// When a worker empties the pool, some of its keys may already have links: keys that are marked as reserved, and keys
-// that a crashed process had reserved. The worker must record all these keys as used.
+// When a worker empties the pool, some of its keys may already have links: keys that are marked as reserved, and
+// available keys that a crashed process had reserved. The worker must record all these keys as used.
 func TestPostgresPoolRecordsReservedKeysAsUsedAfterRollback(t *testing.T) {
 	t.Parallel()
 	k := newKeyPool(t)

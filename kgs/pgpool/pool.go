@@ -48,12 +48,12 @@ type Config struct {
 //     twice, and it cannot return a key that another holder has taken since.
 //
 // With Config.Reserve, Take marks the row as reserved. Settle moves the key to used_keys, or makes it
-// available again if it is unused. While the row is reserved, no other process can take the key, and no worker can insert it again. Take
-// drops a key that it finds in used_keys. The reserved keys of a dead holder become available
-// again, at the earliest 10 minutes after the Take. Two kinds of conflicts are then possible. The
-// dead holder may have used some of these keys already. And if the holder was only frozen, it may
-// later use a key that another holder has used since. In both cases the primary key of the links
-// rejects the second use, and the server settles the key as used.
+// available again if it is unused. While the row is reserved, no other process can take the key, and no
+// worker can insert it again. Take drops a key that it finds in used_keys. The reserved keys of a dead
+// holder become available again, at the earliest 10 minutes after the Take. Two kinds of conflicts are
+// then possible. The dead holder may have used some of these keys already. And if the holder was
+// only frozen, it may later use a key that another holder has used since. In both cases the primary
+// key of the links rejects the second use, and the server settles the key as used.
 //
 // Each statement is a separate transaction. So a frozen process holds no lock, and a crash leaves
 // no statement half done. Methods return at the latest when ctx ends. Any number of goroutines and
@@ -206,10 +206,10 @@ func (s *searchStart) forget() { s.store(0) }
 // locked, and ids of codes that two workers drew at the same moment. Status reads both ids from the
 // table, so it detects a table that was emptied by hand.
 //
-// Status fails with [kgs.ErrNoEpoch] if the database returned to an older state, or a standby was
-// promoted, after the pool was filled. The keys in the pool may then already have been handed out.
-// If the id of the next transaction is lower than the id that this process remembers, Status closes
-// the pool for all processes.
+// Status fails with [kgs.ErrNoEpoch] if the pool is new, or if it was closed. It also fails so if the
+// database returned to an older state, or a standby was promoted, after the pool was filled. The keys
+// in the pool may then already have been handed out. If the id of the next transaction is lower than
+// the id that this process remembers, Status closes the pool for all processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.searchStart.load()
 	known := p.transactions.Load()

@@ -90,7 +90,7 @@ func TestRedisPoolNeedsExactlyDocumentedRights(t *testing.T) {
 	if p, book := newTestPool(t, openClient(t, "select:secret@"+server.Addr+"/1"), "holder"); useEverything(t, p, book) != nil {
 		t.Error("a user with +select cannot use the pool in database 1")
 	}
-	// This is the control: no right is superfluous.
+	// This is the control: if the user lacks one of the rights, an operation must fail.
 	for i, right := range leastRights {
 		if right == "+eval" || right == "+evalsha" {
 			continue // go-redis calls EVAL only while Redis does not know a script

@@ -79,8 +79,8 @@ func TestInvalidValueInRedisCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
-// TestInvalidMarkCausesNewEpochOfPool gives the next range a mark that no push of this range writes. The next epoch
-// must begin with the range that follows.
+// TestInvalidMarkCausesNewEpochOfPool gives the next range a mark that no push of this range writes. The pool of the next
+// epoch must begin with the numbers after this range.
 func TestInvalidMarkCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]string{
@@ -106,7 +106,7 @@ func TestInvalidMarkCausesNewEpochOfPool(t *testing.T) {
 	}
 }
 
-// No script works with a key that has a wrong type, so the pool needs a new epoch.
+// No script works with a Redis key that has a wrong type, so the pool needs a new epoch.
 func TestKeyOfOtherTypeCausesNewEpochOfPool(t *testing.T) {
 	t.Parallel()
 	for i, key := range []string{"state", "keys", "batches", "doomed", "takes"} {

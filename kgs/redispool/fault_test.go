@@ -118,8 +118,8 @@ func promoteLaggingReplica(t *testing.T, fill, take func(redis.UniversalClient))
 	return r.behind
 }
 
-// failBack demotes a master to a replica of a Redis that lags behind, and promotes it again. The
-// Redis process is still the same, so its run_id does not change, but its data is older.
+// failBack makes a master a replica of a Redis that lags behind, and then promotes the former master
+// again. Its Redis process is still the same, so its run_id does not change, but its data is older.
 func failBack(t *testing.T, fill, take func(redis.UniversalClient)) redis.UniversalClient {
 	r := startReplicated(t, fill)
 	promote(t, r.behind)
@@ -258,7 +258,8 @@ func TestRedisPoolCallsMayBeRepeatedAfterLostReplies(t *testing.T) {
 	p, _ := newTestPool(t, openClient(t, proxy.Listener.Addr().String()), "holder")
 	openEpoch(t, p, 1)
 	r := testRange(1, 0, 100)
-	mustPush(t, p, testRange(2, 100, 1)) // this push and the next take make Redis cache both scripts, so that the calls below need one request each
+	// This push and this take make Redis cache both scripts, so that each call below needs one request.
+	mustPush(t, p, testRange(2, 100, 1))
 	mustTake(t, p, 1)
 
 	proxy.Cut.Store(true)

@@ -168,12 +168,12 @@ func (f *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	return true, f.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// floorAltered reports whether the floor of the pool is above the ids of the ledger. The caller has checked that the
-// floor is above maxTakenOver. If the floor is also above the ids, no ledger has set this floor, and the pool would
+// floorAltered reports whether the floor of the pool is above the next id of the ledger. The caller has checked that the
+// floor is above maxTakenOver. If the floor is also above the next id, no ledger has set this floor, and the pool would
 // refuse every push. Therefore floorAltered treats the pool as damaged and begins a new epoch.
 //
-// Prepare does not call floorAltered for a floor of at most maxTakenOver, which is a part of the high-water mark of the
-// pool. If such a floor is above the ids of the ledger, the ledger skips ahead, because it may have been rolled back.
+// Prepare does not call floorAltered for a floor of at most maxTakenOver. Such a floor counts in the high-water mark of
+// the pool. If it is above the next id of the ledger, the ledger skips ahead, because it may have been rolled back.
 func (f *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
 	counters, err := f.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {

@@ -172,8 +172,8 @@ func TestFillerPassesHighWaterMarkToRestoredLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch sets the ledger back after two epochs within a day. The worker must wait before it
-// may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
+// TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch sets the ledger back after two epochs within a day. The worker must
+// wait before it may begin another epoch; see mayReplace. The ledger must not reserve a number again during this time.
 func TestLedgerRepeatsNoNumberWhileWorkerWaitsForEpoch(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -267,8 +267,8 @@ func TestFillerOpensPoolOncePerEpoch(t *testing.T) {
 	}
 }
 
-// TestNextFillerCountsAbandonedKeys replaces a filler after the pool lost its state, as the dead man's switch does in an outage.
-// The new filler must count the keys that the first filler saw.
+// TestNextFillerCountsAbandonedKeys replaces a filler after the pool lost its state, as the dead man's switch does in an
+// outage. The new filler must count the keys that the first filler saw.
 func TestNextFillerCountsAbandonedKeys(t *testing.T) {
 	t.Parallel()
 	d, registry := newFixture(t), prometheus.NewRegistry()

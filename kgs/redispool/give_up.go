@@ -12,8 +12,8 @@ import (
 
 // Other workers take over the range of a dead worker, but not the range of a live worker. Therefore a live worker gives
 // its range up if its pushes fail for giveUpAfter. The worker then reserves no range for restTime, so that another
-// worker takes the range over. The alarm for refused pushes lasts for alarmTime after a push. restTime is shorter, so that
-// the alarm still lasts at the next push.
+// worker takes the range over. The alarm for refused pushes lasts for alarmTime after the last refused push. restTime is
+// shorter than alarmTime, so that the alarm still lasts when the worker pushes again.
 const (
 	giveUpAfter = time.Minute
 	restTime    = 45 * time.Second

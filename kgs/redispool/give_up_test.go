@@ -11,8 +11,8 @@ import (
 	"keypool/kgs/kgstest"
 )
 
-// TestWorkerGivesUpRangeThatItCannotPush lets Redis refuse every push of a worker that stays alive. Another worker must get the range
-// and push each of its numbers once.
+// TestWorkerGivesUpRangeThatItCannotPush lets Redis refuse every push of a worker that stays alive. Another worker must
+// get the range and push each of its numbers once.
 func TestWorkerGivesUpRangeThatItCannotPush(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

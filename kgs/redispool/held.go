@@ -71,9 +71,9 @@ func (h *heldBatches) addLate(batches []*heldBatch) {
 	h.late = append(h.late, batches...)
 }
 
-// unrecorded returns the batches that are not on record in the given epoch. If PostgreSQL and Redis both returned to
-// older states, such a batch may be on record in an epoch with a higher number. Therefore unrecorded does not check
-// which number is higher.
+// unrecorded returns the batches that are not on record in the given epoch. It also returns batches that are on record
+// in an epoch with a higher number: after PostgreSQL and Redis both returned to older states, the present epoch may have
+// a lower number than an earlier epoch.
 func (h *heldBatches) unrecorded(epoch int64) (batches []*heldBatch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -112,7 +112,7 @@ func TestSweepAbandonsBatchesOfKilledHolderFromEarlierEpoch(t *testing.T) {
 	book.alive = []string{"worker"}
 	other := New(p.client, Config{Holder: "worker", Space: p.cfg.Space, Ledger: book})
 	sweep(t, other, 20)
-	sweep(t, p, 0) // the holder was only frozen, and calls Sweep itself
+	sweep(t, p, 0) // the holder was frozen and not dead: its own Sweep must not record the batches again
 	wantBatches(t, p)
 	if err := errors.Join(p.Settle(t.Context(), batches[0], batches[0].Codes, nil), p.Settle(t.Context(), batches[1], nil, nil)); err != nil {
 		t.Fatal(err)

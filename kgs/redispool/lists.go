@@ -110,8 +110,8 @@ func (l *Lists) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string)
 // this Redis.
 //
 // The error is nil if at least one list answers and is open. If all lists fail, the error contains the errors of all
-// lists, and the status is the status of the first list. The fields RunID and Policy are valid if the first list failed
-// with [kgs.ErrNoEpoch], but not with [ErrForeign].
+// lists, and the status is the status of the first list, except for Policy. RunID is then valid if the first list failed
+// with [kgs.ErrNoEpoch] itself and not with [ErrForeign]. Policy is "" if no list reported a policy.
 func (l *Lists) Status(ctx context.Context) (Status, error) {
 	return l.status(func(list *list) (Status, error) { return list.Status(ctx) })
 }
@@ -144,7 +144,8 @@ func (l *Lists) status(ask func(*list) (Status, error)) (Status, error) {
 		if errs[i] == nil {
 			sum.RunID = cmp.Or(sum.RunID, s.RunID)
 		}
-		sum.Partial = sum.Partial || errs[i] != nil && !errors.Is(errs[i], kgs.ErrNoEpoch) // a list that waits for an epoch has no keys
+		// A list that waits for an epoch gives no keys, so its keys are not missing from the sum.
+		sum.Partial = sum.Partial || errs[i] != nil && !errors.Is(errs[i], kgs.ErrNoEpoch)
 	}
 	if slices.Contains(errs, nil) {
 		return sum, nil
@@ -184,8 +185,8 @@ func (l *Lists) each(do func(i int, list *list) error) []error {
 	return errs
 }
 
-// State returns the best state of the breakers. The best state is closed if at least one list has a
-// closed breaker.
+// State returns the best state of the breakers of the lists. Closed is the best state, and open is the
+// worst.
 func (l *Lists) State() gobreaker.State {
 	best := gobreaker.StateOpen
 	for _, list := range l.lists {
@@ -199,8 +200,9 @@ func (l *Lists) Release(ctx context.Context) error {
 	return errors.Join(l.each(func(_ int, list *list) error { return list.Release(ctx) })...)
 }
 
-// Sweep abandons the batches of dead holders in all lists; see [Pool.Sweep]. It skips lists that
-// wait for a new epoch, because the new epoch abandons every code of the list anyway.
+// Sweep abandons the batches of dead holders in all lists; see [Pool.Sweep]. It skips lists that are not
+// open. If such a list waits for a new epoch, the new epoch abandons the keys of dead holders. Otherwise
+// the list belongs to another database.
 func (l *Lists) Sweep(ctx context.Context) (abandoned int64, err error) {
 	counts := make([]int64, len(l.lists))
 	errs := l.each(func(i int, list *list) (err error) {

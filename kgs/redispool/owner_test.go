@@ -72,7 +72,7 @@ func TestWorkerRefusesRedisPoolOwnedByOtherDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied.cfg.Pool.cfg.Alarm.foreignUntil = time.Time{} // a minute has passed
-	// A key of the pool has a wrong type, so that no script can read the pool before a program repairs it.
+	// A Redis key of the pool has a wrong type, so that no script can read the pool before a program repairs it.
 	list := first.cfg.Pool.keys[1]
 	if err := errors.Join(d.client.Del(t.Context(), list).Err(), d.client.Set(t.Context(), list, "text", 0).Err()); err != nil {
 		t.Fatal(err)
@@ -114,8 +114,9 @@ func TestWorkerBecomesOwnerOfPoolWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two pools, so that each worker replaces the
-// epoch of the other worker. Two databases of one Redis have the same replication id, and two Redis servers have different ids.
+// TestWorkersStopReplacingEpochsIfLedgerHasTwoPools lets two workers of one ledger use two pools, so that each worker
+// replaces the epoch of the other worker. Two databases of one Redis have the same replication id, and two Redis servers
+// have different ids.
 func TestWorkersStopReplacingEpochsIfLedgerHasTwoPools(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]func(*testing.T) redis.UniversalClient{

@@ -19,8 +19,8 @@
 //
 //   - only Lua scripts change the pool. The changes of one script happen together or not at all, and
 //     the caller may run the script again;
-//   - on a Redis that returned to an older state, only the scripts that open a new epoch or delete
-//     keys of a wrong type have an effect;
+//   - on a Redis that returned to an older state, only two scripts change the pool: the script that
+//     opens a new epoch, and the script that deletes Redis keys of a wrong type;
 //   - each number of a range is pushed once, even if several workers push the range.
 package redispool
 
@@ -51,7 +51,8 @@ type Ledger interface {
 	Holders(ctx context.Context) ([]string, error)
 	// Abandon abandons ranges permanently. The reason is one of the Reason constants of
 	// package kgs. The caller may repeat Abandon, because a range that is already abandoned does not
-	// count again. Abandon fails with [ledger.ErrShipping] if it can abandon the ranges only later.
+	// count again. [ledger.ErrShipping] means that Abandon changed nothing, and that a later call can
+	// succeed.
 	Abandon(ctx context.Context, ranges []codespace.Range, reason string) error
 }
 
@@ -79,10 +80,10 @@ type Config struct {
 //
 // A guard protects the pool against a Redis that lost data. A Redis may restart from an old snapshot, fail over to a
 // replica that lagged behind, or be flushed. The list may then hold keys that were already handed out. Therefore Open
-// stores the name of the current history in the pool. Every script, except those that open or repair the pool, first
-// compares the stored name with the name that the history has when the script runs. If the names differ, the script
-// changes nothing and the method returns [kgs.ErrNoEpoch]. A worker then calls Open for a new epoch, which empties the
-// pool.
+// stores the name of the current history in the pool. When a script runs later, Redis may have another history. So every
+// script, except those that open or repair the pool, first compares the stored name with the name of the present history.
+// If the names differ, the script changes nothing and the method returns [kgs.ErrNoEpoch]. A worker then calls Open for a
+// new epoch, which empties the pool.
 //
 // The guard has a cost: a new history abandons the whole pool, even if no data was lost. Redis
 // begins a new history at every restart and every failover. Redis also begins a new history when
@@ -93,7 +94,7 @@ type Config struct {
 // holder dead, Sweep abandons its batches.
 //
 // Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
-// +info, and the permissions for the keys and for scripts.
+// +info, and the permissions for the Redis keys and for scripts.
 //
 // All methods may be called concurrently. Each call of a script blocks for at most a second, and not after ctx ends.
 // An error that is defined neither in this package nor in package kgs comes from Redis or from the connection.
@@ -187,8 +188,9 @@ func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) 
 }
 
 // settle ends b in Redis. The result abandoned reports whether the unused keys are abandoned with their epoch. If b was
-// on record in the present epoch and the record no longer exists, abandoned is false. In this case, a Sweep has
-// abandoned the whole batch because this holder seemed dead, or the reply to an earlier settle of b was lost.
+// on record in the present epoch and the record no longer exists, settle returns false, because it cannot distinguish two
+// cases: a Sweep has abandoned the whole batch because this holder seemed dead, or the reply to an earlier settle of b was
+// lost.
 func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) (abandoned bool, err error) {
 	reply, err := p.run(ctx, p.scripts.settle, p.cfg.Holder, b.id, strings.Join(unused, " "), strings.Join(lost, " "),
 		kgs.ReasonLostReply, b.codes[0], b.epoch).Int64Slice()
@@ -198,7 +200,7 @@ func (p *Pool) settle(ctx context.Context, b *heldBatch, unused, lost []string) 
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 2 { // Redis ends the reply before an epoch that is missing or not a number
+	if len(reply) != 2 { // if the epoch is missing or not a number, the reply ends before it
 		return false, fmt.Errorf("%w: %d numbers", errReplyForm, len(reply))
 	}
 	found, epoch := reply[0] == 1, reply[1]
@@ -235,8 +237,8 @@ func (p *Pool) lock(ctx context.Context) error {
 func (p *Pool) unlock() { <-p.turn }
 
 // run executes one script. If the script refuses, the error is ErrForeign or an error of package
-// kgs. If the script fails because a key of the pool has a wrong type, run calls repair, but does not
-// execute the script again.
+// kgs. If the script fails because a Redis key of the pool has a wrong type, run calls repair, but does
+// not execute the script again.
 func (p *Pool) run(ctx context.Context, script *redis.Script, args ...any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -271,7 +273,7 @@ func (p *Pool) CheckWrites(ctx context.Context, runID string) error {
 //
 // Only the worker that began the epoch in the ledger may call Open for this epoch, and only once. A second
 // Open for the same epoch after a flush would be unsafe: the marks of that epoch are lost, so a
-// worker would push a range twice.
+// worker would push its current range again from the start.
 func (p *Pool) Open(ctx context.Context, epoch int64, runID string) error {
 	if err := p.run(ctx, p.scripts.open, runID, epoch).Err(); err != nil {
 		return fmt.Errorf("open the pool for epoch %d: %w", epoch, err)
@@ -301,7 +303,8 @@ func (p *Pool) Push(ctx context.Context, r ledger.Reservation, lo, hi int64, cod
 	if err != nil {
 		return 0, fmt.Errorf("push to the pool: %w", err)
 	}
-	if mark < r.Lo || mark > r.Hi || mark == lo { // the script compares texts: the mark +7 differs from 7
+	// The script compares texts, so mark == lo means that the stored mark has another form, such as +7 instead of 7.
+	if mark < r.Lo || mark > r.Hi || mark == lo {
 		err := p.damage(ctx, fmt.Sprintf("the mark of range %d [%d, %d) is %d at a push from %d", r.ID, r.Lo, r.Hi, mark, lo))
 		return 0, errors.Join(fmt.Errorf("push to the pool: %w", kgs.ErrNoEpoch), err)
 	}

@@ -83,7 +83,8 @@ func TestFillerBeginsNoEpochForOutdatedStatus(t *testing.T) {
 	d.wantEpoch(s, 1)
 }
 
-// A Redis without enough replicas refuses writes but answers reads. The number of keys in the pool then causes no alarm.
+// A Redis without enough replicas refuses writes but answers reads. The number of keys in the pool then does not change,
+// so the refusals must raise the alarm.
 func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	t.Parallel()
 	_, s, need := refusing(t)
@@ -110,7 +111,7 @@ func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	}
 }
 
-// A Redis at its memory limit refuses pushes but still gives keys. The number of keys causes no alarm until the pool is
+// A Redis at its memory limit refuses pushes but still gives keys. The refusals must raise the alarm before the pool is
 // low.
 func TestRedisThatRefusesPushesOrTakesRaisesAlarm(t *testing.T) {
 	t.Parallel()

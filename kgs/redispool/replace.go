@@ -13,8 +13,8 @@ import (
 // If the workers of one ledger use several pools, or if two copies of a database use one pool, the workers replace each
 // other's epochs repeatedly. Each new epoch abandons the keys of a pool. The limits below make such epochs rarer.
 //
-// In both cases, the same pools get several epochs. Therefore a worker counts the epochs of its list that began within
-// the last 24 hours (countEpochs). It counts only the epochs of pools that got several epochs in this time.
+// In both cases, the same pools get several epochs. Therefore a worker counts the epochs of its list that workers began
+// within the last 24 hours (countEpochs). It counts only the epochs of pools that got several epochs in this time.
 //
 //   - If the count is below the limit, the worker may replace an epoch of another worker at once.
 //   - If the count is equal to the limit, the worker must wait until the last epoch is as old as firstWait.

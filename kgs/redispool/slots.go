@@ -15,7 +15,7 @@ const (
 // the list. The lists should be on different masters. A master usually has consecutive slots, so tag spreads the lists
 // evenly over all slots, for any number of lists. The tag of list 0 is the name of the pool. The distances of the other
 // lists from the slot of list 0 follow the van der Corput sequence in base 3 (van der Corput, "Verteilungsfunktionen",
-// 1935). For example, the distance between two of the first three lists is a third of all slots.
+// 1935). For example, the first three lists divide the slots into three equal parts.
 func tag(name string, list int) string {
 	if list == 0 {
 		return name

@@ -38,7 +38,7 @@ func (s Status) Unsafe() string {
 	return "Redis may evict keys: its maxmemory-policy is " + s.Policy + " and must be noeviction"
 }
 
-// errReplyForm means that a reply has a length, or types of values, that the script never returns.
+// errReplyForm means that the length of a reply, or the type of a value in it, is unexpected.
 var errReplyForm = errors.New("the reply does not have the form that the script returns")
 
 // statusReply is a reply of scriptStatus.
@@ -234,14 +234,14 @@ func (p *Pool) Claim(ctx context.Context) error {
 	return nil
 }
 
-// isWrongType reports whether a script failed because a key of the pool has another type than Keypool gives it.
+// isWrongType reports whether a script failed because a Redis key of the pool has another type than Keypool gives it.
 func isWrongType(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply) && strings.Contains(reply.Error(), "WRONGTYPE")
 }
 
-// repair deletes the keys of the pool that have a wrong type, because no script works with them. If it deletes a key, it raises
-// the alarm, and a worker begins a new epoch.
+// repair deletes the Redis keys of the pool that have a wrong type, because no script works with them. If it deletes one,
+// it raises the alarm, and a worker begins a new epoch.
 func (p *Pool) repair(ctx context.Context) error {
 	deleted, err := p.scripts.repair.Run(ctx, p.client, p.keys).Text()
 	if err != nil {

@@ -96,7 +96,8 @@ func TestDeadManSwitchMeasuresRateOfAllServers(t *testing.T) {
 	if j := look(kgs.PoolStatus{Epoch: 2, Keys: 500}); j.Rate != 0 {
 		t.Errorf("the rate is %v in a new epoch in which no key was taken, want 0", j.Rate)
 	}
-	for _, taken := range []int64{500, 0} { // 0: Taken may count only the keys that creations used, and all keys may be in local batches
+	// Taken is 0 if it counts only the keys that creations used, and all keys are still in local batches.
+	for _, taken := range []int64{500, 0} {
 		if runway, known := look(kgs.PoolStatus{Epoch: 2, Pushed: 500, Taken: taken}).Runway(); runway != 0 || !known {
 			t.Errorf("%d keys of an empty pool are used: Runway() = %v, %v, want 0, true", taken, runway, known)
 		}

@@ -62,7 +62,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 }
 
 // runOne runs the current worker until ctx ends or Restart is called, and returns the error of the worker. If the worker
-// has not ended within patience, runOne fails.
+// still runs when patience has passed after Restart, runOne fails.
 func (s *Supervisor) runOne(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

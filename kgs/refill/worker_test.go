@@ -108,7 +108,7 @@ func (s *slowFiller) Fill(ctx context.Context, n int64) (int64, error) {
 	return s.stubFiller.Fill(ctx, n)
 }
 
-// A long refill changes the rate before its end: the worker pushes ten chunks of 1,000 keys, one each second.
+// The rate must grow before a long refill ends. In this test, the worker pushes ten chunks of 1,000 keys, one each second.
 func TestRateOfWorkerGrowsDuringRefillAndFallsAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestWorker(&slowFiller{})

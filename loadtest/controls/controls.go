@@ -4,10 +4,10 @@
 // claim of an experiment, or a unit test, must then fail. If it does not fail, the experiment or the test does not
 // notice the fault and proves nothing.
 //
-// In this package, a control is a list of edits of the product's source. The Go command compiles the edited files in place of the
-// source files (see -overlay in `go help build`). The source therefore contains no code for controls. [Table] lists
-// the edits of every control. A test of this package fails if the text that an edit replaces is not in its file, or
-// if the result does not compile.
+// In this package, a control is a list of edits of the product's source. The Go command compiles the edited files in
+// place of the source files (see -overlay in `go help build`). The source therefore contains no code for controls.
+// [Table] lists the edits of every control. A test of this package fails if the text that an edit replaces is not in
+// its file, or if the result does not compile.
 //
 // Invariant: this package never writes to the source tree.
 package controls

@@ -10,7 +10,7 @@ func Table() []Edit {
 		{"keepalives", "cmd/internal/app/connect.go",
 			"_, err := conn.PgConn().Exec(ctx, setKeepalives).ReadAll()",
 			"_, err := conn.PgConn().Exec(ctx, `SELECT 1`).ReadAll()"},
-		// A connection of the key service may have few HTTP/2 requests in progress.
+		// The number of HTTP/2 requests in progress on a connection of the key service has a low limit.
 		{"http2-streams", "cmd/internal/app/connections.go",
 			"MaxConcurrentStreams: maxStreams,",
 			"MaxConcurrentStreams: 250,"},
@@ -112,7 +112,7 @@ func Table() []Edit {
 		{"cut-id", "kgs/ledger/reserve.go",
 			"batch.ID = t.nextID()",
 			""},
-		// If its database returns to an older state, the ledger skips every number that may have been issued after that
+		// If the database returns to an older state, the ledger skips every number that may have been issued after that
 		// state.
 		{"skip-ahead", "kgs/ledger/rollback.go",
 			"if kept == present && !behind {",
@@ -147,7 +147,7 @@ func Table() []Edit {
 		{"foreign-numbers", "kgs/redispool/filler.go",
 			"return errors.Join(err, f.skipForeign(ctx, status.HighWater))",
 			"return err"},
-		// A worker begins no epoch while Redis refuses to write, because the ledger keeps the rows of each epoch.
+		// A worker begins no epoch while Redis refuses writes. Otherwise, each attempt would leave rows in the ledger for ever.
 		{"refused-epoch", "kgs/redispool/filler.go",
 			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
 			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
@@ -155,7 +155,7 @@ func Table() []Edit {
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(f.failing) < giveUpAfter:",
 			"case true:"},
-		// After a new epoch begins, servers record the batches that they took in earlier epochs again.
+		// After a new epoch begins, servers record again the batches that they took in earlier epochs.
 		{"held-batches", "kgs/redispool/held.go",
 			"range p.held.unrecorded(epoch) {",
 			"range p.held.unrecorded(epoch)[:0] {"},
@@ -169,7 +169,7 @@ func Table() []Edit {
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
-		// A program deletes a key of the pool that has another type, so that a worker can begin a new epoch.
+		// If a Redis key of the pool has a wrong type, a program deletes this Redis key, so that a worker can begin a new epoch.
 		{"key-types", "kgs/redispool/pool.go",
 			"case isWrongType(err):",
 			"case false && isWrongType(err):"},
@@ -209,7 +209,7 @@ func Table() []Edit {
 		{"take-id", "kgs/redispool/scripts.go",
 			"if tonumber(id) <= last then\n",
 			"if false then\n"},
-		// A server whose Redis user lacks a right removes no keys that the pool cannot record.
+		// If the Redis user of a server lacks the right to record a batch, a take removes no keys from the pool.
 		{"take-rights", "kgs/redispool/scripts.go",
 			"redis.call('HSET', takes, holder, last)\n",
 			""},
@@ -351,7 +351,7 @@ func Table() []Edit {
 		{"later-state", "shortener/service/cache.go",
 			"shared.entry = c.latest(shared.entry, shared.answered)",
 			"_ = c.latest(shared.entry, shared.answered)"},
-		// While the primary does not answer, a replica that lacks a change does not undo it in the cache.
+		// While the primary does not answer, a replica that lacks a change does not undo this change in the cache.
 		{"stopped-primary", "shortener/service/cache.go",
 			"max(0, min(found.asked, answered)-present.asked)",
 			"max(0, min(found.asked, answered+time.Hour)-present.asked)"},
@@ -384,7 +384,7 @@ func Table() []Edit {
 		{"visit-repeat", "shortener/visits/flusher.go",
 			"c.mayBeStored = err != nil\n",
 			"c.mayBeStored, err = false, nil\n"},
-		// If a server repeats a part of a flush that is stored, the repetition has no effect.
+		// If a server repeats a part of a flush that is already stored, the repetition has no effect.
 		{"visit-number", "shortener/visits/store.go",
 			"if err != nil || !first {",
 			"if _ = first; err != nil {"},
@@ -418,7 +418,8 @@ func Table() []Edit {
 		{"forwarded-port", "web/client/proxies.go",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil {",
 			"if withPort, err := netip.ParseAddrPort(text); err == nil && false {"},
-		// A closed connection counts until the client has received its data, or until a time limit has passed.
+		// A closed connection counts toward the limits on connections until the client has received all data or a time limit
+		// has passed.
 		{"closed-connections", "web/httpserver/conn.go",
 			"if unsent := c.unsent(); unsent != nil {",
 			"if unsent := c.unsent(); false {"},

@@ -5,7 +5,7 @@
 // An experiment runs real programs, fills a record with what it observed, and judges its claims by that record
 // alone. The only exception is a claim that the run itself refutes ([T.Refute]). A control repeats an experiment
 // with programs that are broken on purpose, or with other settings. A control names claims, and these claims must
-// fail. A control shows that the experiment notices the fault.
+// fail. So a control shows that the experiment detects such a fault.
 //
 // Invariants:
 //
@@ -14,8 +14,8 @@
 //   - if a run reaches its end without the observation that a claim needs, the experiment ends with an error;
 //   - a speed or availability claim that fails while foreign programs or slow writes to the disk keep the machine busy
 //     is inconclusive, but a failure that is certain ([Verdict.Certain]) stays a failure;
-//   - if a correctness or availability claim fails, the failure is final: no second run can hide it. Otherwise, after an
-//     inconclusive claim or a failed speed claim, the experiment runs once more;
+//   - if a correctness or availability claim fails, or if the run ends with an error, the result is final: no second run
+//     can hide it. Otherwise, after an inconclusive claim or a failed speed claim, the experiment runs once more;
 //   - a control is caught if all claims that it names fail.
 package experiment
 
@@ -98,8 +98,8 @@ func (c Claim[R]) When(ready func(record *R) bool) Claim[R] {
 	return c
 }
 
-// UnlessSmall returns a claim like c, where c is about a time or a rate. If small returns true, the new claim is not
-// judged, because times at a small scale mean nothing.
+// UnlessSmall returns a claim like c, which must be a claim about a time or a rate. If small returns true, the new claim
+// is not judged, because times at a small scale mean nothing.
 func (c Claim[R]) UnlessSmall(small func(record *R) bool) Claim[R] {
 	judge := c.Judge
 	c.Judge = func(r *R) Verdict {

@@ -59,7 +59,7 @@ type T struct {
 	refuted, why string // the claim that ended the run, and the reason
 }
 
-// Context ends when the run is interrupted.
+// Context returns a context that ends when the run is interrupted.
 func (t *T) Context() context.Context { return t.ctx }
 
 // Logf writes one line to the log of the run.
@@ -90,10 +90,10 @@ func (t *T) Detail(format string, args ...any) {
 	t.Live(phase)
 }
 
-// Times returns n times the scale of the run, but at least 1.
+// Times returns the product of n and the scale of the run, but at least 1.
 func (t *T) Times(n int) int { return max(1, int(float64(n)*t.Scale)) }
 
-// Lasting returns d times the scale of the run.
+// Lasting returns the product of d and the scale of the run.
 func (t *T) Lasting(d time.Duration) time.Duration { return time.Duration(float64(d) * t.Scale) }
 
 // Fatalf ends the run with an error. The experiment then counts as incomplete.

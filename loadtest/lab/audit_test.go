@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TryAudit returns an error if the exit status contradicts the output. This test is not parallel. A process
-// that another test forks at the same time would inherit the script while it is open for writing, and the
-// system does not execute such a file.
+// TryAudit returns an error if the exit status contradicts the output. This test is not parallel, because another
+// test could fork a process while the script is open for writing. The process would inherit the open file, and the
+// system does not execute a file that a process has open for writing.
 func TestTryAuditFailsIfStatusAndOutputDisagree(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -19,8 +19,8 @@ type Database struct {
 	server *machine.Server
 }
 
-// Installed reports whether all of the programs are installed, such as "postgres", "redis-server", "wrk" or
-// "nginx".
+// Installed reports whether all of the named programs, such as "postgres", "redis-server", "wrk" or "nginx", are
+// installed.
 func Installed(programs ...string) bool {
 	for _, p := range programs {
 		if _, err := machine.LookPath(p); err != nil {
@@ -89,8 +89,8 @@ func Sentinel(r T, master *Database) *Database {
 	return database(r, s, err)
 }
 
-// DurableRedis starts a Redis that loses no acknowledged write when it is killed. Its replicas begin to
-// synchronize immediately. By default, Redis would wait five seconds.
+// DurableRedis starts a Redis that loses no acknowledged write when it is killed. A new replica begins to
+// synchronize immediately, and not after five seconds, which is the default of Redis.
 func DurableRedis(r T) *Database {
 	return Redis(r, "--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
 }
@@ -160,8 +160,8 @@ func (d *Database) Processor() time.Duration {
 // Dir returns the directory that contains all files of the server.
 func (d *Database) Dir() string { return d.server.Dir() }
 
-// Other starts an HTTP server that this package has no function for, such as nginx, and returns its URL when
-// ping succeeds. The function command receives a free address and returns the program with its arguments. The
+// Other starts an HTTP server for which this package has no function of its own, such as nginx. It returns the URL of
+// the server when ping succeeds. The function command receives a free address and returns the program with its arguments. The
 // environment of the server is PATH, TMPDIR and env.
 func Other(r T, env []string, command func(addr string) (path string, args []string), ping func(ctx context.Context, url string) error) (url string) {
 	addr, err := FreeAddr()

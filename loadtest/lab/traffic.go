@@ -98,13 +98,13 @@ func (l *Load) Recorder() *loadtest.Recorder {
 	return l.recorder
 }
 
-// Figures returns the figures of the recorder.
+// Figures returns the figures of the recorder of the last Start.
 func (l *Load) Figures() loadtest.Figures { return l.Recorder().Figures() }
 
 // Entries returns the entries of all creations, in the order of their intents.
 func (l *Load) Entries() []loadtest.Entry { return l.journal.Entries() }
 
-// Check reads every link of the loads back through a program and returns a verdict. The figures of the verdict
+// Check reads every acknowledged link of the loads back through a program and returns a verdict. The figures of the verdict
 // count the creations of all loads. A lost or wrong link does not end the run, because a claim judges the
 // verdict. If the check itself fails, Check ends the run. Check also works after an interruption of the run.
 func Check(r T, through *Program, census loadtest.Census, loads ...*Load) loadtest.Verdict {

@@ -25,7 +25,7 @@ const (
 	Target = "https://go.dev/doc/effective_go"
 
 	headerTimeout = 10 * time.Second // time limit for reading the header of a request
-	roundTimeout  = time.Hour        // time limit of one round, longer than any round
+	roundTimeout  = time.Hour        // time limit of the request that measures one round; no round takes so long
 	insertConns   = 16               // number of connections of [LoneInsert]
 	insertPath    = "/baseline/insert"
 	insertTable   = `CREATE TABLE IF NOT EXISTS baseline_links (code text COLLATE "C" PRIMARY KEY, url text NOT NULL, created_at timestamptz NOT NULL)`
@@ -89,7 +89,7 @@ func LoneInsert(r lab.T, database string) Baseline {
 	}}
 }
 
-// BareRedirect returns a baseline of redirects from the bare server to the client of the harness.
+// BareRedirect returns a baseline in which the client of the harness requests redirects from the bare server.
 func BareRedirect(r lab.T) Baseline {
 	client := loadtest.NewClient(BareServer(r), 0)
 	r.Cleanup(client.Close)

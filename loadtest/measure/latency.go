@@ -12,10 +12,11 @@ import (
 )
 
 // These constants define how a p99 is measured and judged. Each round sends requests at a steady rate without
-// waiting for answers. The latency of a request begins when the request is due. The result is the median of the
-// p99s of the rounds. Its bound is BaselineFactor times the sum of the p99s of the baselines, but at least
-// LatencyBound. Each baseline is one part of the work for a request, such as the INSERT. The baselines run at the
-// same rate in the same rounds, so a slow machine slows the load and the baselines alike.
+// waiting for answers. The latency of a request begins when the request is due. The result of the load, and of each
+// baseline, is the median of the p99s of its rounds. The bound for the load is BaselineFactor times the sum of the
+// results of the baselines, but at least LatencyBound. Each baseline is one part of the work for a request, such as
+// the INSERT. The baselines run at the same rate in the same rounds, so a slow machine slows the load and the
+// baselines alike.
 const (
 	LatencyBound   = 10 * time.Millisecond // the bound if the baselines are fast
 	BaselineFactor = 1.5

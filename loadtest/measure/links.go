@@ -36,7 +36,8 @@ func Served[R any](text string, figures func(*R) loadtest.Figures) experiment.Cl
 	}}
 }
 
-// Accounts returns the claim of [Served] about all creations of the check, and then the claims of [Links].
+// Accounts returns the claim of [Served] about all creations of the loads whose links were checked, and then the
+// claims of [Links].
 func Accounts[R any](served string, links func(*R) *loadtest.Verdict) []experiment.Claim[R] {
 	all := Served(served, func(r *R) (f loadtest.Figures) {
 		if v := links(r); v != nil {
@@ -87,8 +88,8 @@ func LinkControls() []experiment.Control {
 	}
 }
 
-// ReadBack restarts the server and reads every link of the loads back through it. The restart empties the
-// cache, so the answers show what the store contains. ReadBack does not restart a deployment, which the
+// ReadBack restarts the server and reads every acknowledged link of the loads back through it. The restart empties
+// the cache, so the answers show what the store contains. ReadBack does not restart a deployment, which the
 // experiment did not start. After an interruption of the run, ReadBack does not wait until the server is ready,
 // because the check repeats its requests. The notes describe wrong links and failed creations.
 func ReadBack(t lab.T, p *lab.Program, census loadtest.Census, loads ...*lab.Load) (links *loadtest.Verdict, notes []string) {

@@ -39,7 +39,8 @@ type Wrk struct {
 	Args     []string
 	Duration time.Duration // a whole number of seconds
 	Refusals bool          // answers with a status of 400 or above are counted and are not an error
-	// After the run, Check is called with the number of answers. If the check fails, the run fails. Check may be nil.
+	// Check is called after the load, with the number of answers. If Check returns an error, Run returns this error. Check
+	// may be nil.
 	Check func(ctx context.Context, answers int64) error
 }
 

@@ -22,7 +22,7 @@ func (p *Plan) HTML(w io.Writer) error {
 	return d.HTML(w)
 }
 
-// The sections of the document that have charts.
+// The indexes of the sections of the document, except the last section, which lists the constants.
 const (
 	sectionSpaces = iota
 	sectionYears

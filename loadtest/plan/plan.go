@@ -70,8 +70,9 @@ func (in Input) database() Database {
 		LogBytes: in.Creations * logBytesPerLink, SQLiteBytes: links * sqliteBytesPerLink, Shards: 1,
 		ServersAtLeast: ceil(in.Creations/creationsPerMachine + in.Redirects/redirectsPerMachine),
 	}
-	// One PostgreSQL is enough if it makes all creations and its table does not exceed the limit of PostgreSQL. On Citus,
-	// a creation needs more processor time, and each shard is a table of its own: the limit bounds the shards, not the nodes.
+	// One PostgreSQL is enough if it can make all creations and the table of links is within PostgreSQL's limit for a table. On
+	// Citus, a creation needs more processor time. Each shard is a table of its own, so the limit for a table determines the
+	// number of shards, but not the number of nodes.
 	d.Nodes = 1
 	if in.Creations > creationsPerMachine || d.TableBytes > relationLimit {
 		d.Nodes = ceil(in.Creations * citusCost / creationsPerMachine)

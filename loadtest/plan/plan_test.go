@@ -34,7 +34,8 @@ func TestSpaceSizesEqualHandCalculation(t *testing.T) {
 		t.Errorf("there are %d codes of 6 characters and %d of 7 characters", six.Keys, spaces[1].Keys)
 	}
 	// 6 * 56,800,235,584 = 340,801,413,504 bytes = 341 GB.
-	// For comparison, with the 64 characters of base64url: 64^6 = 2^36 = 68,719,476,736, and 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
+	// For comparison, with the 64 characters of base64url: 64^6 = 2^36 = 68,719,476,736, and
+	// 6 * 68,719,476,736 = 412,316,860,416 bytes = 412 GB.
 	if six.Bytes != 340_801_413_504 || six.Bytes64 != 412_316_860_416 {
 		t.Errorf("the key databases have %d bytes in base 62 and %d bytes in base64url", six.Bytes, six.Bytes64)
 	}
@@ -129,12 +130,12 @@ func TestLocalKeyFiguresEqualHandCalculation(t *testing.T) {
 		bridge, ratio     float64
 		bridging, without int64
 	}{
-		// 1,000 / 20 = 50 per second and server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s. An outage of
+		// 1,000 / 20 = 50 per second on each server; a batch of 2 s has 100 keys; 20 * 100 keys last 2 s. An outage of
 		// Redis of 300 s needs 50 * 300 = 15,000 keys on each server. An outage of the worker of 300 s takes 300,000 keys from
 		// the pool. The pool needs them between its low-water mark (0.9 of the capacity) and the level of the signal page
 		// (0.1): 300,000 / (0.9 - 0.1) = 375,000 keys.
 		{"design", 1000, 20, 100, 2, 298.0 / 300, 15_000, 375_000},
-		// 1 per second and server: the smallest batch has 100 keys, and lasts 100 s.
+		// 1 per second on each server: the smallest batch has 100 keys, and lasts 100 s.
 		{"smallest batch", 20, 20, 100, 100, 200.0 / 300, 300, 7_500},
 		// 1,000,000 per second: the largest batch has 100,000 keys, and lasts 0.1 s.
 		{"largest batch", 1e6, 1, 100_000, 0.1, 299.9 / 300, 300_000_000, 375_000_000},
@@ -206,7 +207,8 @@ func TestCapacityForWorkerOutageMeetsRulesOfLevelAndRunway(t *testing.T) {
 		{"level", 1000, 300, 375_000},
 		// The level needs 60,000 / 0.8 = 75,000 keys, and the runway needs (60,000 + 30,000) / 0.9 = 100,000.
 		{"runway", 1000, 60, 100_000},
-		// 1,000 * (9 + 30) / 0.9 = 43,333.3.
+		// The last look may be 1 s before the outage. At the end of an outage of 9 s, 10 s without a key may then have passed,
+		// so the rule of the runway applies: 1,000 * (9 + 30) / 0.9 = 43,333.3.
 		{"ten seconds from the look before the outage", 1000, 9, 43_334},
 		// An outage of 8 s is too short for the rule of the runway. The level needs 8,000 / 0.8 = 10,000 keys.
 		{"less than ten seconds", 1000, 8, 10_000},

@@ -30,9 +30,9 @@ func hitRatio(cached, links, s float64) float64 {
 
 // freshRatio returns the share of requests that a server answers without a look-up. The parameter rate is the
 // number of requests per second to this server. After a look-up, a link is fresh for f seconds. The first request
-// after that causes a new look-up. If the link gets l requests per second, this request comes after 1/l more seconds
-// on average. So one of 1+l*f requests needs a look-up, and the share without a look-up is l*f/(1+l*f) (J. Jung et
-// al., "Modeling TTL-based Internet Caches", INFOCOM 2003).
+// after that causes a new look-up. If the link gets q requests per second, this request comes after 1/q more seconds
+// on average. So one of 1+q*f requests needs a look-up, and the share without a look-up is q*f/(1+q*f) (J. Jung et
+// al., "Modeling TTL-based Internet Caches", INFOCOM 2003). In the code, l is q*f.
 func freshRatio(cached, links, s, rate float64) float64 {
 	all, ratio := harmonic(links, s), 0.0
 	for i := 1.0; i <= min(cached, links); i++ {

@@ -26,7 +26,7 @@ func Steady(from, until time.Duration, rate float64, servers int) Load {
 
 // daily returns a load whose rate follows a cosine. The rate is lowest at the start and at the end. In the middle it
 // is the average rate multiplied by peak. Each creation goes to a random server. The creations of a step are sorted by
-// server, so that memory is read in order.
+// server, so that the simulation accesses the memory of the servers in order.
 func daily(keys int64, duration, step time.Duration, peak float64, servers int, seed uint64) Load {
 	return func(yield func(time.Duration, int) bool) {
 		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a run must be repeatable

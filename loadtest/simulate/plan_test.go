@@ -53,7 +53,8 @@ func TestPoolOfPlannedCapacityDoesNotSignalPageDuringWorkerOutage(t *testing.T) 
 	const rate, batch = 85, 2
 	for _, outage := range []time.Duration{5 * time.Second, 12 * time.Second, 3 * time.Minute, 10 * time.Minute} {
 		capacity := plan.Make(plan.Input{Creations: rate, Years: 1, Servers: 1, Outage: outage.Seconds(), Capacity: 100, CodeLength: 6}).Outage.Capacity
-		// The worker leaves the pool at its low-water mark. The server takes two batches before the load begins.
+		// When the outage begins, the pool is at its low-water mark, because the worker does not refill it above this mark. The
+		// server first takes two batches, which are added. The third batch is a margin.
 		if page, paged := drained(t, capacity, refill.LowWater(capacity)+3*batch, batch, rate, outage); paged {
 			t.Errorf("a pool of %d keys signals page after %v s of an outage of %v: %+v", capacity, page.At, outage, page)
 		}

@@ -110,7 +110,7 @@ type run struct {
 	parts   sync.WaitGroup // all goroutines of the run
 	workers context.CancelFunc
 
-	mu   sync.Mutex // guards out, used and the field dry of each server
+	mu   sync.Mutex // guards out, used, back and the field dry of each server
 	out  Outcome
 	used *usedNumbers
 

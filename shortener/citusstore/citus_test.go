@@ -56,8 +56,8 @@ func distributed(t *testing.T, cluster *testenv.Cluster) *pgxpool.Pool {
 	return pool
 }
 
-// schemas contains connections to the schemas with distributed tables that no test uses at present. Several tests use a schema
-// one after the other, because it takes long to create a schema.
+// schemas contains connections to the schemas that no test uses at present. Each schema has distributed tables. Several tests
+// use a schema one after the other, because it takes long to create a schema.
 type schemas chan *pgxpool.Pool
 
 func newSchemas(t *testing.T, cluster *testenv.Cluster, n int) schemas {

@@ -11,14 +11,15 @@ import (
 )
 
 // maxAside is the maximum number of keys that are set aside. This number of keys needs about 8 MiB. If one of two
-// parts does not answer, a server sets aside about one key for each link that it creates.
+// parts does not answer, a server sets aside about one key for each link that it creates. So it can create about 131,000
+// links before it reaches this number.
 const maxAside = 1 << 17
 
-// errNoRoom is the reason why a key that cannot be set aside is settled as lost.
+// errNoRoom is the reason why put settles a key as lost.
 var errNoRoom = errors.New("too many keys are set aside")
 
 // setAsideKeys holds the keys that are set aside: keys that creations drew and did not use, for example because the part
-// of the store does not answer. A key stays here until take returns the key or close settles the key. The methods may be
+// of the key does not answer. A key stays here until take returns the key or close settles the key. The methods may be
 // called concurrently.
 type setAsideKeys struct {
 	gauge prometheus.Gauge

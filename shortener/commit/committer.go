@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store
-	// commits this number of links in a few tenths of a second.
+	// defaultQueueSize is the default maximum number of creations that wait for a commit. Any store commits this number of
+	// links in a few tenths of a second, so even the last link of a full queue is committed before commitTimeout.
 	defaultQueueSize = 4096
 	// maxInserters is the maximum number of Inserts that run at the same time. If the store runs fewer Inserts at the same
 	// time (Store.Writers), there are fewer inserters. With two inserters, one gathers and sends rows while the disk writes
@@ -90,8 +90,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 	c.free.New = func() any {
 		return &pending{result: make(chan result, 1), timer: time.NewTimer(commitTimeout)}
 	}
-	// Start no more inserters than the store runs Inserts at the same time. A further inserter would take links and then wait
-	// inside Insert, although its links could share the next Insert of another inserter.
+	// Start at most one inserter for each Insert that the store runs at the same time. A further inserter would take links
+	// and then wait inside Insert, although its links could share the next Insert of another inserter.
 	var running sync.WaitGroup
 	for range min(maxInserters, store.Writers()) {
 		running.Go(func() { c.run(ctx) })
@@ -106,8 +106,8 @@ func newCommitter(store shortener.Store, metrics *Metrics, queueSize int) *commi
 // commit makes link durable and returns its outcome. If the error wraps ErrNotWritten, the link is not
 // in the store and will not be written later. After any other error, the link may be in the store. If
 // the queue is full or closed, commit fails at once. Otherwise it blocks until the store has answered,
-// ctx ends or commitTimeout has passed. In the last two cases, only the wait ends: the group commit
-// continues for the other links. If an inserter has taken this link, it continues for this link too.
+// ctx ends or commitTimeout has passed. In the last two cases, only the wait ends. The group commit
+// continues for the other links, and also for this link if an inserter has taken the link.
 //
 // If the program crashes before the transaction of the store commits, the store has no row. If the
 // program crashes after this commit and before the answer, the store has a row. In both cases the

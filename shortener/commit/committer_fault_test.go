@@ -115,7 +115,7 @@ func TestCommitFailsOnlyForRefusedLinkOfGroup(t *testing.T) {
 			return g.insert(ctx, links)
 		}}, 0)
 		for range maxInserters {
-			commitAsync(t.Context(), c, "busy") // the next links form one group
+			commitAsync(t.Context(), c, "busy") // occupies an inserter, so that the next links form one group
 		}
 		answers := commitMany(t.Context(), c, 7)
 		close(g.open)
@@ -138,7 +138,7 @@ func TestCommitFailsOnlyForLinkWithBusyIdempotencyKey(t *testing.T) {
 			return outcomes, err
 		}}, 0)
 		for range maxInserters {
-			commitAsync(t.Context(), c, "first") // the next links form one group
+			commitAsync(t.Context(), c, "first") // occupies an inserter, so that the next links form one group
 		}
 		answers := commitMany(t.Context(), c, 7)
 		close(g.open)
@@ -149,9 +149,9 @@ func TestCommitFailsOnlyForLinkWithBusyIdempotencyKey(t *testing.T) {
 	})
 }
 
-// If the outcome of the first Insert is unknown, this Insert may have written the link. The row or the transaction in which the
-// repeated Insert finds the idempotency key or the code may be the one of the first Insert. So the error of the commit must not
-// wrap ErrNotWritten.
+// If the outcome of the first Insert is unknown, this Insert may have written the link, or its transaction may still be in
+// progress. So if the repeated Insert finds the idempotency key or the code in use, the first Insert may be the cause. Then the
+// error of the commit must not wrap ErrNotWritten.
 func TestCommitOutcomeIsUnknownIfRepeatedInsertFindsKeyOrCodeInUse(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

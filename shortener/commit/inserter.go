@@ -101,9 +101,9 @@ func (c *committer) write(ctx context.Context, group []*pending) {
 }
 
 // insert calls Insert. If the outcome is unknown, insert repeats the call while a caller waits for the outcome. The
-// contract of [shortener.Store] permits the repetition. If no call succeeds, insert returns the error of
-// the first call as err, because the first call may have stored the links, even if a later call failed with
-// ErrNotWritten. If a later call succeeds, insert returns the outcomes, and the error of the first call as unknown.
+// contract of [shortener.Store] permits the repetition. If a later call succeeds, insert returns the outcomes, and
+// unknown is the error of the first call. If no call succeeds, err is the error of the first call. A later error would
+// be wrong: it may wrap ErrNotWritten, although the first call may have stored the links.
 func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []shortener.Outcome, unknown, err error) {
 	links := make([]shortener.Link, len(group))
 	for i, p := range group {
@@ -137,9 +137,10 @@ func (c *committer) insert(ctx context.Context, group []*pending) (outcomes []sh
 //   - Busy or CodeBusy: the transaction of the earlier Insert may still be in progress.
 //   - Repeated: the earlier Insert may have written the link, and another server may have changed this link since.
 //
-// If there was no earlier Insert, unknown is nil. Then the outcome Present means that another process created the identical
-// link in the same microsecond. The code belongs to the link of the other process, so the result is Conflict. If the link
-// has an idempotency key, this key belongs to the other link too, so the result is ErrRepeated.
+// If there was no earlier Insert, unknown is nil. Then the outcome Present means that another creation, usually in another
+// process, stored the identical link in the same microsecond. The code belongs to the link of the other creation, so the
+// result is Conflict. If the link has an idempotency key, this key belongs to the other creation too, so the result is
+// ErrRepeated.
 func decide(link *shortener.Link, o shortener.Outcome, unknown error) result {
 	switch {
 	case o == shortener.Present && unknown != nil:

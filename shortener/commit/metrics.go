@@ -18,8 +18,8 @@ type Metrics struct {
 	fallbackAttempts prometheus.Histogram
 	setAside         prometheus.Gauge
 
-	// sources holds a *sourceMetrics for each Key.Source drawn so far. It saves each creation a look-up
-	// by label in a CounterVec, because this look-up hashes and allocates.
+	// sources holds a *sourceMetrics for each Key.Source drawn so far. Without this map, each creation would look its
+	// counters up in a CounterVec by their label. Such a look-up hashes and allocates.
 	sources sync.Map
 }
 
@@ -66,8 +66,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// source returns the counters of one key source. The program defines the few possible names. A name is
-// never user input.
+// source returns the counters of one key source. The name is never user input. The program defines the few possible
+// names, so there are few counters.
 func (m *Metrics) source(name string) *sourceMetrics {
 	if s, ok := m.sources.Load(name); ok {
 		return s.(*sourceMetrics)

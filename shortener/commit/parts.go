@@ -58,8 +58,8 @@ const (
 	several = -2
 )
 
-// ErrRepeated reports that the idempotency key of a creation was used before. It does not say whether this creation used the
-// key.
+// ErrRepeated reports that the idempotency key of a creation was used before, possibly by an earlier Insert of the same
+// creation.
 var ErrRepeated = errors.New("the idempotency key was used before")
 
 // Errors that say that a link was not written.

@@ -80,7 +80,7 @@ func TestCreationUsesCodeInStorePartOfIdempotencyKey(t *testing.T) {
 			t.Errorf("the code %s and the key %s belong to different parts: %v", code, key.Key, err)
 		}
 	}
-	keys.want(t, 20, 20, 0, 0) // a later creation uses each key that was set aside
+	keys.want(t, 20, 20, 0, 0) // later creations have used every key that was set aside
 	keys.step = 2
 	if code, err := create(t, p, 20, &shortener.IdempotencyKey{Owner: 1, Key: "key21"}); err != nil || half(code) != 0 {
 		t.Errorf("without a key of the part of the idempotency key: code %s, error %v", code, err)

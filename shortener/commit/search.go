@@ -16,9 +16,9 @@ const (
 	maxAttempts = 10_000
 	// maxSetAside is the maximum number of keys that a creation sets aside or drops before it fails.
 	maxSetAside = 1000
-	// maxUnfit is the maximum number of keys that a creation sets aside because their part does not fit (see the
-	// method fits), although the part answers. After maxUnfit such keys, the creation accepts a key of any part that
-	// answers. With two parts of equal size, this happens to one of 2^16 = 65,536 creations with an idempotency key.
+	// maxUnfit limits the search for a key of a part that fits (see the method fits). After a creation has set aside maxUnfit
+	// keys of parts that answer and do not fit, it accepts a key of any part that answers. With two parts of equal size, this
+	// happens to one of 2^16 = 65,536 creations with an idempotency key.
 	maxUnfit = 16
 	// maxMoves is the maximum number of times that a creation moves to another part because its link was not written.
 	maxMoves = 3
@@ -111,8 +111,8 @@ func (s *search) try(ctx context.Context) (inserted bool, err error) {
 	return outcome == shortener.Inserted, nil
 }
 
-// mayMove reports whether the link may get a key of another part after its commit failed with err. The link must stay
-// in its part in these cases:
+// mayMove reports whether the link may get a key of another part. The parameter err is the error of its commit in the given
+// part, or nil. The link must stay in its part in these cases:
 //
 //   - the commit succeeded, or the link may be stored although the commit failed;
 //   - the commit would fail in each part;
@@ -188,7 +188,8 @@ func (s *search) fits(part int) bool {
 	return !slices.Contains(s.tried[:s.moves], part) && !s.parts.avoids(part)
 }
 
-// settle reports to the batch of the key what happened to the key. The parameter err is the error of the commit with this key.
+// settle reports to the batch of the key what happened to the key. The parameter err is the error of the commit with this key,
+// or the reason why no creation uses the key.
 func settle(k shortener.Key, err error) {
 	switch {
 	case k.Batch == nil:

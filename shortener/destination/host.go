@@ -7,7 +7,7 @@ import (
 )
 
 // Host is a host name or an IP address, whatever its spelling. Two spellings lead to the same host if, and only if,
-// their Hosts are equal. Either name or ip is the zero value.
+// their Hosts are equal. At most one of name and ip is set.
 type Host struct {
 	name string // in lower case and in ASCII, without a dot at the end
 	ip   netip.Addr
@@ -39,7 +39,7 @@ func ParseHost(spelling string) (_ Host, ok bool) {
 		}
 		return hostOf(spelling), true
 	}
-	if strings.Contains(spelling, ":") { // netip.ParseAddr allocates an error for each name, so it gets no names
+	if strings.Contains(spelling, ":") { // a name has no colon; for a name, netip.ParseAddr would allocate an error
 		ip, err := netip.ParseAddr(spelling)
 		return Host{ip: ip.Unmap()}, err == nil && ip.Zone() == ""
 	}

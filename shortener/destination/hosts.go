@@ -2,7 +2,7 @@ package destination
 
 import "net/netip"
 
-// Hosts is a set of host names and IP addresses. All spellings of a host are one element. Spellings differ in
+// Hosts is a set of host names and IP addresses. All spellings of a host are one element. Spellings can differ in
 // letter case, in a dot at the end of a name, in punycode, and in the forms of IP addresses that browsers
 // accept. Len and [Rules] treat a nil *Hosts as the empty set. Methods other than Add may be called concurrently.
 type Hosts struct {

@@ -78,9 +78,9 @@ func splitURL(s string) (scheme, authority, rest string, ok bool) {
 	return scheme, s, "", true
 }
 
-// isScheme reports whether s and want are equal apart from the case of ASCII letters. EqualFold also finds
-// some ASCII letters equal to letters outside ASCII: for example, s equals U+017F (long s). A letter outside ASCII
-// has more than one byte in UTF-8, so the comparison of the lengths excludes such letters.
+// isScheme reports whether s and want are equal apart from the case of ASCII letters. For EqualFold, some ASCII letters
+// also equal letters outside ASCII: for example, the letter "s" equals U+017F, the long s. A letter outside ASCII has
+// more than one byte in UTF-8, so the comparison of the lengths excludes such letters.
 func isScheme(s, want string) bool {
 	return len(s) == len(want) && strings.EqualFold(s, want)
 }

@@ -20,16 +20,16 @@ const (
 	// shortTimeout is the limit after a statement has failed because of lockTimeout. The Insert then inserts idempotency
 	// keys one by one, and links in smaller groups.
 	shortTimeout = `SELECT set_config('lock_timeout', '1ms', true) AS lock_timeout`
-	// noTimeout removes the limit. If an Insert without idempotency keys has reached lockTimeout while it waited for a lock
-	// other than that of a code, such as the lock of a table, it tries again with noTimeout. Such a lock concerns all
-	// links, so only the context limits the wait.
+	// noTimeout removes the limit. An Insert without idempotency keys may reach lockTimeout while it waits for the lock of a
+	// table, or for another lock that does not belong to a code. Then the Insert tries again with noTimeout. Such a lock
+	// concerns all links, so only the context limits the wait.
 	noTimeout = `SELECT set_config('lock_timeout', '0', true) AS lock_timeout`
 	// defaultTimeout ends the limit for the following statements.
 	defaultTimeout = `SET LOCAL lock_timeout TO DEFAULT`
 )
 
-// maxBusy is the number of busy codes after which insertParts does not divide the links any more. There are many busy
-// codes if the caller repeats an Insert whose connection was lost, while PostgreSQL still executes the first Insert.
+// maxBusy is the number of busy codes after which insertParts does not divide the links any more. Many codes are busy if an
+// Insert loses its connection, and the caller repeats the Insert while PostgreSQL still executes the first one.
 const maxBusy = 8
 
 // insertUnblocked inserts links in a transaction and returns their outcomes. If another transaction has inserted the code of
@@ -44,9 +44,9 @@ func (s *Store) insertUnblocked(ctx context.Context, tx pgx.Tx, links []shortene
 	return s.outcomes(ctx, tx, links, inserted, busy)
 }
 
-// insertParts inserts links and returns the codes of the new rows. If another transaction holds a code, insertParts divides
-// the links into halves until the link with this code is alone, because the error does not name the code. It adds this code
-// to busy. If busy has maxBusy codes, insertParts divides no more, and adds all codes of links to busy.
+// insertParts inserts links and returns the codes of the new rows. If another transaction holds a code, the error does not
+// name the code. So insertParts divides the links into halves until the link with this code is alone, and adds the code to
+// busy. If busy already has maxBusy codes, insertParts divides no more, and adds all codes of links to busy.
 func (s *Store) insertParts(ctx context.Context, tx pgx.Tx, links []shortener.Link, timeout string, busy map[string]bool) (inserted []string, err error) {
 	if len(busy) > 0 { // two links may have the same code, which may be busy already
 		links = slices.DeleteFunc(slices.Clone(links), func(l shortener.Link) bool { return busy[l.Code] })

@@ -89,7 +89,8 @@ func TestWaitForTableDoesNotCountAsBlockedLink(t *testing.T) {
 	}
 }
 
-// lockLinks locks the table of the links with ranks in tx. The server ends tx after the given time.
+// lockLinks locks the table of the links with ranks. The transaction tx holds the lock until the server ends tx after the
+// given time.
 func lockLinks(t *testing.T, tx pgx.Tx, duration string) {
 	t.Helper()
 	_, err := tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = '`+duration+`'; LOCK TABLE ranked_links IN ACCESS EXCLUSIVE MODE`)

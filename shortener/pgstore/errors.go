@@ -32,8 +32,8 @@ const (
 )
 
 // insertFailed returns the error of an Insert whose INSERT or COMMIT failed with err. If the result wraps
-// [shortener.ErrNotWritten], the server has rolled the transaction back. Otherwise the outcome is unknown, because the
-// commit may have happened:
+// [shortener.ErrNotWritten], the server has rolled the transaction back. Otherwise the outcome is unknown. In these cases,
+// the commit may have happened:
 //
 //   - the connection was lost;
 //   - the server is stopping or cancelled the statement (class 57, or the severity FATAL);

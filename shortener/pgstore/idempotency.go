@@ -101,8 +101,8 @@ func insertKeys(ctx context.Context, tx pgx.Tx, first map[ownerKey]*shortener.Li
 	var batch pgx.Batch
 	batch.Queue(`SAVEPOINT keys`)
 	batch.Queue(timeout)
-	// In the condition of DO UPDATE, Citus accepts only constants and immutable functions. So the condition contains
-	// neither a parameter nor the function timestamptz - interval.
+	// In the condition of DO UPDATE, Citus accepts only constants and immutable functions. So the condition contains no
+	// parameter. It also does not subtract an interval from a timestamptz, because this operation is not immutable.
 	batch.Queue(fmt.Sprintf(`INSERT INTO idempotency_keys (owner, key, payload, code, created_at)
 		SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::text[], $5::timestamptz[])
 		ON CONFLICT (owner, key) DO UPDATE SET payload = excluded.payload, code = excluded.code, created_at = excluded.created_at

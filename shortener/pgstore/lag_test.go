@@ -47,12 +47,12 @@ func TestLookupsSkipReplicaAheadOfRestoredPrimary(t *testing.T) {
 	}
 	copyFiles(t, backup, c.primary.Dir())
 	c.primary.Restart()
-	c.await(t, errAhead) // a server that ran before the restore
+	c.await(t, errAhead) // with a Replicas that existed before the restore
 	if asked := c.replicas.next(time.Now()); asked != nil {
 		t.Error("a replica that is ahead of the primary is asked")
 	}
 	c.watch(t, time.Hour, c.standby.URL)
-	c.await(t, errAhead) // a server that starts after the restore
+	c.await(t, errAhead) // with a new Replicas
 	if used := testutil.ToFloat64(c.replicas.metrics.found); used > 0 {
 		t.Errorf("the replica answered %v look-ups", used)
 	}

@@ -9,8 +9,8 @@ import (
 	"keypool/shortener"
 )
 
-// maxStatements is the number of look-up statements that run at the same time. With two statements,
-// the server works on one of them while this process reads the result of the other.
+// maxStatements is the maximum number of look-up statements that run at the same time. With two
+// statements, the server works on one of them while this process reads the result of the other.
 const maxStatements = 2
 
 // lookups joins concurrent look-ups: look-ups that arrive while maxStatements statements run share the

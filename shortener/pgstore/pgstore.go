@@ -51,7 +51,7 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the maximum number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts after a conflict that use ON CONFLICT at once.
+// suspicion is the number of Inserts after a conflict that use ON CONFLICT without a plain INSERT before it.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It usually sends one pipeline, which is one transaction and contains one
@@ -66,7 +66,7 @@ const suspicion = 64
 // A plain INSERT costs about half as much as an INSERT with ON CONFLICT, and writes a fifth less to the
 // write-ahead log. But a conflict rolls the plain INSERT back, and PostgreSQL logs an error. Keys rarely
 // conflict, so Insert first tries a plain INSERT. After a conflict, it tries again with ON CONFLICT, and
-// the next Inserts use ON CONFLICT at once (see suspicion).
+// the next Inserts do not try a plain INSERT (see suspicion).
 func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener.Outcome, error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Store) insertWithoutKeys(ctx context.Context, conn *pgxpool.Conn, links
 	return slices.Repeat([]shortener.Outcome{shortener.Inserted}, len(links)), nil
 }
 
-// insertAll inserts all links. If a code is in use, or if the database keeps its links in another order than s, it
-// fails and inserts no link.
+// insertAll inserts all links. If a code is in use, or if the database keeps its links in another order than s,
+// insertAll fails and inserts no link.
 func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []shortener.Link) error {
 	tables := s.columnsOf(links)
 	if s.clustered && len(links) <= maxEach && !slices.ContainsFunc(tables, func(c *columns) bool { return c.details != nil }) {
@@ -204,8 +204,8 @@ func (s *Store) outcomes(
 }
 
 // confirm writes a message to the write-ahead log, so that the commit of its transaction waits for a synchronous standby.
-// Without confirm, a caller could take a row as durable that the standby lacks: if the commit that inserted a row stops
-// waiting for the standby, PostgreSQL keeps the row, and every transaction sees it. (PostgreSQL manual, 27.2.8.)
+// Without confirm, a caller could treat a row as durable although the standby lacks the row: if a commit stops waiting for
+// the standby, PostgreSQL keeps the inserted rows, and every transaction sees them. (PostgreSQL manual, 27.2.8.)
 func confirm(ctx context.Context, db connection) error {
 	var batch pgx.Batch
 	batch.Queue(`SELECT pg_logical_emit_message(true, 'keypool', '')`)
@@ -216,8 +216,9 @@ func confirm(ctx context.Context, db connection) error {
 // happens if another server became the primary between the two statements.
 var errRowVanished = errors.New("the row in conflict with a link does not exist")
 
-// insertNew inserts the links whose codes are not in use, and returns the codes of the new rows. It first executes the
-// statements in the parameter before. At the end, it ends the lock timeout that they set.
+// insertNew inserts the links whose codes are not in use, and returns the codes of the new rows. The parameter before
+// contains statements that insertNew executes first. If it contains statements, insertNew removes their lock timeout at
+// the end.
 func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.Link, before ...string) (inserted []string, err error) {
 	inserted = make([]string, 0, len(links))
 	collect := func(rows pgx.Rows) error {

@@ -29,7 +29,8 @@ func TestStoreFollowsContract(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, order shortener.Order) shortener.Store { return New(storetest.Postgres(t), order) })
 }
 
-// A database with the encoding SQL_ASCII stores the bytes of UTF-8, but refuses escape sequences in jsonb.
+// A database with the encoding SQL_ASCII stores the bytes of UTF-8, but refuses escape sequences such as \u2028 in jsonb. So
+// the store must not send such sequences.
 func TestStoreKeepsUnicodeInDatabaseWithEncodingSQLASCII(t *testing.T) {
 	t.Parallel()
 	const name = "sql_ascii"

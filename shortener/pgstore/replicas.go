@@ -26,7 +26,7 @@ const replicaTimeout = 300 * time.Millisecond
 // older than the maximum lag. While the primary does not answer, look-ups ask a replica that was up to date when the
 // primary last answered. Until the primary answers this server again, such a replica may lack two kinds of changes:
 //
-//   - changes, such as deletions, that the primary acknowledged and did not send to the replica before it stopped;
+//   - changes, such as deletions, that the primary acknowledged before it stopped, and did not send to the replica;
 //   - changes that other servers make while a network partition separates this server from the primary.
 //
 // Replicas may be used concurrently. The caller must run Watch, which measures the lag of the replicas. Without a
@@ -76,8 +76,8 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 	if Answered(err) || isNotFound(asked) || ctx.Err() != nil {
 		return link, err
 	}
-	// The primary may have stopped after the last sample, while the next measurement has not detected the stop yet. So
-	// ask a replica that was up to date at the time of the last sample.
+	// The primary may have stopped since the last sample, and no sample has detected this yet. So ask a replica that was
+	// up to date at the time of the last sample.
 	last, sampled := r.log.last()
 	if !sampled {
 		return link, err
@@ -96,7 +96,8 @@ func (r *Replicas) Lookup(ctx context.Context, code string) (shortener.Link, err
 }
 
 // Answered returns the time at which the primary last answered this server. While the primary answers, and before its first
-// answer, the result is now. A link from a replica may lack changes that are newer than the result.
+// answer, the result is now. While the primary does not answer, a replica may lack the changes after this time for longer than
+// the maximum lag.
 func (r *Replicas) Answered(now time.Time) time.Time { return r.log.reference(now) }
 
 // errNoReplica reports that no replica may be asked.

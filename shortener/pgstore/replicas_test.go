@@ -273,7 +273,7 @@ func TestReplicaAnswersIfPrimaryStoppedAfterLastMeasurement(t *testing.T) {
 	wantFound("the last measurement of the replica is old", &before)
 	standby.Pause()
 	// The look-up begins a measurement. When the measurement ends, it removes the time up to which the replica has applied
-	// changes. So if the look-up leaves this time in place, it did not wait for the end of the measurement.
+	// changes. So if this time is still present after the look-up, the look-up did not wait for the end of the measurement.
 	left := false
 	for n := 0; n < attempts && !left; n++ { // on a busy machine, the measurement may end before the test reads the time
 		replica.applied.Store(&before)
@@ -296,7 +296,9 @@ func TestFrozenReplicaDelaysOnlyOneLookup(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, time.Hour)
 	c.await(t, nil)
-	c.stop() // a measurement that got its answer before the pause could end after the first look-up
+	// If a measurement got its answer before the pause and ended after the first look-up, the second look-up would ask the
+	// frozen replica too. So stop the measurements.
+	c.stop()
 	for range attempts {
 		if c.replicas.measureAll(t.Context()); c.replicas.next(time.Now()) != nil {
 			break

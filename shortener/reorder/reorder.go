@@ -9,8 +9,8 @@
 // Invariants:
 //
 //   - The order of a database is recorded before its first link is stored.
-//   - A move copies each link of links_earlier to one of the new tables. The link stays in links_earlier until all
-//     links are moved. Then links_earlier is dropped.
+//   - A move copies each link of links_earlier to ranked_links or unranked_links. The link stays in links_earlier until
+//     all links are moved. Then links_earlier is dropped.
 //   - While links_earlier has rows, no program creates or looks up links.
 package reorder
 
@@ -151,8 +151,8 @@ var errChanged = errors.New("the table links_earlier changed while its links wer
 // the table links_earlier does not exist, Move does nothing. If links_earlier has rows and the order on record is
 // not the parameter order, Move fails with [shortener.ErrOtherOrder]. If links_earlier is empty, the parameter order
 // may be nil. After each transaction, Move calls progress with the number of moved links and the number of all
-// links. Only one process at a time may call Move or [Database.Begin]. If two processes move links at the same time because
-// one of them has lost its lock, the primary key of the links makes one of them fail.
+// links. Only one process at a time may call Move or [Database.Begin]. A process that has lost its lock may still move links
+// while another process moves them. Then the primary key of the links makes one of the two processes fail.
 //
 // After a crash, the next call continues after the last transaction. Move needs as much free disk space as the
 // links occupy.
@@ -205,8 +205,8 @@ func (d Database) move(ctx context.Context, order shortener.Order, progress func
 	return d.finish(ctx)
 }
 
-// addDetails adds the column "details" to links_earlier if the table lacks this column, because the table was created
-// before version 9 of the schema.
+// addDetails adds the column "details" to links_earlier if the table lacks this column. A table that was created before
+// version 9 of the schema lacks it.
 func (d Database) addDetails(ctx context.Context) error {
 	var missing bool
 	err := d.db.QueryRowContext(ctx, d.dialect.missing).Scan(&missing)

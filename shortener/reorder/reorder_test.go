@@ -251,8 +251,8 @@ func TestBeginOfReorderingUsesReadCommittedIsolation(t *testing.T) {
 	}
 }
 
-// Two programs may reorder the links if one of them has lost its lock. The second call of Begin must find what the first call
-// has committed.
+// Two programs may reorder the links at the same time if one of them has lost its lock. The call of Begin that commits last
+// must find what the other call has committed.
 func TestBeginKeepsLinksOfConcurrentReordering(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]string{"same order": "new", "another order": "other"} {
@@ -522,7 +522,7 @@ func TestRecordFailsIfDatabaseHasLinksWithoutRecordedOrder(t *testing.T) {
 	})
 }
 
-// A transaction that uses the links, such as the transaction of a suspended process, makes Begin fail instead of wait.
+// While a transaction uses the links, for example the transaction of a suspended process, Begin fails after a few seconds.
 func TestBeginFailsWhileTransactionUsesLinks(t *testing.T) {
 	t.Parallel()
 	pool := storetest.Postgres(t)

@@ -22,7 +22,8 @@ const Freshness = 900 * time.Millisecond
 // 2 MiB for new links. It needs 16 MiB if the links are anonymous and have ordinary URLs.
 const DefaultCacheSize = 1 << 16
 
-// LinkMemory is the maximum memory of a cache without its new links, divided by its size (Config.CacheSize), in bytes.
+// LinkMemory is the maximum memory of a cache in bytes, divided by its size (Config.CacheSize). The memory of new links
+// (cache.created) does not count.
 const LinkMemory = 464
 
 const (
@@ -50,9 +51,9 @@ var errLookupPanicked = errors.New("the look-up panicked")
 //
 // Resolve waits for the store as follows:
 //
-//   - If no link can have the code ([shortener.IsCode]), or if this process looked up, created or changed the link less
-//     than 0.9 s (Freshness) ago, Resolve does not wait.
-//   - If the cache has an older state of the link, and the last look-up failed in this part of the store, only about one
+//   - If no link can have the code ([shortener.IsCode]), Resolve does not wait.
+//   - If this process looked up, created or changed the link less than 0.9 s (Freshness) ago, Resolve does not wait.
+//   - If the cache has an older state of the link, and the last look-up in the part of the link failed, only about one
 //     caller per second waits, for up to 0.9 s.
 //   - In all other cases, Resolve waits up to 0.9 s for a look-up. If another caller started the look-up, and the look-up
 //     finds no link, Resolve waits up to 0.9 s for a second look-up.
@@ -71,8 +72,8 @@ func (s *Service) Resolve(ctx context.Context, code string) (shortener.Link, err
 //
 // The methods add and put store a link in the field created. The first successful look-up of the link moves the link to the
 // field entries. This saves time: most new links are not followed at once, and an insertion in entries takes longer than an
-// insertion in created. But if a link counts as several links in the size of the cache, add and put store it in entries,
-// because only entries has a limit of memory.
+// insertion in created. But if a link counts as several links in the size of the cache, add and put store it in entries:
+// entries limits the memory of its links, and created limits only their number.
 type cache struct {
 	lookup    Lookup
 	now       func() time.Time
@@ -97,7 +98,7 @@ type call struct {
 	done     chan struct{} // closed when entry and err are set
 	entry    *entry
 	err      error
-	answered time.Duration // time from the start of the cache until the primary last answered before the look-up
+	answered time.Duration // time from the start of the cache to the last answer of the primary before the look-up
 }
 
 // failure is the time of the last failed look-up in a part of the store, or the time at which storeDown let a caller try
@@ -273,11 +274,11 @@ func (c *cache) finish(code string, shared *call) {
 // asked a replica that lacks a change, although the cache has the change already. A client that saw the change must not see the
 // earlier state. So in this case, latest returns the later state, as if the look-up had returned this state.
 //
-// A failover may lose the later state, and then latest must return found. latest decides this by the age of the later
-// state, which is the time since the cache got this state from a look-up or a change. While the primary answers, every
-// replica that look-ups ask has the states that are older than the maximum lag. If the later state is older than that, the
-// store must have lost it. The time after the last answer of the primary does not count as age, because the replicas may
-// then lag for longer.
+// A failover may lose the later state, and then latest must return found. latest distinguishes the two cases by the age of
+// the later state, which is the time since the cache got this state from a look-up or a change. While the primary answers,
+// every replica that look-ups ask has all states that are older than the maximum lag. So if the later state is older than
+// the maximum lag and the look-up did not find it, the store must have lost it. The time after the last answer of the
+// primary does not count as age, because the replicas may then lag for longer.
 //
 // The code computes the age from the field asked, which is the start of the look-up or of the change. A look-up may return
 // the state up to lookupTimeout later, so latest adds lookupTimeout to the maximum lag. A change may take longer, so put

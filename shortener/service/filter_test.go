@@ -8,7 +8,7 @@ import (
 	"keypool/shortener"
 )
 
-// A client chooses the text of a filter, which can be long. Its conversion to lower case must not be repeated for each link.
+// The text of a filter comes from a client and can be long. So it must not be converted to lower case again for each link.
 func TestFilterConvertsTextToLowerCaseOnce(t *testing.T) {
 	links := make([]shortener.Link, 100)
 	for i := range links {

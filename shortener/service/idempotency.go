@@ -53,8 +53,8 @@ const (
 	maxRepetitions        = 6
 	maxRepetitionsOfToken = 4
 	// repetitionWait is the maximum time that a look-up waits for a slot. A bulk request handles 128 lines at the same
-	// time, which share the slots of one token. So lines begin to fail if a look-up takes longer than 5 s x 4 / 128 = 0.16 s. If
-	// four tokens send bulk requests at the same time, lines begin to fail if a look-up takes longer than 5 s x 6 / 512 = 0.06 s.
+	// time, which share the slots of one token. So lines begin to fail if a look-up takes longer than 5 s x 4 / 128 = 0.16 s.
+	// While four tokens send bulk requests, this limit is 5 s x 6 / 512 = 0.06 s.
 	repetitionWait = 5 * time.Second
 )
 

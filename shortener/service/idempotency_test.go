@@ -57,8 +57,8 @@ func TestForgetKeysRemovesEveryOldIdempotencyKey(t *testing.T) {
 }
 
 // If another transaction that has not ended holds the idempotency key of a creation, the code of the creation is settled
-// as returned. There is one exception: if the outcome of an earlier Insert of the same creation is unknown, the code is
-// settled as lost, because the earlier Insert may be the one that holds the idempotency key.
+// as returned. There is one exception: if the outcome of an earlier Insert of the same creation is unknown, the transaction
+// of this Insert may hold the idempotency key. Then the code is settled as lost.
 func TestCreateIdempotentSettlesCodeIfIdempotencyKeyIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

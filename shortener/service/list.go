@@ -83,7 +83,7 @@ const (
 	// MaxList is the maximum number of links that List returns.
 	MaxList = 1000
 	// listPart is the number of links that List and All read at a time, so that a slow client keeps few links in memory.
-	// They read more if few links match.
+	// If few links match, List and All read more links at a time.
 	listPart = 100
 	// maxListBytes is the number of bytes of links after which List returns, although further links follow. The result
 	// can exceed this number by at most listPart links.
@@ -102,8 +102,8 @@ const (
 	defaultReaders = 4
 	// readWait is the maximum time that BeginRead, BeginAnswer and each page of List wait for a slot.
 	readWait = time.Second
-	// streamWait is the maximum time that a page of All waits for a slot. It is longer than readWait, because the
-	// caller of All cannot continue the sequence after an error.
+	// streamWait is the maximum time that All, and then each page of All, waits for a slot. It is longer than readWait,
+	// because the caller of All cannot continue the sequence after an error.
 	streamWait = 10 * time.Second
 )
 
@@ -123,11 +123,13 @@ func (s *Service) BeginAnswer(ctx context.Context, a Actor) (end func(), err err
 }
 
 // List returns links that the actor may see and the filter selects, from the newest to the oldest. It returns up to
-// limit links within eight seconds (scanTimeout, and readWait and listTimeout for the last page). The parameter limit
+// limit links within eight seconds (scanTimeout, plus readWait and listTimeout for the last page). The parameter limit
 // is at most MaxList. List also returns the position from which the next call continues, or "" at the end of the list.
-// The position stays valid when links are created, changed or deleted. If few links match, or if the links have more
-// than 512 KiB (maxListBytes), List may return fewer links than limit, or no links, although further links follow. List
-// fails with ErrPosition or with an *UnavailableError.
+// The position stays valid when links are created, changed or deleted. List fails with ErrPosition or with an
+// *UnavailableError.
+//
+// List may return fewer links than limit, or no links, although further links follow. This happens if few links match, if
+// the links have more than 512 KiB (maxListBytes), or if a page after the first cannot be read.
 func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limit int) (links []shortener.Link, next string, err error) {
 	size, bytes := min(limit, listPart), 0
 	for examined, began := 0, s.now(); examined < maxExamined && s.now().Sub(began) < scanTimeout; {
@@ -143,7 +145,7 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 		}
 		selected, rest := f.among(page, s.now()), limit-len(links)
 		if most := min(rest, listPart); len(selected) > most {
-			size = max(most, size/4) // read fewer links, because the position must not be after a link that is not returned
+			size = max(most, size/4) // read a shorter page: next is after the whole page, so all its selected links must fit
 			continue
 		}
 		links, from, bytes = append(links, selected...), next, bytes+memory(selected)

@@ -158,7 +158,9 @@ func TestListEndsPageWithLongTextsEarly(t *testing.T) {
 			Code: fmt.Sprintf("code%d", i), URL: "https://go.dev/" + strings.Repeat("a", length), Source: "pool", CreatedAt: testNow,
 			Details: &shortener.Details{Owner: 1, Version: 1, Tags: []string{"long"}},
 		}
-		if i >= links/2 { // List reads more links at a time when few links match, and must read fewer again at the last 500 links
+		// The list begins with the links from here on. None of them has the tag, so List reads more links at a time. At the
+		// other half of the links, List must read fewer links again.
+		if i >= links/2 {
 			group[i].Details.Tags = nil
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // Actor is who manages links: a token, or an operator on the admin listener.
 type Actor struct {
 	Token int64 // id of the token
-	Admin bool  // whether the token may see and change all links
+	Admin bool  // whether the actor may see and change all links
 }
 
 // sees reports whether the actor may see and change l.
@@ -162,9 +162,9 @@ func isInvalid(err error) bool {
 const maxRaces = 100
 
 // replace reads the link with this code, calls change, and writes the result to the store. It writes the result even if
-// the result equals the link that it read. The reason is an earlier request that wrote the same change and then failed,
-// because a synchronous standby did not confirm the change. The commit of the new write waits for the standby. If the
-// link changes between the read and the write, replace begins again.
+// the result equals the link that it read: an earlier request may have written the same change and then failed, because a
+// synchronous standby did not confirm the change. The commit of the new write waits for the standby. If the link changes
+// between the read and the write, replace begins again.
 func replace(ctx context.Context, store shortener.Store, code string, change func(shortener.Link) (shortener.Link, error)) (shortener.Link, error) {
 	for range maxRaces {
 		old, err := store.Lookup(ctx, code)

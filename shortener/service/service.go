@@ -175,9 +175,12 @@ func (r *readiness) check(ctx context.Context) error {
 	return err
 }
 
-// created records the result of a creation. It ignores errors that say nothing about later creations. These are the
-// errors for which [commit.ConcernsOneCreation] is true, the error of a client that disconnects, the error of a
-// link whose data the store rejects, and the error of an alias whose row is damaged.
+// created records the result of a creation. It ignores these errors, which say nothing about later creations:
+//
+//   - the errors for which [commit.ConcernsOneCreation] is true;
+//   - the error of a client that disconnects;
+//   - the error of a link whose data the store rejects;
+//   - the error of an alias whose row is damaged.
 func (r *readiness) created(err error) {
 	switch {
 	case err == nil:

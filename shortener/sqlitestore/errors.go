@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-// notWritten wraps the error of a transaction that SQLite has rolled back. Either the transaction did not reach its
+// notWritten wraps the error of a transaction that was rolled back. Either the transaction did not reach its
 // commit, or its commit failed with one of the errors for which commitFailed knows the outcome.
 func notWritten(err error) error {
 	switch code := resultCode(err); code & 0xff {
@@ -34,9 +34,9 @@ func notWritten(err error) error {
 }
 
 // commitFailed wraps the error of a commit. If the disk is full, the lock is not available or the files
-// were moved, SQLite has rolled the transaction back. After any other error, such as a failed sync, the
-// outcome is unknown. The whole transaction may be in the write-ahead log, and the recovery after a
-// crash may apply it.
+// were moved, SQLite or the driver has rolled the transaction back. After any other error, such as a failed
+// sync, the outcome is unknown: the whole transaction may be in the write-ahead log, and the recovery after
+// a crash may apply it.
 func commitFailed(err error) error {
 	switch resultCode(err) & 0xff {
 	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CONSTRAINT:

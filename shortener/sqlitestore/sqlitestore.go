@@ -58,8 +58,8 @@ func (s *Store) Insert(ctx context.Context, links []shortener.Link) ([]shortener
 }
 
 // InsertWith is like Insert, but executes one more statement in the same transaction. Before the commit, it calls
-// statementFor with the outcomes. This call returns the additional statement, or "" for none. If the call or the
-// statement fails, InsertWith writes nothing. statementFor may be nil.
+// statementFor with the outcomes. This call returns the additional statement and its argument, or "" for no statement. If
+// the call or the statement fails, InsertWith writes nothing. statementFor may be nil.
 func (s *Store) InsertWith(
 	ctx context.Context, links []shortener.Link, statementFor func([]shortener.Outcome) (statement string, argument any, err error),
 ) ([]shortener.Outcome, error) {

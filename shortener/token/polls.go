@@ -9,9 +9,9 @@ import (
 )
 
 // Freshness is the maximum time from the revocation of a token until a server refuses the token. It is also the
-// maximum time from a renewal until a server refuses the old secret. Both limits apply if the database answers the
-// polls of the server in time. If the database is slower, Notes.Poll gets an error. Registry.Current always returns
-// the time up to which the server knows all changes of tokens.
+// maximum time from a renewal until a server refuses the old secret. Both limits hold while the database answers the
+// polls of the server in time. Otherwise, Notes.Poll gets an error. Registry.Current always returns the time up to
+// which the server knows all changes of tokens.
 const Freshness = time.Second
 
 // These limits follow from Freshness. In the worst case, a token is revoked directly after a poll has read the version. Then
@@ -27,7 +27,7 @@ const (
 	// maxPollTimeout. So if the database is slow, a revocation reaches the server late, but it does reach the server.
 	pollTimeout    = 300 * time.Millisecond
 	maxPollTimeout = 8 * pollTimeout
-	// unknownWait is the time for which a request with an unknown id, secret or name waits for a poll.
+	// unknownWait is the maximum time for which a request with an unknown id, secret or name waits for a poll.
 	unknownWait = 2 * time.Second
 )
 
@@ -143,8 +143,8 @@ func (r *Registry) reload(ctx context.Context) error {
 }
 
 // awaitPoll waits for the end of a poll that begins after the call. If the poll runs out of time, awaitPoll waits for the next
-// poll, which may have more time. After unknownWait, when ctx ends, or if a poll fails for another reason, awaitPoll fails
-// with ErrUnavailable.
+// poll, which may have more time. awaitPoll fails with ErrUnavailable after unknownWait, when ctx ends, or if a poll fails for
+// another reason.
 func (r *Registry) awaitPoll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, unknownWait)
 	defer cancel()

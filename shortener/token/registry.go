@@ -15,8 +15,8 @@ import (
 
 // Errors of Authenticate and Named.
 var (
-	// ErrUnknown reports that no token has this id and secret, or that this name belongs to no token or only to revoked
-	// tokens.
+	// ErrUnknown reports that no token matches. In Authenticate, no token has the id and the secret. In Named, either no
+	// token has the name, or every token with the name is revoked.
 	ErrUnknown = errors.New("no token has this id and secret")
 	// ErrRevoked reports that the token is revoked.
 	ErrRevoked = errors.New("the token is revoked")
@@ -172,6 +172,6 @@ func (r *Registry) Name(owner int64) string {
 	return ""
 }
 
-// Current returns a time. All changes of tokens before this time are in memory. While the database answers in time, the
-// result is at most Freshness ago.
+// Current returns the time up to which all changes of tokens are in memory. While the database answers in time, the result
+// is at most Freshness ago.
 func (r *Registry) Current() time.Time { return *r.read.Load() }

@@ -167,7 +167,7 @@ func renew(t *testing.T, s Store, id int64) string {
 }
 
 // The new secret of a token is valid as soon as Renew has returned, even if the token has expired. After the next poll, the
-// registry refuses the old secret, even if no request had the new secret.
+// registry refuses the old secret, even if no request with the new secret has arrived.
 func TestRegistryAcceptsOnlyNewSecretOfRenewedToken(t *testing.T) {
 	onEngines(t, func(t *testing.T, s Store) {
 		limited := ordinary("ci")

@@ -138,8 +138,8 @@ func update(ctx context.Context, tx *sql.Tx, statement string, args ...any) erro
 // replacement is the last statement, because it locks a row that all changes share. If the process is suspended during
 // the transaction, PostgreSQL ends the transaction after three seconds. Without this limit, all other changes would wait.
 func (s Store) change(ctx context.Context, do func(*sql.Tx) error) error {
-	// The isolation level allows concurrent changes of the shared row, even if the database has another default. SQLite
-	// ignores the level.
+	// At a stricter isolation level, which may be the default of the database, concurrent changes of the shared row would
+	// fail. SQLite ignores the level.
 	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

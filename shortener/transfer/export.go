@@ -27,8 +27,8 @@ type Visits interface {
 // Exporter exports all links.
 type Exporter struct {
 	Links AllLinks
-	// Owners returns the names of all tokens. Run calls Owners at most once, after Run has begun to read the links, so that
-	// the tokens of all links exist.
+	// Owners returns the names of all tokens. Run calls Owners at most once, and only after Run has begun to read the links.
+	// So the result includes the owner of each link.
 	Owners   func(context.Context) (*Owners, error)
 	Visits   Visits
 	Progress func(links int64) // gets the number of links written so far, after each part

@@ -56,12 +56,12 @@ func (s Summary) Records() int64 { return s.Imported + s.Present + s.Refused }
 
 const (
 	// partSize is the maximum number of records of a part. With 1,000 records, the commits take a small fraction of the
-	// time of an import. Another writer of a SQLite database waits for only about a tenth of a second.
+	// time of an import. Another writer of an SQLite database waits for only about a tenth of a second.
 	partSize = 1000
 	// readAhead is the number of parts that may wait for their insert. One more part is read and checked meanwhile.
 	readAhead = 2
 	// pauseShare is the time that the insert of a part took, divided by the time of the pause after the part. The
-	// pause lets a server on the same SQLite database create links. A process that waits for the lock of a SQLite
+	// pause lets a server on the same SQLite database create links. A process that waits for the lock of an SQLite
 	// database polls for the lock at growing intervals. Without pauses, the import would nearly always take the lock
 	// again before the server finds it free.
 	pauseShare = 3

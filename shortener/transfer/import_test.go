@@ -315,7 +315,7 @@ func TestOwnerNameRefersToValidTokenOrElseToNewestToken(t *testing.T) {
 	}
 }
 
-// brokenLinks fails at the second InsertWith.
+// brokenLinks returns fault from the second InsertWith and from each Lookup.
 type brokenLinks struct {
 	inserts int
 	fault   error

@@ -117,8 +117,8 @@ func (i *Importer) resolve(ctx context.Context, f Format, part []candidate, outc
 	return g.Wait()
 }
 
-// compare compares a record with the stored link, and returns Present. If the two differ, compare refuses the record. In a
-// dry run, compare returns Inserted if there is no stored link.
+// compare compares a record with the stored link of its code. If the two differ, compare sets the refusal of the record. It
+// returns Present in both cases. If there is no stored link in a dry run, it returns Inserted.
 func (i *Importer) compare(ctx context.Context, f Format, c *candidate) (shortener.Outcome, error) {
 	stored, err := i.Links.Lookup(ctx, c.code)
 	if errors.Is(err, shortener.ErrNotFound) && i.DryRun {

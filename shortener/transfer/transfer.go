@@ -14,10 +14,10 @@
 //
 //   - Each record of a file is imported, is already in the database, or is refused with the number of its line.
 //   - An import that ended early may be repeated. Afterwards the links and their visits are the same as after one complete
-//     import, because one transaction inserts links and their visits.
+//     import, because the transaction that inserts a link also inserts its visits.
 //   - The memory that an import or an export needs does not depend on the number of records or on their length.
-//   - The order of an export depends only on the links. If a database contains only the links of an imported export, an
-//     export of this database equals the imported file.
+//   - The order of an export depends only on the links. If an export is imported into an empty database, the next export
+//     of this database equals the imported file.
 package transfer
 
 import (

@@ -41,8 +41,8 @@ func classify(userAgent string) agent {
 	return agent{bot: !isBrowser(text), device: deviceOf(text)}
 }
 
-// isBrowser reports whether a user agent is the user agent of a browser. The parameter text is in lower case. The
-// user agents of browsers begin with Mozilla/ or Opera/.
+// isBrowser reports whether text, a user agent in lower case, is the user agent of a browser. The user agents of browsers
+// begin with Mozilla/ or Opera/.
 func isBrowser(text string) bool {
 	if !strings.HasPrefix(text, "mozilla/") && !strings.HasPrefix(text, "opera/") || !strings.Contains(text, "(") {
 		return false

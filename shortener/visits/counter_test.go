@@ -170,7 +170,8 @@ func TestFlushDividesFacetsIntoShortParts(t *testing.T) {
 	}
 }
 
-// While parts are stored, other processes cannot write to an SQLite file. They need the time between the parts.
+// While a part is stored, other processes cannot write to an SQLite file. So a flush must leave them enough time between the
+// parts.
 func TestFlushLeavesDatabaseToOthersHalfOfTheTime(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -93,7 +93,7 @@ func (c *Counter) start() {
 func (c *Counter) AsOf() time.Time { return c.stored.Load().UTC() }
 
 // Run flushes the counts at intervals until ctx ends. Then it flushes until all counts are stored, and fails if this
-// takes longer than FinalTimeout. The caller must end ctx after the last call of Count.
+// takes longer than FinalTimeout. The caller must not call Count after the end of ctx.
 func (c *Counter) Run(ctx context.Context) error {
 	ticker := time.NewTicker(c.Flush)
 	defer ticker.Stop()
@@ -130,8 +130,8 @@ func (c *Counter) flushFinally(ctx context.Context) error {
 	}
 }
 
-// details returns the words that an error adds to a number of visits if details are counted. The words contain no number
-// of details, because the counts of details may be stored in other parts than the visits.
+// details returns the words that an error adds to the number of visits that may be lost. If visits are not counted by
+// facet, the result is "". The words give no second number, because a visit and its facets may be in different parts.
 func (c *Counter) details() string {
 	if c.Detail {
 		return " and the details of visits"
@@ -142,8 +142,8 @@ func (c *Counter) details() string {
 // FlushNow stores the counts. If the previous flush failed, FlushNow only stores the rest of that flush. It blocks
 // until the database answers. The time limit is five seconds for each part. Between two parts, FlushNow waits for as
 // long as the last part took, but at most a quarter of a second. Without this wait, a long flush would lock an SQLite
-// file almost all the time. A command such as `shortener token revoke` tries to get the lock at intervals, and would
-// fail.
+// file almost all the time. A command such as `shortener token revoke` polls for the lock at intervals. It would rarely
+// find the lock free, and would fail.
 func (c *Counter) FlushNow(ctx context.Context) error { return c.flush(ctx, upkeep.MaxPause) }
 
 // flush implements FlushNow. The argument longest is the maximum wait between two parts. In the flush at the end of Run, it is 0.
@@ -203,7 +203,7 @@ func (c *Counter) apply(ctx context.Context, longest time.Duration) error {
 }
 
 // applyFirst stores the first part. After ErrForgotten, it gives the counter a new writer. If an earlier attempt may
-// have stored the part, applyFirst also drops the part, because a visit counts at most once.
+// have stored the part, applyFirst also drops the part, because a repetition could count its visits twice.
 func (c *Counter) applyFirst(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()

@@ -80,7 +80,7 @@ func wantEqual[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// applierFunc is an Applier.
+// applierFunc is an Applier that knows every writer.
 type applierFunc func(ctx context.Context, p Part) error
 
 // Register implements [Applier].

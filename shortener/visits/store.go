@@ -45,9 +45,9 @@ func Postgres(db *sql.DB) Store {
 }
 
 // PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, small parts are
-// better: creations wait for the transaction of a part, in which a facet takes several times as long as a row, and SQLite
-// needs memory for the rows of the part. With PostgreSQL, few large parts are better, because the parts of all servers wait
-// for each other.
+// better for two reasons. Creations wait for the transaction of a part, and a facet takes several times as long as a row.
+// SQLite also needs memory for the rows of the part. With PostgreSQL, few large parts are better, because the parts of all
+// servers wait for each other.
 func (s Store) PartFacets() int { return s.engine.partFacets }
 
 // exclude takes a lock until the end of the transaction. One transaction at a time has the lock, so only one
@@ -90,8 +90,8 @@ func (s Store) Apply(ctx context.Context, p Part) error {
 
 // transact calls the function do in a transaction.
 func (s Store) transact(ctx context.Context, do func(*sql.Tx) error) error {
-	// The isolation level allows concurrent changes of the same rows, even if the database has another default. SQLite
-	// ignores the level.
+	// At a stricter isolation level, which may be the default of the database, concurrent changes of the same rows would
+	// fail. SQLite ignores the level.
 	tx, err := s.write.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

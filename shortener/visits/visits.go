@@ -13,8 +13,8 @@
 // Invariants:
 //
 //   - A visit counts at most once. Each part has a number, which the transaction of the part stores for the writer. If the
-//     reply of the database is lost, the server repeats the part, and the repetition has no effect if the
-//     number is stored already. A part of an unknown writer has no effect either.
+//     reply of the database is lost, the server repeats the part. If the number is already stored, the repetition has no
+//     effect. A part of an unknown writer has no effect either, because the database may have forgotten the number.
 //   - [Counter.Count] never waits for the database, and the memory for the counts has a limit.
 //   - The database contains no address and no user agent of a visitor, and no path of a referrer.
 //

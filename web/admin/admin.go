@@ -46,7 +46,7 @@ const readyRetry = 1
 type Config struct {
 	Gatherer prometheus.Gatherer
 	Counters Counters
-	Ready    func(context.Context) error // returns an error while the program cannot do its work; if nil, the program is always ready
+	Ready    func(context.Context) error // fails while the program cannot do its work; a nil Ready means always ready
 	Degraded func() bool                 // reports whether the program works without one of its parts, such as the pool; nil means never
 	Status   func() Status
 	Instance string // name of this process for people

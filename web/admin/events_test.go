@@ -117,7 +117,7 @@ func TestEventStreamsBeyondLimitAreRefused(t *testing.T) {
 func TestEventStreamDisconnectsSlowClient(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, historyLength)
-	b.sendTimeout = 3 * time.Second // the other client reads in this time on a slow machine too
+	b.sendTimeout = 3 * time.Second // even on a slow machine, the other client reads within this time
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

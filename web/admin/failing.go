@@ -52,7 +52,7 @@ func (f *failing) note(err error) {
 	now := time.Now()
 	switch since := f.since.Load(); {
 	case err == nil && since != nil:
-		f.ended.Store(&now) // before f.since; otherwise the method shown could read a nil f.since and an earlier f.ended
+		f.ended.Store(&now) // set before f.since; otherwise Handler.shown could read a nil f.since and an earlier f.ended
 		f.since.Store(nil)
 	case err != nil && since == nil:
 		f.since.Store(&now)

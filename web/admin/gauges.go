@@ -74,8 +74,8 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// runwayOf returns a runway of Status as the value of a metric. While servers take no keys, the value is infinite.
-// Status has nil instead, because JSON cannot express infinity.
+// runwayOf returns a runway of Status as the value of a metric. The metric is infinite if idle is true. Status has nil
+// instead, because JSON cannot express infinity.
 func runwayOf(seconds *float64, idle bool) *float64 {
 	if idle {
 		return new(math.Inf(1))

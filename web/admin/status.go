@@ -48,8 +48,8 @@ type Limits struct {
 	AnonymousRate   string   `json:"anonymous_rate"`            // creations of an address, such as "10/s", or "off"
 	LoopbackLimited bool     `json:"loopback_limited"`          // whether AnonymousRate applies to loopback addresses
 	AnonymousMaxAge *float64 `json:"anonymous_max_age_seconds"` // longest life of an anonymous link; nil for no maximum
-	MissRate        int      `json:"miss_rate"`                 // misses of an address per second
-	MissBurst       int      `json:"miss_burst"`                // misses of an address in a burst
+	MissRate        int      `json:"miss_rate"`                 // misses that an address may have per second
+	MissBurst       int      `json:"miss_burst"`                // misses that an address may have at once
 	Refused         Refused  `json:"refused"`
 }
 
@@ -173,7 +173,8 @@ func (s Status) percent(keys int64) string {
 	return decimals(1)(100 * float64(keys) / float64(*s.CapacityKeys))
 }
 
-// poolIdle reports whether it is known that servers take no keys from the pool.
+// poolIdle reports whether the pool can be read but has no finite runway. Either servers take no keys from the pool, or an
+// empty pool fills for the first time in its epoch.
 func (s Status) poolIdle() bool { return s.RunwaySeconds == nil && s.PoolKeys != nil }
 
 // spaceIdle reports whether it is known that servers use no numbers of the space. While the pool cannot be read,

@@ -40,7 +40,7 @@ func TestDashboardHighlightsBadValues(t *testing.T) {
 		"unknown":                {func(s *Status) { *s = Status{State: "filling", KeySource: "redis-pool"} }, 0},
 		"page":                   {func(s *Status) { *s = paged() }, 2},
 		"Redis outage":           {func(s *Status) { *s = fallenBack() }, 2},
-		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // the state reports a low pool
+		"a pool that is not low": {func(s *Status) { s.RunwaySeconds = new(1.0) }, 0}, // only the state reports a low pool
 	}
 	for name, tt := range tests {
 		s := full()

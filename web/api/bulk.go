@@ -33,9 +33,9 @@ const (
 	// bulkWorkers is how many lines of one request the server handles at the same time.
 	bulkWorkers = 128
 	// maxBulks is how many bulk requests a server handles at the same time. This limit bounds the memory that the
-	// bodies of the requests need. A server handles only one bulk request of a token at a time. If the client sends the
-	// body or reads the answers slowly, the request occupies its slot for minutes, and slow requests of one token could
-	// otherwise occupy all slots.
+	// bodies of the requests need. If the client sends the body or reads the answers slowly, its request occupies a slot
+	// for minutes. A server handles only one bulk request of a token at a time, so that slow requests of one token cannot
+	// occupy all slots.
 	maxBulks = 4
 	// bulkWait is how long a bulk request waits for its turn. While the request waits, the time limit for the bodies of
 	// all requests (10 s; see httpserver.New) still applies to its body, so bulkWait is shorter.

@@ -48,7 +48,7 @@ func (a *API) linkVisits(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	asOf := a.counter.AsOf() // before the query, which then includes all visits until this time
+	asOf := a.counter.AsOf() // read before the query, so that the query includes all visits before this time
 	return a.sendVisits(c, actor, func(ctx context.Context) (table, error) {
 		series, err := a.visits.Series(ctx, code, q.span, q.step)
 		return newSeriesAnswer(code, series, q, asOf), err

@@ -193,8 +193,8 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 	}
 }
 
-// A connection on which many requests wait must not occupy the processor for a whole time slice while requests wait on
-// other connections too.
+// While requests wait on several connections, no connection may occupy the processor for a whole time slice, even if many
+// requests wait on it.
 func TestConnectionsWithPipelinedRequestsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const conns, requests = 4, 1000 // all requests of a connection fit into the buffers of the kernel

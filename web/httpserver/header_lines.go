@@ -15,7 +15,8 @@ const (
 	// has the same limit (LimitRequestFields).
 	maxHeaderLines = 100
 	// refuseTimeout and refuseBytes limit how long, and how much, the server reads from a connection after it has refused a
-	// header. If the server closed the connection before the client has sent everything, the client could lose the answer.
+	// header. The server continues to read because a client that is still sending could lose the answer if the server closed
+	// the connection.
 	refuseTimeout = time.Second
 	refuseBytes   = 64 << 10
 )

@@ -13,10 +13,12 @@ import (
 
 // protocolErrorHeaders are the headers of an answer that net/http itself gives to a request that it cannot read. No
 // handler sees such a request. net/http writes the answer to the connection in one piece: the status line, these
-// headers and a line of text. No other answer has exactly these headers, because all other answers have a Date.
+// headers and a line of text. The method refuse writes an answer of the same form. No answer of a handler has exactly
+// these headers, because every answer of a handler has a Date.
 const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// Write implements [net.Conn]. It replaces an answer of net/http itself by a problem (RFC 9457) with the same status.
+// Write implements [net.Conn]. It replaces an answer of net/http itself, or of the method refuse, by a problem (RFC 9457)
+// with the same status.
 //
 // After each write, Write lets other goroutines run. If a client sends many requests before it reads the answers
 // (pipelining, RFC 9112 section 9.3.2), the goroutine of its connection does not wait for the network. If Write did not
@@ -34,7 +36,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// protocolProblem returns the problem that replaces p, or nil if p is not an answer of net/http itself.
+// protocolProblem returns the answer with the problem that replaces p, or nil if p is not an answer with
+// protocolErrorHeaders.
 func protocolProblem(p []byte) []byte {
 	const start = "HTTP/1.1 "
 	if len(p) < len(start) || p[len(start)-1] != ' ' || !bytes.ContainsAny(p[len(start):min(len(p), len(start)+1)], "45") {

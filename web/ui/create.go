@@ -100,7 +100,7 @@ func (u *UI) createFrom(x *exchange, f *form) (link shortener.Link, existing boo
 	if request.Owner, err = u.ownerOf(x.person, f, &request); err != nil {
 		return link, false, err
 	}
-	if request.Owner == 0 { // an anonymous link has no details, and ownerOf has checked that both fields have their defaults
+	if request.Owner == 0 { // an anonymous link has no details; ownerOf has checked that both fields have their defaults
 		request.Redirect, request.Forward = nil, nil
 	}
 	if request.Alias != nil { // only a creation with an alias reveals whether a code exists
@@ -145,8 +145,8 @@ func (f *form) request(self destination.Origin) shortener.Request {
 }
 
 // ownerOf returns the id of the token that owns the link to create, or 0 for an anonymous link. If p has a token, this
-// token is the owner. The operator has no token, and chooses a token or none. Only the link of a token has details, so
-// ownerOf fails if the operator chooses none but enters details.
+// token is the owner. The operator has no token, and may choose one as the owner. An anonymous link has no details, so
+// ownerOf fails if the operator chooses no token but enters details.
 func (u *UI) ownerOf(p person, f *form, r *shortener.Request) (int64, error) {
 	if !p.operator {
 		return p.token.ID, nil

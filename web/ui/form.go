@@ -23,8 +23,8 @@ func editable() []string {
 }
 
 // readValues reads fields of a form. It removes white space at both ends of a value. It replaces CRLF, which browsers
-// send for a line break, by LF. Browsers change the format of an expiry in a field in which a person can type, but not in
-// a hidden field, which contains the seen value. Therefore readValues formats the typed and the seen expiry as valuesOf
+// send for a line break, by LF. The typed expiry comes from a visible field, and browsers may change its format. The seen
+// expiry comes from a hidden field, and browsers do not change its format. Therefore readValues formats both as valuesOf
 // does, so that they can be compared.
 func readValues(form url.Values, prefix string, names ...string) values {
 	v := values{}
@@ -184,8 +184,8 @@ func labels() map[string]string {
 	}
 }
 
-// Wrong returns the error of a field, or "" if the field has no error. If the page added the scheme of the URL, the field url
-// has no error. Wrong("") returns an error that concerns no field.
+// Wrong returns the error of a field, or "" if the field has no error. If the page added the scheme of the URL, it asks the
+// person to confirm the URL, and the field url has no error. Wrong("") returns an error that concerns no field.
 func (f *form) Wrong(field string) string {
 	if f.Problem == nil || (field == "url" && f.Completed) {
 		return ""

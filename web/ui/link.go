@@ -15,7 +15,7 @@ import (
 	"keypool/web/internal/reply"
 )
 
-// find returns the link in the path of a request, if the person may see it.
+// find returns the link whose code is in the path of a request, if the person may see the link.
 func (u *UI) find(x *exchange) (shortener.Link, error) {
 	if err := x.person.maySee(); err != nil {
 		return shortener.Link{}, err
@@ -122,8 +122,8 @@ func isStored(patch shortener.Patch, l *shortener.Link) bool {
 	return err == nil && changed.Version() == l.Version()
 }
 
-// showUnread shows the form of a change that failed, as the person sent the form, because the link cannot be read. err
-// determines the status of the answer, so err must not wrap the error of the change.
+// showUnread shows the form of a failed change when the link cannot be read. The form contains the values that the person
+// sent. err determines the status of the answer, so err must not wrap the error of the change.
 func (u *UI) showUnread(x *exchange, sent *form, err error) {
 	p := u.problem(x, err)
 	sent.Problem = &p

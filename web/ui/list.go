@@ -92,8 +92,8 @@ func (f filter) Suffix() string {
 	return suffix
 }
 
-// from returns the page of the list from which the person came to the page of a link. If the address names no such page, from
-// returns the first page of all active links.
+// from returns the page of the list from which the person came to the page of a link. If the address names no such page, the
+// result is the first page of all active links.
 func (u *UI) from(x *exchange) filter {
 	parameters, err := url.ParseQuery(x.r.URL.Query().Get("list"))
 	if err != nil || !slices.Contains(service.States(), u.filterOf(parameters).State) {
@@ -168,8 +168,8 @@ func (u *UI) matching(x *exchange, f service.Filter, cursor string) (links []sho
 	return links, next, end, err
 }
 
-// said returns the message about the result of a form. After a form, u.redirect sends the browser to a page with
-// the parameter said, which names the message.
+// said returns the message about the result of a form. After the server has handled a form, u.redirect sends the browser to
+// a page whose address has the parameter said. This parameter names the message.
 func said(q url.Values) string {
 	return map[string]string{
 		"created": "The link is created.", "existing": "This link existed already.",

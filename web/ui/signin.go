@@ -18,7 +18,7 @@ func (u *UI) session() (Session, error) {
 }
 
 // signInPath returns the path of the sign-in page, with a parameter for the page that the browser loads after the
-// sign-in. This is the page that r requested, or the list if the path of that page is too long.
+// sign-in. This is the page that r requested, or the list if the function local does not accept the path of that page.
 func (u *UI) signInPath(r *http.Request) string {
 	return u.Base + "/sign-in?" + url.Values{"to": {local(r.URL.RequestURI(), u.Base)}}.Encode()
 }

@@ -3,7 +3,7 @@
 // Vocabulary:
 //
 //   - A person sends a request: the operator on the admin listener, or the user of a token on the public listener.
-//   - An entrance authenticates a request: it finds the person who sent it.
+//   - An entrance authenticates a request, that is, determines the person who sent the request.
 //   - The base is the path of the pages: /links on the admin listener, and /admin on the public listener.
 //   - The stored values of a link are the values in the database. The seen values are the values that the server
 //     put into the form. The typed values are the values that the person sends.
@@ -55,13 +55,13 @@ type Tokens interface {
 type Limits interface {
 	// Spend counts one creation with a token, or fails if the token has reached its limit.
 	Spend(t token.Token) error
-	// Admit fails while the address of the client has too many misses.
+	// Admit fails while the address of the client has no misses left.
 	Admit(r *http.Request) error
 	// Missed counts a miss of the address: a failed sign-in, or an alias that belongs to another link.
 	Missed(r *http.Request)
 }
 
-// Config holds what the pages need. Only Limits, Visits and Logger may be nil.
+// Config holds what the pages need. Only Limits, Visits, Footer and Logger may be nil.
 type Config struct {
 	Service  *service.Service
 	Base     string // "/links" or "/admin"

@@ -34,7 +34,7 @@ type State string
 
 // These states are not alarms.
 const (
-	Filling State = "filling" // the pool is not full yet, such as after a start
+	Filling State = "filling" // the pool is not full yet, for example after a start
 	OK      State = "ok"
 )
 

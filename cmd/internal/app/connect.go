@@ -31,8 +31,8 @@ const setDurable = `SELECT set_config('synchronous_commit', CASE WHEN value IN (
 // selectDefault returns the value of synchronous_commit that a new session has.
 const selectDefault = `SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit'`
 
-// errNotDurable reports that a connection to a pooler could lose acknowledged links. The program cannot prevent this with
-// setDurable, because a pooler may run a transaction of the connection in another session, which lacks the setting.
+// errNotDurable reports that commits through a pooler are not durable, so a crash could lose acknowledged links. setDurable
+// cannot make these commits durable, because a pooler may run a transaction in another session, which lacks the setting.
 var errNotDurable = errors.New("PostgreSQL behind a connection pooler has synchronous_commit=off or local, and could lose acknowledged links: " +
 	"set it to on, for example with ALTER DATABASE ... SET synchronous_commit = on, and reconnect the pooler")
 
@@ -41,15 +41,16 @@ type connectionCheck func(context.Context, *pgx.Conn) error
 
 func acceptConnection(context.Context, *pgx.Conn) error { return nil }
 
-// mayBePooled reports whether a connection may lead to a pooler. A pooler may give a session to another program, together with the
-// settings that this program made in the session. If the URL of the database sets default_query_exec_mode to another mode than
-// cache_statement, mayBePooled returns true, because poolers.adapt does not look for a pooler.
+// mayBePooled reports whether a connection may lead to a pooler. A pooler may give a session to another program, together with
+// the settings that this program made in the session. mayBePooled also returns true if the URL of the database sets
+// default_query_exec_mode to another mode than cache_statement. With such a URL, poolers.adapt does not look for a pooler, so
+// the program does not know whether there is one.
 func mayBePooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
-// errSearchPath reports that a session behind a pooler may have another search path than the URL of its database sets. The program
-// would not find its tables, and would create them again.
+// errSearchPath reports that a session behind a pooler may have another search path than the URL of its database sets. With
+// another search path, the program would not find its tables, and would create them again.
 var errSearchPath = errors.New("the connection pooler may ignore the search_path of the URL: set this search path " +
 	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, remove it from the URL and reconnect the pooler")
 
@@ -73,8 +74,8 @@ func requireSearchPath(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// schemas returns the names in a search path, without spaces and quotes. The search path that ALTER ROLE stores may differ from the
-// statement in spaces and quotes.
+// schemas returns the names in a search path, without spaces and quotes. A comparison of search paths must ignore both, because
+// ALTER ROLE may store a search path with other spaces and quotes than its statement has.
 func schemas(searchPath string) []string {
 	names := strings.Split(searchPath, ",")
 	for i, name := range names {
@@ -101,7 +102,7 @@ func requireDurable(ctx context.Context, conn *pgx.Conn) error {
 
 // limitFirst limits the time of the first statements of a connection. pgxpool itself sets no limit: a connection attempt
 // continues after the statement that needs the connection was canceled. If a network partition began during the first
-// statements, the connection would occupy its place in the pool until the kernel gives up, about 15 minutes later.
+// statements, the connection would occupy its place in the pool until the kernel ends the connection, about 15 minutes later.
 func limitFirst(ctx context.Context, cfg *pgx.ConnConfig) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, cfg.ConnectTimeout)
 }
@@ -144,7 +145,7 @@ func (c *Core) NewPool(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool,
 	return c.newPool(ctx, cfg, requireDurable)
 }
 
-// newPool is NewPool with another check of each new connection.
+// newPool is like NewPool, but calls check for each new connection instead of requireDurable.
 func (c *Core) newPool(ctx context.Context, cfg *pgxpool.Config, check connectionCheck) (*pgxpool.Pool, error) {
 	cfg = cfg.Copy()
 	cfg.ConnConfig.RuntimeParams["client_encoding"] = "UTF8" // a role or a database may have another default

@@ -14,11 +14,11 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// ConnectionMemory is the memory of an HTTP/1 connection, in bytes, with which the default of MAX_CONNECTIONS is
-	// computed. A connection takes up to 40 KiB of the memory that GOMEMLIMIT limits: its goroutine, its two buffers, a header or
-	// a body that has arrived in part, and an answer that the client does not read. It also takes up to
-	// program.SocketMemory in the kernel, which GOMEMLIMIT does not limit. If every client sends requests and reads no
-	// answer, the buffers of all connections in the kernel take at most 62.5 % of GOMEMLIMIT.
+	// ConnectionMemory is the memory of an HTTP/1 connection, in bytes, with which the default of MAX_CONNECTIONS is computed.
+	// A connection takes up to 40 KiB of the memory that GOMEMLIMIT limits: its goroutine, its two buffers, a header or a body
+	// that has arrived in part, and an answer that the client does not read. It also takes up to program.SocketMemory in the
+	// kernel, which GOMEMLIMIT does not limit. If every client sends requests and reads no answer, the buffers in the kernel
+	// for the default number of connections take at most 62.5 % of GOMEMLIMIT.
 	ConnectionMemory = 64 << 10
 	// http2Memory is the memory of an HTTP/2 connection of the key service, in bytes, with which the default of
 	// MAX_CONNECTIONS is computed: program.SocketMemory and 512 KiB. The 512 KiB are for the buffers of the connection, and

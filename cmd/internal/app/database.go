@@ -76,8 +76,8 @@ func (c *Core) openPostgres(ctx context.Context) error {
 }
 
 // migrate brings the schema up to date. With MIGRATE=false, it only checks the schema. If the ledger was created with
-// another secret and anySecret is false, migrate changes nothing, because the program that created the ledger must still be
-// able to use the database.
+// another secret and anySecret is false, migrate changes nothing, because a migration could make the schema too new for the
+// program that created the ledger.
 func (c *Core) migrate(ctx context.Context, db *sql.DB, engine migrations.Engine) error {
 	if !c.Migrate.On {
 		return migrations.Check(ctx, db, engine)
@@ -150,7 +150,8 @@ func (e *unreachable) Error() string { return e.text }
 func (e *unreachable) Unwrap() error { return e.error }
 
 // nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user, the database and the
-// reason of each address, but no password. It has each reason once, although pgx tries an address with and without TLS.
+// reason of each address, but no password. If two attempts at an address, with and without TLS, fail for the same reason, the
+// text has this reason once.
 func nameUnreachable(err error) error {
 	connect, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {

@@ -38,18 +38,18 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 	return c.asHolder(ctx, fail, func() error { return nil })
 }
 
-// announce takes over the ranges of killed processes that used the same SQLite file. It also announces this
-// process, so that the next process can take over the ranges of this process in the same way. Without announce, a
-// server that is killed every few seconds would reserve a whole pool at each start. If announce fails, another
-// process takes over the ranges later, when the heartbeats of their holders have been missing for half a minute.
-// With PostgreSQL, announce does nothing.
+// announce declares the killed processes that used the same SQLite file dead, so that this process can take over their
+// ranges at once. It also creates the locked file that shows that this process is alive. If this process is killed, the
+// next process declares it dead in the same way. Without announce, a server that is killed every few seconds would
+// reserve a whole pool at each start. If announce fails, another process takes over the ranges later, when the
+// heartbeats of their holders have been missing for half a minute. With PostgreSQL, announce does nothing.
 func (c *Core) announce(ctx context.Context) {
 	if c.SQLite == nil {
 		return
 	}
 	dead, err := c.ledger.Bury(ctx, c.SQLite.Path())
 	if dead > 0 {
-		c.Log.Info("took over the ranges of processes that were killed", slog.Int("processes", dead))
+		c.Log.Info("other processes can now take over the ranges of killed processes", slog.Int("processes", dead))
 	}
 	presence, announceErr := ledger.Announce(c.SQLite.Path(), c.holder)
 	if announceErr == nil {

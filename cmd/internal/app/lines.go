@@ -40,7 +40,7 @@ func startLines(out io.Writer) *lines {
 	return l
 }
 
-// Write implements [io.Writer]. It never fails, because slog would ignore the error.
+// Write implements [io.Writer]. It never returns an error, because slog would ignore the error.
 func (l *lines) Write(line []byte) (int, error) {
 	select {
 	case l.queue <- bytes.Clone(line):
@@ -71,7 +71,7 @@ func (l *lines) put(line []byte) {
 	}
 }
 
-// close writes the lines that wait. If this takes longer than flushTime, close returns and the other lines are lost.
+// close writes the waiting lines. If they are not written after flushTime, close returns, and the remaining lines are lost.
 func (l *lines) close() {
 	close(l.stop)
 	select {

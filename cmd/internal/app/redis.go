@@ -101,8 +101,8 @@ func (c *Core) refuseRole(ctx context.Context, client redis.UniversalClient) err
 	return nil
 }
 
-// refuseNoCluster returns an error if err, the error of CLUSTER SLOTS, shows that the servers are single servers or Sentinels,
-// or that Redis refuses access; see refusal.
+// refuseNoCluster interprets err, the error of CLUSTER SLOTS. It returns an error if err shows that the servers are single
+// servers or Sentinels. It also returns an error if Redis refuses access; see refusal.
 func refuseNoCluster(err error) error {
 	if redis.HasErrorPrefix(err, "This instance has cluster support disabled") || redis.HasErrorPrefix(err, "unknown command") {
 		return &config.Error{

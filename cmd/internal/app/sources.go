@@ -29,8 +29,7 @@ func (ch *Chain) openPostgresPool(context.Context) error {
 }
 
 // drawingFiller returns a filler of a pool in tables. The filler draws random codes. If fewer than half
-// of the codes that one Fill drew were new, it draws codes with one more character from then on; see
-// [pgpool.Filler].
+// of the codes that one Fill drew were new, all later codes have one more character; see [pgpool.Filler].
 func (c *Core) drawingFiller(pool *pgpool.Pool) *pgpool.Filler {
 	length := c.CodeLength
 	filler := pgpool.NewFiller(pool, keysource.Random{Length: func() int { return length }}, c.Log)

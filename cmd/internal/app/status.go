@@ -216,7 +216,8 @@ type servingWatch struct {
 
 func newServingWatch(from func() string, probe func(context.Context), taken func() int64) *servingWatch {
 	// The samples are taken servingInterval apart, sometimes a few milliseconds more or less. The window must begin with the
-	// sample that is about takenWindow old, and not with the sample before it. So the window is half an interval shorter.
+	// sample that is about takenWindow old, and not with the sample before it. So the window is half an interval shorter than
+	// takenWindow.
 	return &servingWatch{from: from, probe: probe, taken: taken, rate: kgs.NewWindow(takenWindow - servingInterval/2)}
 }
 

@@ -21,8 +21,8 @@ import (
 	"keypool/web/admin"
 )
 
-// spaceStatus returns what /status says about the space of the codes of three characters after one read of the ledger, which yields
-// seen. pool is the watch of a pool that has been read once, or nil for no pool.
+// spaceStatus returns what /status says about the space of the codes of three characters. The ledger has been read once, with
+// the result seen. pool is the watch of a pool that has been read once, or nil for no pool.
 func spaceStatus(t *testing.T, c *Core, seen ledger.Counters, pool *poolWatch) (s admin.Status) {
 	t.Helper()
 	c.Common = config.Common{CodeLength: 3}

@@ -58,9 +58,9 @@ func (ch *Chain) ticketDatabase(ctx context.Context, at config.Database) (keysou
 	return keysource.NewSQLiteTickets(db), RefuseDatabase("TICKET_DATABASE_URLS", ch.migrate(ctx, db.Write, migrations.SQLite))
 }
 
-// ticketServer opens a ticket database in PostgreSQL. The database may be unreachable, because
-// the other ticket database can serve alone. ticketServer returns a config.Error if the server
-// rejects the connection, is a worker of a Citus cluster or belongs to another program.
+// ticketServer opens a ticket database in PostgreSQL. It succeeds even if the database is unreachable,
+// because the other ticket database can serve alone. It returns a config.Error if the server rejects the
+// connection, or if the database is on a worker of a Citus cluster or belongs to another program.
 func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysource.TicketDatabase, error) {
 	pool, err := ch.OpenPool(ctx, at.LedgerPool())
 	if err != nil {
@@ -84,8 +84,8 @@ func (ch *Chain) ticketServer(ctx context.Context, at config.Database) (keysourc
 
 // migrateLater retries the migration until it succeeds or ctx ends. It returns an error if the
 // database has a schema that this program cannot use, is on a worker of a Citus cluster, or belongs to
-// another program. Of the other errors, it logs only the first one whose cause is not an unreachable
-// database, because ticketServer has already logged that the database is unreachable.
+// another program. It does not log that the database is unreachable, because ticketServer has logged this.
+// Of all other errors, it logs only the first one.
 func (ch *Chain) migrateLater(ctx context.Context, pool *pgxpool.Pool) error {
 	tick := time.NewTicker(ticketRetry)
 	defer tick.Stop()

@@ -49,8 +49,9 @@ func TestTicketDatabaseMayHaveAnyEncoding(t *testing.T) {
 	}
 }
 
-// With the key source hash, a creation turns to the fallback after all attempts with hashes. Nevertheless, the first codes of the
-// fallback have CODE_LENGTH characters.
+// After many attempts of a creation, the fallback makes longer codes. With the key source hash, a creation turns to the
+// fallback after all attempts with hashes. These attempts do not count, so the first codes of the fallback have CODE_LENGTH
+// characters.
 func TestFallbackOfHashBeginsWithShortCodes(t *testing.T) {
 	t.Parallel()
 	ch := openTestChain(t, testenv.PostgresURL(t))

@@ -40,8 +40,8 @@ const (
 	// maxHostTimeout limits the parameter connect_timeout if the URL names several hosts. With a longer limit, one host that hangs
 	// could make a start take longer than program.StartTimeout.
 	maxHostTimeout = 5 * time.Second
-	// dialTimeout limits one attempt to open a TCP connection to a host. The next attempt follows soon, so a connection opens
-	// soon after the host has become reachable again.
+	// dialTimeout limits one attempt to open a TCP connection to a host. The limit is short, so that a new attempt begins soon
+	// after the host has become reachable again.
 	dialTimeout = 2 * time.Second
 	// ledgerConnLife limits how long the ledger can use a demoted primary: pgx checks the role of the
 	// server (target_session_attrs) only when it opens a connection. The ledger has few connections, so

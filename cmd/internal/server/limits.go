@@ -22,8 +22,8 @@ func limits(s config.Serve) client.Limits {
 	}
 }
 
-// readers returns the maximum number of queries for lists of links and for visits that a server runs at the same time. With
-// two or more connections to PostgreSQL, at least half of the connections stay free for redirects and creations.
+// readers returns how many queries for lists of links and for visits may run at the same time. With two or more connections
+// to PostgreSQL, at least half of the connections stay free for redirects and creations.
 func readers(c *app.Core, connections *pgxpool.Pool) int {
 	if c.SQLite != nil {
 		return c.SQLite.Scan.Stats().MaxOpenConnections

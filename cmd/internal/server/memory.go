@@ -14,8 +14,8 @@ import (
 )
 
 // headroom is the number of bytes of new objects after which the garbage collector runs. By default, the
-// collector runs when the heap has doubled. Because the heap of a server is small, the collector would then
-// run all the time.
+// collector runs when the heap has doubled. The heap of a server is small, so with this default the
+// collector would run all the time.
 const headroom = 16 << 20
 
 // minimumHeap is the size of the heap below which the collector does not run if GOGC is 100 (percent). For another

@@ -86,7 +86,7 @@ func withDatabase(
 	})
 }
 
-// withCore opens the database without the ledger and the links, and calls do.
+// withCore opens the database and calls do. It opens neither the code space nor the store of the links.
 func withCore(ctx context.Context, s config.Server, log io.Writer, do func(*app.Core) error) (err error) {
 	if err := s.CompleteOffline(app.KeySources()); err != nil {
 		return err

@@ -232,7 +232,7 @@ func TestStopSucceedsIfFilesBesideSQLiteCannotBeChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(holder, nil, 0o600); err != nil { // in a read-only folder, the file is left
+	if err := os.WriteFile(holder, nil, 0o600); err != nil { // a stop in a read-only folder leaves this file
 		t.Fatal(err)
 	}
 	next := start(t, s)

@@ -198,7 +198,7 @@ func TestMigrateRequiresCitusNodeForShards(t *testing.T) {
 	}
 }
 
-// Citus waits 30 s for a connection to a worker. An audit must end within 20 s.
+// Citus waits 30 s for a connection to a worker, but an audit must end within 20 s.
 func TestAuditEndsIfCitusWorkerIsSuspended(t *testing.T) {
 	t.Parallel()
 	cluster := testenv.StartCitus(t, 2, "fsync=off")

@@ -263,8 +263,8 @@ func TestImportAndExportWorkWithOneDatabaseConnection(t *testing.T) {
 	}
 }
 
-// killImport imports a file that does not end, and kills the program when the program has read the given text. The text must be so
-// long that the program inserts links before it has read the whole text.
+// killImport imports a file that does not end, and kills the program when the program has read most of the given text. The text
+// must be so long that the program inserts links before that.
 func killImport(t *testing.T, url, pipe, text string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -31,8 +31,8 @@ func TestBecomesWaitsForTheNextPage(t *testing.T) {
 	browser.New(t).Do(chromedp.Navigate(server.URL+"/0"), browser.Becomes(`document.title === "last"`))
 }
 
-// A link moves the focus to a field. The key that activates the link must not also reach this field. A real keyboard
-// behaves in the same way.
+// A link moves the focus to a field. The key that activates the link must not also reach this field. With a real
+// keyboard, only the link receives the key.
 func TestPressActivatesOneElement(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -127,7 +127,8 @@ func (c *Cluster) Close() (err error) {
 func (c *Cluster) start(ctx context.Context) (*Server, error) {
 	settings := append([]string{"shared_preload_libraries=citus", "citus.node_conninfo=sslmode=prefer", "wal_level=logical"}, c.settings...)
 	s, err := c.setup.startPostgres(ctx, c.password, settings, func(s *Server) error {
-		// PostgreSQL looks for certificates in HOME, which a server that runs as another user cannot read.
+		// PostgreSQL looks for certificates in HOME. A server that runs as another user cannot read the HOME of this
+		// process.
 		s.env = append(os.Environ(), "PGPASSWORD="+c.password, "HOME="+s.dir)
 		return c.setup.initdb(ctx, s, c.password)
 	})

@@ -8,8 +8,8 @@
 // the program that sends the requests. During a load by wrk, the checks detect a status of 400 or
 // above. After the load, they compare the number of answers with the number of new database rows or
 // with the number of redirects that the server counted. The whole answer, with its Location, is
-// checked only once, before the load. If this program itself makes look-ups or creations, it checks
-// every answer completely.
+// checked only once, before the load. If this program makes the look-ups or creations itself, without wrk, it
+// checks every answer completely.
 //
 // Vocabulary: a bar is one figure with its aim. A yardstick is a figure without an aim, for
 // comparison only.
@@ -52,7 +52,7 @@ type bar struct {
 	note        string  // explanation for the reader of the figure
 }
 
-// figure holds the measured values for a bar, one for each round.
+// figure holds the measured values of a bar and those of its baseline, one of each for each round.
 type figure struct{ measured, baseline measure.Series }
 
 // record holds the figures by the name of their bar.
@@ -202,8 +202,8 @@ func withAlias(t *experiment.T, settings ...string) *lab.Program {
 	return server
 }
 
-// counted returns a check. The check fails if count grew by less than the number of answers since the
-// last check. The check is necessary, because wrk sees only the answers and not what the server did.
+// counted returns a check for a load by wrk, which sees only the answers and not what the server did. The
+// check fails if, since the last check, count grew by less than the number of answers.
 func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
 	before, err := count(t.Context())
 	t.Must(err)

@@ -95,7 +95,7 @@ const (
 	refillPoll     = 20 * time.Millisecond // pause between two reads of the number of keys
 )
 
-// refill measures how fast a worker fills an empty pool. Redis counts the keys.
+// refill measures how fast a worker fills an empty pool. It counts the keys in Redis.
 func refill() *experiment.Experiment {
 	return define("refill", "Filling an empty pool",
 		"A worker fills an empty pool in Redis from a ledger in PostgreSQL. Each of three runs fills a pool of 20 million keys. With --full, one run fills a pool of 100 million keys.",

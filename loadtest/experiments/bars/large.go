@@ -235,7 +235,7 @@ func lookUps(ctx context.Context, f *filled, d time.Duration) (perSecond float64
 }
 
 // insertCost returns the time of a creation in microseconds, measured for d. Each group commit has as
-// many links as wrk has connections. The codes are those that the ledger gives out next. After the
+// many links as wrk has connections. The codes are those that the ledger would give out next. After the
 // measurement, insertCost removes the new links so that the database does not grow with each round.
 func insertCost(ctx context.Context, f *filled, d time.Duration) (micros float64, err error) {
 	begun := time.Now()

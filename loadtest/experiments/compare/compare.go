@@ -2,7 +2,7 @@
 // All key sources run in the same server program, and only the settings differ.
 //
 // Rates and latencies are measured in rounds. Each round measures the key sources one after the other.
-// A crash or an outage affects, at the same time, the servers of all key sources that take part. All links are in a
+// In contrast, the crashes and outages affect the servers of many key sources at the same time. All links are in a
 // PostgreSQL that commits durably. Each key source has its own database there.
 //
 // Invariant: every figure in a table is measured in this run or computed from such figures. A cell
@@ -122,7 +122,8 @@ func run(t *experiment.T, rec *record) {
 	rec.Complete, rec.took = true, time.Since(begun)
 }
 
-// launch starts a server with each key source for which wanted returns true. It waits until their pools are full.
+// launch starts a server with each key source for which wanted returns true. It waits until the pools of these servers are
+// full.
 func launch(stage *sources.Stage, wanted func(*found) bool, found []*found, settings ...string) (all []*sources.Running) {
 	for _, f := range found {
 		if wanted(f) {

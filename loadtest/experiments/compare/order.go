@@ -20,7 +20,7 @@ const (
 	mostLog = 0.7 // greatest ratio of the log bytes of links by rank to the log bytes of links by code
 
 	orderLinks      = 1_000_000
-	leastOrderLinks = 400_000 // at any scale, because two inserts into a smaller index often change the same page
+	leastOrderLinks = 400_000 // least number of links at any scale; in a smaller index, two inserts often change the same page
 	fullOrderLinks  = 10_000_000
 	orderRounds     = 3      // rounds of measured inserts
 	orderInserts    = 64_000 // links of a round

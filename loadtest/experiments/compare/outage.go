@@ -39,8 +39,8 @@ type outage struct {
 	returned   bool          // the key source serves every creation again before the load ends
 }
 
-// observe summarises the creations of a load. It assigns each creation to a period by the time at which the journal
-// recorded its intent:
+// observe summarises the creations of a load. It assigns each creation to a period by the time directly before the client
+// sent it (the field At):
 //
 //   - before the kill: observe ignores the creation. The kill may have interrupted it, so it does not show how the key
 //     source works without its supply;
@@ -107,7 +107,8 @@ func (o *outage) wrongRefusals() (n float64) {
 	return n
 }
 
-// stops reports whether the key source has lost its whole supply and there is no fallback.
+// stops reports whether there is no fallback, and the outage takes the whole supply of the key source but not the database
+// of the links.
 func (o *outage) stops() bool {
 	return o.victim != thePostgres && o.victim != evenTickets && o.fallback == "none"
 }
@@ -163,8 +164,7 @@ func (o *outage) recovery() float64 {
 
 func tenths(d time.Duration) string { return report.Duration(d.Round(100 * time.Millisecond)) }
 
-// local returns how many seconds the key source works without its supply. It leaves out outages with a fallback, and
-// outages in which the key source still has a part of its supply.
+// local returns how many seconds the key source works without its supply, for each outage for which stops returns true.
 func (f *found) local() (seconds measure.Series) {
 	for _, o := range f.outages {
 		if o.stops() {
@@ -188,8 +188,8 @@ func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	// The outage of the even ticket database alone is left out. It does not end with a restart, but when the other ticket
-	// database is killed too.
+	// whole leaves out the outage of the even ticket database alone. This outage does not end with a restart: it ends when
+	// the other ticket database is killed too.
 	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets }
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{

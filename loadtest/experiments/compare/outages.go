@@ -54,9 +54,9 @@ type actor struct {
 }
 
 // window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only
-// some time after its restart, because it first flushes its data directory to disk and then reads its log. For a key
-// service, the field answeredAt is the time at which the key service was launched, because the run does not wait for its
-// first answer.
+// some time after its restart, because it first flushes its data directory to disk and then reads its log. The run
+// does not wait for the first answer of a key service. For a key service, the field answeredAt is therefore the time of
+// its launch.
 type window struct{ lost, back, answeredAt time.Time }
 
 // windows holds the windows of one load, by the component that is killed.

@@ -18,8 +18,8 @@ func figure(s measure.Series, unit string) string {
 	return s.Spread(unit)
 }
 
-// column is a property of a key source. It is a column of the table "All key sources", a row of the
-// table "INCR against KGS", or both.
+// column is a property of a key source. It is a row of the table "INCR against KGS". If duel is
+// false, it is also a column of the table "All key sources".
 type column struct {
 	title string
 	cell  func(*found) string // the content of the cell of a key source; returns unknown or "" if nothing was measured

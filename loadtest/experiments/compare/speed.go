@@ -77,9 +77,9 @@ func (r *record) speed(t *experiment.T, m *meter) {
 type load func(ctx context.Context, one *sources.Running, f *found) (made int64, figure float64, err error)
 
 // subject returns a load on a key source, which measure.Alternate repeats in each round. If the server has a
-// pool, the load begins when the pool is so full that no refill runs. The load fails if the table of links has
-// fewer new rows than there were acknowledged creations. After a failure, all further loads leave the key source
-// out.
+// pool, the load begins when the pool is so full that no refill runs. The load fails if no
+// creation was acknowledged, or if the table of links has fewer new rows than there were acknowledged creations.
+// After a failure, all further loads leave the key source out.
 func (r *record) subject(one *sources.Running, what, unit string, load load) measure.Subject {
 	try := func(ctx context.Context) (figure float64, err error) {
 		err = lab.Until(ctx, 20*time.Millisecond, 20*time.Second, func(context.Context) (bool, error) {

@@ -19,8 +19,8 @@ const (
 	// citusRate is the number of creations per second. Row 35 creates citusKillRate per second at scale 1.
 	citusRate     = 200
 	citusKillRate = 1000
-	// citusOutage is how long a worker is down. It is the same at every scale, because the creations that are in progress
-	// when the worker fails have an unknown outcome, and their share of all creations depends on the length of the outage.
+	// citusOutage is how long a worker is down. It is the same at every scale. The creations that are in progress when the
+	// worker fails have an unknown outcome. In a shorter outage, their share of all creations would be greater.
 	citusOutage = time.Minute
 	// citusHealthy is how long row 35 creates links before the fault, at scale 1. It is as long as the outage, so that rare
 	// delays, such as a checkpoint, have the same chance in both measurements.
@@ -97,9 +97,9 @@ func (r *run) citus() *lab.Cluster {
 }
 
 // create waits until a load has created n links. If this takes longer than a minute (patient), create refutes
-// the claim about creations, before or after the fault. Before the fault, this can happen in the control
-// without the protection placement. There, a commit opens connections between the nodes. If the commit does not
-// end within its time limit, these connections are closed, and the next commit must open them again.
+// the claim about creations. In the control without the protection placement, this can happen even before the
+// fault: a commit opens connections between the nodes. If the commit does not end within its time limit, these
+// connections are closed, and the next commit must open them again.
 func (r *run) create(load *lab.Load, n int64) {
 	enough := load.Figures().Acknowledged + n
 	if !lab.Happens(r, patient, func() bool { return load.Figures().Acknowledged >= enough }) {
@@ -109,7 +109,7 @@ func (r *run) create(load *lab.Load, n int64) {
 
 // loseWorker makes a worker unavailable while links are created at the given rate (per second), and while links are
 // followed. One load ends before the next one begins, so the server never gets creations at a higher rate. The figures of
-// availability end before the repair.
+// availability contain no load that begins after the outage.
 func loseWorker(r *run, rate float64, lose, mend func(*lab.Database)) {
 	c := r.citus()
 	server := r.startFull()

@@ -136,7 +136,7 @@ func availability(f loadtest.Figures) float64 {
 // strike records n injections of the fault.
 func (r *run) strike(n int) { r.record.Strikes += n }
 
-// observe records one observation of a claim. A greater value of against is worse.
+// observe records one observation of a claim. It keeps only the worst: the one with the greatest value of against.
 func (r *run) observe(claim string, against float64, v experiment.Verdict) {
 	if r.record.seen == nil {
 		r.record.seen = make(map[string]observation)

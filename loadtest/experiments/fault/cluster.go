@@ -101,8 +101,8 @@ func listKilled(r *run) {
 	r.end(server)
 }
 
-// masterOfPool returns the index of the master that stores the most Redis keys. This master has the pool or a list
-// of the pool.
+// masterOfPool returns the index of the master that stores the most Redis keys. The Cluster stores only the pool, so
+// this master has the pool or a list of the pool.
 func masterOfPool(r *run, nodes []*lab.Database) (holder int) {
 	most := int64(0)
 	for i, node := range nodes[:clusterMasters] {

@@ -45,7 +45,7 @@ func (e *editing) count(acknowledged bool) {
 	}
 }
 
-// all returns the links that exist now.
+// all returns the links that were created so far, including the deleted ones.
 func (e *editing) all() []*history {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -113,8 +113,8 @@ func (e *editing) edit(ctx context.Context, h *history) {
 	}
 }
 
-// change requests a new state of a link: another URL, or the deletion. Every answer other than the
-// wanted one and 503 is an observation against a claim.
+// change requests a new state of a link: another URL, or the deletion. If the status of the answer is
+// neither want nor 503, change records an observation that contradicts the claim kept.
 func (e *editing) change(ctx context.Context, h *history, url, method string, want int) {
 	acknowledge := h.request(url)
 	body := ""

@@ -43,7 +43,9 @@ func (h *history) request(url string) (acknowledge func()) {
 func (h *history) late(url string, began time.Time) (late time.Duration, known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, s := range slices.Backward(h.states) { // a deletion is a state too, and a client repeats it until it gets an answer; the latest state with the URL counts
+	// Several states can have the URL gone, because a client repeats a deletion until it is acknowledged. The latest of them
+	// counts.
+	for _, s := range slices.Backward(h.states) {
 		if s.url == url {
 			return late, true
 		}

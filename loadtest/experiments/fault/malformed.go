@@ -117,8 +117,8 @@ func trickle(address, start string) (open bool) {
 	return err == nil
 }
 
-// hugeRequests begins to send bodies of 1 GiB, with and without a length. It returns the number of bodies that the server did not
-// refuse.
+// hugeRequests begins to send bodies of 1 GiB, with and without a length. It returns the number of bodies that the server
+// did not refuse.
 func hugeRequests(address string) (accepted int64) {
 	var read atomic.Int64
 	var clients sync.WaitGroup

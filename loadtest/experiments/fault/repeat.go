@@ -61,7 +61,8 @@ type repeated struct {
 	answers int
 }
 
-// got records an answer with the code of a link, or with the code "". It reports whether the first answer had the same link.
+// got records an answer. The parameter code is the code of the link in the answer, or "" if the answer contains no link. got
+// reports whether the answer contains the same link as the first answer.
 func (a *repeated) got(code string) (same bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -191,8 +192,8 @@ func (p *repeating) perform(ctx context.Context, requests []request, replay bool
 	_ = clients.Wait() // the functions in the group return no error
 }
 
-// repeatCreations kills the servers, and PostgreSQL if the links are there, while clients repeat creations. Then the clients send every
-// creation once more.
+// repeatCreations kills the servers while clients repeat creations. If the links are in PostgreSQL, it kills PostgreSQL too.
+// Then the clients send every creation once more.
 func repeatCreations(r *run) {
 	servers := r.twoServers()
 	p := &repeating{owner: r.ownerOf("repeater", servers...)}

@@ -163,7 +163,7 @@ func stallCommits(r *run) (release func()) {
 const maxTransit = 250 * time.Millisecond
 
 // refusableAge is the age from which a creation may be refused because the run delayed its commit. The server refuses a
-// creation whose commit takes more than 0.9 s.
+// creation whose commit takes more than 0.9 s. A younger creation has more than 0.3 s left for its commit.
 const refusableAge = 600 * time.Millisecond
 
 // sawAnswers records how the server answered the creations that it was processing at SIGTERM. It compares the

@@ -99,8 +99,9 @@ func pushed(worker *lab.Program) float64 {
 }
 
 // awaitDeaths waits until the ledger knows that all killed programs are dead. For this purpose it starts and
-// kills a server, which is then the last program that was killed. It waits until the programs in witnesses
-// have abandoned the keys of this server, and returns the number of these keys.
+// kills one more server, and waits until the programs in witnesses have abandoned the keys of this server. The
+// other programs were killed earlier, so they then count as dead too. awaitDeaths returns the number of the
+// abandoned keys.
 func awaitDeaths(r *run, witnesses ...*lab.Program) (keys int64) {
 	last := r.started(noWorker)
 	lab.Wait(r, patient, "the server has keys", func() bool {
@@ -138,10 +139,10 @@ func lostToCrashes(p *lab.Program) float64 {
 	return p.Counter("kgs_keys_abandoned_total", "reason", "crash")
 }
 
-// makeRoom takes keys from the pool until the workers have delivered the ranges of all dead holders. For
-// this purpose it starts servers that take batches of the given number of keys. Each time the pool falls
-// below nine tenths of its capacity (the low-water mark), a worker must fill it. makeRoom reads Redis and the
-// ledger directly, because /status can be a second old and an audit reads all keys.
+// makeRoom takes keys from the pool until the workers have delivered the ranges of all dead holders. A worker
+// adopts such a range only when it fills the pool. It fills the pool when the pool has fallen below nine tenths of
+// its capacity (the low-water mark). Therefore makeRoom starts servers that take batches of the given number of
+// keys. It reads Redis and the ledger directly, because /status can be a second old and an audit reads all keys.
 func makeRoom(r *run, capacity, keys int64) {
 	client := lab.RedisClient(r, r.redis.URL)
 	pool := func() int64 {

@@ -8,9 +8,9 @@
 // programs. It does not depend on how a key source works.
 //
 // Vocabulary: a component is a program from which a key source draws keys, besides the database of the
-// links: Redis, a ticket database or the key service. All components together are the supply. The
-// settings of a control whose names are in lower case are for the experiment, and the other settings are
-// for the programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
+// links: Redis, a ticket database or the key service. All components together are the supply. If
+// the name of a setting of a control is in lower case, the setting is for the experiment. Otherwise it is for
+// the programs. rule=NAME selects the only rule to test. damage=WHAT breaks something that no setting of a
 // program can break.
 package keysource
 

@@ -232,7 +232,7 @@ func harness(st *stand) {
 	st.Must(err)
 	ctx, cancel := context.WithTimeout(st.Context(), 2*lab.Patience)
 	defer cancel()
-	st.helped.AwaitReady(lab.Patience) // readiness may lag behind the first creation after an outage
+	st.helped.AwaitReady(lab.Patience) // after an outage, a server may create links before it reports that it is ready
 	dir := st.TempDir()
 	cmd := exec.CommandContext(ctx, program, "run", "--target", st.helped.Public,
 		"--only=load/create", fmt.Sprintf("--rate=%d", rate), "--duration=1s", "--report", dir)

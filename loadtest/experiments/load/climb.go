@@ -32,10 +32,10 @@ func (s *step) achieved() float64 { return float64(s.Acknowledged) / max(s.secon
 // keptUp reports whether the service kept up with the step.
 func (s *step) keptUp() bool { return s.Failed() == 0 && s.Latency.P99 <= kneeLatency }
 
-// climb raises the rate step by step until the service no longer keeps up. The steady load is the first
-// step. If the service does not keep up with the steady load, or if it is a deployment, climb tries no
-// higher rate. If the service does not keep up with a higher step, climb repeats this step once, because
-// another process may have kept the machine busy. The second try then counts.
+// climb raises the rate step by step. It stops when the service no longer keeps up, or when it has tried
+// s.plan.climb higher rates. The steady load is the first step. If the service does not keep up with the steady
+// load, or if it is a deployment, climb tries no higher rate. If the service does not keep up with a higher step,
+// climb repeats this step once, because another process may have kept the machine busy. The second try then counts.
 func (s *run) climb(load measure.Load) {
 	first := s.steady.Total
 	if first.Sent == 0 {

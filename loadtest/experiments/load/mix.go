@@ -115,7 +115,7 @@ func judgeFailures(r *record) experiment.Verdict {
 	reads, wrong := r.steady.All(), r.atSteady.Lost+r.atSteady.Wrong
 	v := experiment.None(reads.Failed()-wrong, "%d requests were due; %d were refused, %d got no valid answer and %d were not sent",
 		reads.Sent+reads.Unsent, reads.Refused-wrong, reads.Unknown, reads.Unsent)
-	if reads.Acknowledged == 0 { // a busy machine does not make every redirect fail
+	if reads.Acknowledged == 0 { // even on a busy machine, some redirects succeed, so the service is at fault
 		v = v.Certain()
 	}
 	return r.steady.Complete(v)

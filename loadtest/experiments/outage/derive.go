@@ -18,8 +18,9 @@ type creation struct {
 	number  int64     // number behind the code
 }
 
-// random reports whether the fallback made the code, which is so if the number of the code is not reserved. The
-// result is wrong for a random code with a reserved number, but fewer than one random code in 100,000 has a reserved number.
+// random reports whether the fallback made the code. It decides by the number of the code: a number that is not
+// reserved belongs to a random code. Fewer than one random code in 100,000 has a reserved number; for such a code,
+// the result is wrong.
 func (c creation) random(l ledger) bool { return c.created && c.number >= l.reserved }
 
 // server describes what one server did, as derived from its creations.
@@ -31,7 +32,8 @@ type server struct {
 	random int           // number of links with random codes in the whole run
 	failed int           // number of creations that failed in the whole run
 
-	// usedUp reports whether the time from the first random code to the restart of Redis is longer than both margins together.
+	// usedUp reports whether the local keys were used up early enough for the claim about the fallback: the time from the first
+	// random code to the restart of Redis is longer than both margins together.
 	usedUp bool
 	// due counts the links that were created between the two margins and therefore need the fallback. served counts the
 	// links among them that have a random code.

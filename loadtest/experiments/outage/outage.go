@@ -55,7 +55,7 @@ func choose(o experiment.Options) plan {
 	if o.Full {
 		p.calm, p.down, p.later = 30*time.Second, 40*time.Second, 30*time.Second
 	}
-	// A server holds two batches, which last long at a low rate.
+	// A server holds two batches. At a low rate, they last so long that Redis must stay down for longer than usual.
 	local := time.Duration(float64(2*p.servers*p.batch) / p.rate * float64(time.Second))
 	p.down = max(p.down, local+dry)
 	return p

@@ -10,8 +10,8 @@ import (
 )
 
 // simulate computes with the simulator how long the local keys last. Each simulated server begins with two batches. It
-// gets its creations at the times at which the client of the real server sent them. The simulator does not know how many
-// local keys the real servers had at the moment when Redis was killed.
+// gets its creations at the times at which the client of the real server sent them. The simulator does not get the
+// number of local keys that the real servers had when Redis was killed, so its result is a prediction.
 func (r *record) simulate(ctx context.Context) error {
 	const begin, step = time.Second, 5 * time.Millisecond // the load begins when the servers hold their batches
 	type arrival struct {

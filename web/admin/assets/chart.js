@@ -46,8 +46,8 @@ function logarithmic(marks, low, high) {
   return { ticks, at: (v) => Math.min(1, Math.max(0, (Math.log(v) - a) / (b - a))) };
 }
 
-// timeTicks returns round times between from and to. The step between the times is the shortest that
-// gives no more times than the parameter most.
+// timeTicks returns round times between from and to. The parameter most limits how many steps fit between
+// from and to. The times are as close together as this limit allows.
 function timeTicks(from, to, most) {
   const step = [5, 10, 30, 60, 120, 300, 600].map((s) => 1000 * s).find((s) => (to - from) / s <= most) ?? 600000;
   const ticks = [];

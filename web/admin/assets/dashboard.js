@@ -64,8 +64,8 @@ const charts = {
 };
 
 // strips describes each strip, by its name in about.parts. An open circuit breaker lets one request
-// through about every second as a test, and is then half-open. The list of changes shows it as open,
-// so that these tests do not fill the list.
+// through about every second as a test, and is then half-open. The list of changes shows a half-open
+// breaker as open, so that these tests do not fill the list.
 const strips = {
   state: { title: "State", of: (s) => s.state },
   serving_from: { title: "Serving from", of: (s) => s.serving_from },

@@ -1,4 +1,4 @@
-// The pages work without scripts. With scripts, they have buttons that copy a link.
+// The pages work without scripts. With scripts, they show buttons that copy a short URL.
 document.querySelectorAll("[data-copy]").forEach((button) => { button.hidden = false; });
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");

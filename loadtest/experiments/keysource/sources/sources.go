@@ -81,8 +81,8 @@ func Compared() []Source {
 	return slices.DeleteFunc(All(), func(s Source) bool { return s.Class == Other })
 }
 
-// Supply holds the URLs of the databases that a server uses. Only the URLs that the key source of the
-// server needs are set.
+// Supply holds the URLs of the databases that a server uses. Links is always set. Each other URL is set only
+// if the key source of the server needs it.
 type Supply struct {
 	Links   string
 	Redis   string
