@@ -178,6 +178,7 @@ func (s *Source) settleFinished(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// settle settles the batch l. No creation has a key of l any more, so settle reads l.lost without the mutex of l.
 func (s *Source) settle(ctx context.Context, l *LocalBatch, unused []string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()

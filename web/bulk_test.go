@@ -38,8 +38,8 @@ func TestSlowBulkRequestGetsAllAnswers(t *testing.T) {
 	})
 }
 
-// bulkBody returns the given number of lines for a bulk request. Each line has a url and the members in the
-// parameter more.
+// bulkBody returns the given number of lines for a bulk request. Each line is a JSON object with a url, followed by
+// the text in the parameter more.
 func bulkBody(lines int, more string) string {
 	return strings.Repeat(`{"url":"https://go.dev"`+more+"}\n", lines)
 }
@@ -79,7 +79,7 @@ func bulkStatuses(t *testing.T, c *http.Client, lines int, afterFirst func()) (c
 
 // After a token is revoked during a bulk request, the server still answers each line, but creates no links for the parts of
 // the request that it had not begun.
-func TestBulkRequestEndsWhenTokenIsRevoked(t *testing.T) {
+func TestBulkRequestCreatesNoMoreLinksAfterTokenIsRevoked(t *testing.T) {
 	withSlowStore(t, func(t *testing.T, c *http.Client, store *slowStore) {
 		store.insert = 400 * time.Millisecond
 		const lines = 5 * 128 // five parts

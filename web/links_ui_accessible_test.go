@@ -66,7 +66,7 @@ func TestUIDescribesFieldsWithStoredValues(t *testing.T) {
 
 // Each button that copies a link has the short URL in its name. The element for the message about the result is on the page before
 // the message, because a screen reader may not announce an element that appears together with its text.
-func TestUINamesButtonsThatCopyLinks(t *testing.T) {
+func TestNameOfEachCopyButtonContainsShortURL(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)
 	bearer := s.bearer(t, "alice", ownScopes)

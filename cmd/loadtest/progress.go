@@ -22,7 +22,7 @@ type progress struct {
 	due map[string]time.Time // the time of the next line, by experiment and phase
 }
 
-// line writes a line. It ignores an error, because the type required ends the run if a write fails.
+// line writes a line. It ignores an error: p.w is a writer of the type required, which ends the run if a write fails.
 func (p *progress) line(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

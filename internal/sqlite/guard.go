@@ -63,7 +63,9 @@ func (g *guard) check() error {
 	if files == nil {
 		return nil
 	}
-	least := g.size.Load() // before Stat: if another check stored a larger size after this Stat, the file would seem to have become smaller
+	// Read the size before Stat. If another check stored a larger size after this Stat, the file would otherwise seem to have
+	// become smaller.
+	least := g.size.Load()
 	for i, path := range g.paths() {
 		file, err := os.Stat(path)
 		if err != nil {

@@ -164,9 +164,9 @@ func epochIsChanging(err error) bool {
 }
 
 func (e Evidence) run(ctx context.Context) (Accounts, error) {
-	var candidates faultRanks // nil in the first pass, in which every fault is possible
+	var previous faultRanks // nil in the first pass, in which every fault is possible
 	for i := 0; ; i++ {
-		p, err := e.pass(ctx, candidates)
+		p, err := e.pass(ctx, previous)
 		if err != nil {
 			return Accounts{}, err
 		}
@@ -174,16 +174,16 @@ func (e Evidence) run(ctx context.Context) (Accounts, error) {
 			p.reportFaults()
 			return p.accounts, nil
 		}
-		candidates = p.found
+		previous = p.found
 	}
 }
 
-func (e Evidence) pass(ctx context.Context, candidates faultRanks) (*pass, error) {
+func (e Evidence) pass(ctx context.Context, previous faultRanks) (*pass, error) {
 	before, err := e.Snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := newPass(e, before, candidates)
+	p := newPass(e, before, previous)
 	var pool poolRanks
 	if before.Epoch.Number > 0 { // epoch 0 means that the ledger has never had a shared pool
 		lists := before.Epochs()

@@ -69,11 +69,11 @@ func (a *Accounts) addFaults(kind FaultKind, n int64, codes ...string) {
 // faultRanks holds the ranks of the faulty codes by kind, as ordered spans. A kind without faults has no entry.
 type faultRanks map[FaultKind][]span
 
-// fault records and returns the faults of one kind that this pass found and the previous pass recorded. In the first pass,
-// it records all faults. A fault that only this pass found is a key that moved during the pass.
-func (p *pass) fault(kind FaultKind, ranks []span) []span {
-	if p.candidates != nil {
-		ranks = both(ranks, p.candidates[kind])
+// keepConfirmed records and returns the faults of one kind that this pass found and the previous pass recorded. In the
+// first pass, it records all faults. A fault that only this pass found is a key that moved during the pass.
+func (p *pass) keepConfirmed(kind FaultKind, ranks []span) []span {
+	if p.previous != nil {
+		ranks = both(ranks, p.previous[kind])
 	}
 	if len(ranks) > 0 {
 		p.found[kind] = ranks

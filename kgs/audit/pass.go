@@ -51,14 +51,14 @@ type pass struct {
 	unreservedKeys   rankSet // keys that are in the pool or linked, although their numbers were not reserved when the pass began
 	codesWithoutRank codesWithoutRank
 	misplaced        codes      // codes of misplaced rows
-	candidates       faultRanks // faults of the previous pass; nil in the first pass
+	previous         faultRanks // faults of the previous pass; nil in the first pass
 	found            faultRanks
 	accounts         Accounts
 }
 
-func newPass(e Evidence, b ledger.Snapshot, candidates faultRanks) *pass {
+func newPass(e Evidence, b ledger.Snapshot, previous faultRanks) *pass {
 	p := &pass{
-		space: e.Space, order: e.Order, sections: sections(b), candidates: candidates, found: faultRanks{},
+		space: e.Space, order: e.Order, sections: sections(b), previous: previous, found: faultRanks{},
 		accounts: Accounts{Abandoned: map[string]int64{}, Links: map[string]int64{}, Epochs: []EpochAccounts{}},
 	}
 	for _, s := range b.Spaces {
@@ -154,7 +154,7 @@ func (p *pass) addTo(s *segment, rank int64, kind linkKind) {
 // close finds the remaining kinds of faults and counts the numbers. The parameter after is the state of the ledger at
 // the end of the pass.
 func (p *pass) close(after ledger.Snapshot) error {
-	p.fault(FaultReused, p.reused.join())
+	p.keepConfirmed(FaultReused, p.reused.join())
 	p.findForeign(after)
 	return p.sum(after.Rows)
 }
@@ -165,5 +165,5 @@ func (p *pass) findForeign(after ledger.Snapshot) {
 	for _, s := range after.Spaces {
 		reserved = append(reserved, spanOf(s.Length, 0, s.Next))
 	}
-	p.fault(FaultForeign, without(p.unreservedKeys.join(), reserved))
+	p.keepConfirmed(FaultForeign, without(p.unreservedKeys.join(), reserved))
 }

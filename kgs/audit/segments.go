@@ -114,7 +114,7 @@ func (p *pass) divide(rows []ledger.Row, pool *poolRanks) {
 	// An abandoned key stays abandoned, even if the pool still has the key on record.
 	again = union(again, pool.waiting.again, pool.inBatch.again, both(inPool, c[reserved]), both(inPool, c[ledgerBatch]))
 	again = without(again, union(c[abandoned:]...))
-	p.fault(FaultDuplicate, both(union(twice, again), p.reserved))
+	p.keepConfirmed(FaultDuplicate, both(union(twice, again), p.reserved))
 
 	c[nowhere] = without(p.reserved, c.separate())
 	for w, spans := range c {

@@ -133,7 +133,7 @@ func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row)
 			p.put(epochs[i], place(w), s.len())
 		}
 	}
-	missing := p.fault(FaultMissing, lost)
+	missing := p.keepConfirmed(FaultMissing, lost)
 	for i, s := range overlaps(p.reserved, missing) {
 		epochs[i].Missing += s.len()
 	}

@@ -97,11 +97,11 @@ func (f *Filler) Prepare(ctx context.Context) error {
 		}
 		return f.openEpoch(ctx, epoch.Number, status)
 	case status.Epoch > epoch.Number:
-		if behind, err := f.behind(ctx, status); err != nil || behind {
+		if reopened, err := f.reopenIfBehind(ctx, status); err != nil || reopened {
 			return err
 		}
 	case status.Floor > maxTakenOver:
-		if altered, err := f.floorAltered(ctx, status); err != nil || altered {
+		if reopened, err := f.reopenIfFloorAltered(ctx, status); err != nil || reopened {
 			return err
 		}
 	}
@@ -141,13 +141,14 @@ func (f *Filler) Len(ctx context.Context) (int64, error) {
 	return status.Keys, err
 }
 
-// behind reports whether the epoch of the pool is newer than the epoch of the ledger. Prepare reads the epoch of the
-// ledger before the epoch of the pool, so another worker may have begun an epoch in between. Therefore behind reads the
-// epoch of the ledger again. If the epoch of the pool is still newer, the database of the ledger was restored from an
-// older state, and the ledger would reserve numbers a second time. In this case behind begins a new epoch, and the
-// ledger skips ahead: it moves its counters past every number whose reservation the rollback may have removed. If the
-// epoch of the pool is above maxTakenOver, no ledger has begun this epoch, and behind treats the pool as damaged.
-func (f *Filler) behind(ctx context.Context, pool Status) (bool, error) {
+// reopenIfBehind begins a new epoch if the epoch of the pool is newer than the epoch of the ledger. It reports whether
+// it began an epoch. Prepare reads the epoch of the ledger before the epoch of the pool, so another worker may have begun
+// an epoch in between. Therefore reopenIfBehind reads the epoch of the ledger again. If the epoch of the pool is still
+// newer, the database of the ledger was restored from an older state, and the ledger would reserve numbers a second time.
+// In this case reopenIfBehind begins a new epoch, and the ledger skips ahead: it moves its counters past every number
+// whose reservation the rollback may have removed. If the epoch of the pool is above maxTakenOver, no ledger has begun this epoch, and reopenIfBehind treats
+// the pool as damaged.
+func (f *Filler) reopenIfBehind(ctx context.Context, pool Status) (reopened bool, err error) {
 	epoch, err := f.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {
 		return false, err // if err is nil, another worker began the epoch after Prepare had read the ledger
@@ -168,13 +169,14 @@ func (f *Filler) behind(ctx context.Context, pool Status) (bool, error) {
 	return true, f.openEpoch(ctx, pool.Epoch, pool)
 }
 
-// floorAltered reports whether the floor of the pool is above the next id of the ledger. The caller has checked that the
-// floor is above maxTakenOver. If the floor is also above the next id, no ledger has set this floor, and the pool would
-// refuse every push. Therefore floorAltered treats the pool as damaged and begins a new epoch.
+// reopenIfFloorAltered begins a new epoch if the floor of the pool is above the next id of the ledger. It reports whether
+// it began an epoch. The caller has checked that the floor is above maxTakenOver. If the floor is also above the next id,
+// no ledger has set this floor, and the pool would refuse every push. Therefore reopenIfFloorAltered treats the pool as
+// damaged.
 //
-// Prepare does not call floorAltered for a floor of at most maxTakenOver. Such a floor counts in the high-water mark of
-// the pool. If it is above the next id of the ledger, the ledger skips ahead, because it may have been rolled back.
-func (f *Filler) floorAltered(ctx context.Context, pool Status) (bool, error) {
+// Prepare does not call reopenIfFloorAltered for a floor of at most maxTakenOver. Such a floor counts in the high-water
+// mark of the pool. If it is above the next id of the ledger, the ledger skips ahead, because it may have been rolled back.
+func (f *Filler) reopenIfFloorAltered(ctx context.Context, pool Status) (reopened bool, err error) {
 	counters, err := f.ledger.Counters(ctx)
 	if err != nil || pool.Floor <= counters.LastID+1 {
 		return false, err

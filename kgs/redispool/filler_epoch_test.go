@@ -217,7 +217,7 @@ func TestFillerAcceptsEpochThatAnotherWorkerBegan(t *testing.T) {
 	}
 	d.wantSize(other, 0)
 	d.fill(other, 10, 10)
-	if behind, err := s.behind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); behind || err != nil {
+	if reopened, err := s.reopenIfBehind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); reopened || err != nil {
 		t.Errorf("behind reports a rollback of the ledger, which did not happen (error %v)", err)
 	}
 	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, kgs.ErrNoEpoch) {

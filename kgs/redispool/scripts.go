@@ -103,7 +103,7 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 // The first HSET stores the last batch id of the holder again, or 0 for a new holder. If the user
 // lacks the right to HSET, the script fails there, before it removes codes that it cannot record.
 const scriptTake = scriptGuard + `
-local holder, id = ARGV[1], ARGV[2]
+local holder, id, n = unpack(ARGV)
 local field = holder .. '/' .. id
 local last = tonumber(redis.call('HGET', takes, holder) or 0)
 if tonumber(id) <= last then
@@ -112,7 +112,7 @@ if tonumber(id) <= last then
 end
 redis.call('HDEL', state, 'none')
 redis.call('HSET', takes, holder, last)
-local codes = redis.call('LPOP', keys, ARGV[3])
+local codes = redis.call('LPOP', keys, n)
 redis.call('HSET', takes, holder, id)
 if not codes then return '' end
 local blob = table.concat(codes, ' ')
@@ -139,21 +139,23 @@ return epoch .. ' ' .. blob
 // If the holder crashes before this script, Sweep abandons the whole batch. If the holder crashes
 // after this script, Sweep abandons only the lost codes.
 const scriptSettle = scriptGuard + `
-local field, unused, lost = ARGV[1] .. '/' .. ARGV[2], ARGV[3], ARGV[4]
-if tonumber(ARGV[7]) ~= tonumber(epoch) then field, unused = field .. '@' .. ARGV[7], '' end
-local codes, first = redis.call('HGET', batches, field), ARGV[6]
+local holder, id, unused, lost, reason, first, taken = unpack(ARGV)
+local field = holder .. '/' .. id
+if tonumber(taken) ~= tonumber(epoch) then field, unused = field .. '@' .. taken, '' end
+local codes = redis.call('HGET', batches, field)
 if not codes then return {0, tonumber(epoch)} end
 if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end
 redis.call('HDEL', batches, field)
 giveBack(unused)
-if lost ~= '' then redis.call('HSET', writeOffs, ARGV[5] .. '/' .. field, lost) end
+if lost ~= '' then redis.call('HSET', writeOffs, reason .. '/' .. field, lost) end
 return {1, tonumber(epoch)}
 `
 
 // scriptRecord records a batch of an earlier epoch; see heldBatches. Arguments: epoch of the pool, holder, name of the
 // record, codes. The script may be repeated. It refuses if the pool has begun another epoch.
 const scriptRecord = scriptWorker + `
-redis.call('HSET', batches, ARGV[2] .. '/' .. ARGV[3], ARGV[4])
+local holder, name, codes = unpack(ARGV, 2)
+redis.call('HSET', batches, holder .. '/' .. name, codes)
 return 1
 `
 
@@ -165,7 +167,8 @@ return 1
 // the entry, scriptTake would treat this Take as new and would overwrite a batch that is on record
 // under the same id.
 const scriptRelease = scriptGuard + `
-local field = ARGV[1] .. '/' .. ARGV[2]
+local holder, id = unpack(ARGV)
+local field = holder .. '/' .. id
 local unread = redis.call('HGET', batches, field)
 redis.call('HDEL', batches, field)
 if unread then giveBack(unread) end
@@ -183,13 +186,13 @@ return reply
 // settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder may only
 // have been frozen, and one of its old Takes may still arrive.
 const scriptWithdraw = scriptGuard + `
-local dead = {}
+local reason, dead = ARGV[1], {}
 for i = 2, #ARGV do dead[ARGV[i]] = true end
 for _, field in ipairs(redis.call('HKEYS', batches)) do
 	if dead[string.match(field, '^(.*)/')] then
 		local codes = redis.call('HGET', batches, field)
 		redis.call('HDEL', batches, field)
-		redis.call('HSET', writeOffs, ARGV[1] .. '/' .. field, codes)
+		redis.call('HSET', writeOffs, reason .. '/' .. field, codes)
 	end
 end
 return 1

@@ -59,7 +59,7 @@ func (s *Store) Warm(ctx context.Context, n int) error {
 		defer conn.Release() //nolint:gocritic // deferInLoop: each of the few inserts has its own connection
 		inserts.Go(func() error {
 			var batch pgx.Batch
-			batch.Queue(none.statement(), none.values()...)
+			none.queue(&batch, "")
 			return s.send(ctx, conn, &batch)
 		})
 	}

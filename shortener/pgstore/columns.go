@@ -12,31 +12,35 @@ import (
 	"keypool/shortener"
 )
 
+// In these statements, $1 is the fingerprint of sameOrder. The other parameters are the columns, in the order of the column
+// list. See columns.queue.
 const (
 	insertRanked = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
-		WHERE ` + sameOrder + `$7)`
+		SELECT * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[])
+		WHERE ` + sameOrder
 	insertUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
-		WHERE ` + sameOrder + `$6)`
+		SELECT * FROM unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[])
+		WHERE ` + sameOrder
 	// An Insert uses one of the next two statements if at least one of its links in the table has details or is deleted.
 	// Otherwise it uses one of the statements above, which need two values fewer for each link.
 	insertRankedDetails = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at, deleted_at, details)
-		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
-		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder + `$7)`
+		SELECT r, c, u, s, a, e, x, d::jsonb FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[],
+		$8::timestamptz[], $9::text[]) AS links (r, c, u, s, a, e, x, d) WHERE ` + sameOrder
 	insertUnrankedDetails = `INSERT INTO unranked_links (code, url, source, created_at, expires_at, deleted_at, details)
-		SELECT c, u, s, a, e, x, d::jsonb FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[],
-		$7::timestamptz[], $8::text[]) AS links (c, u, s, a, e, x, d) WHERE ` + sameOrder + `$6)`
-	// The next two statements insert a single link (see insertEach).
+		SELECT c, u, s, a, e, x, d::jsonb FROM unnest($2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::timestamptz[],
+		$7::timestamptz[], $8::text[]) AS links (c, u, s, a, e, x, d) WHERE ` + sameOrder
+)
+
+const (
+	// These two statements insert a single link (see insertEach).
 	insertOneRanked   = `INSERT INTO ranked_links (rank, code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`
 	insertOneUnranked = `INSERT INTO unranked_links (code, url, source, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`
 	// requireOrder fails with stateDivisionByZero if the database keeps its links in another order than the store.
-	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + `$1) THEN 1 ELSE 0 END`
-	// sameOrder is the beginning of a condition. Each statement adds a parameter, which is a fingerprint, and the closing
-	// parenthesis. The condition is true if the order on record has this fingerprint, or if no order is on record. A
-	// process may be suspended while `shortener reindex` changes the order. Without this condition, the process would then
-	// write rows where no look-up finds them.
-	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> `
+	requireOrder = `SELECT 1 / CASE WHEN ` + sameOrder + ` THEN 1 ELSE 0 END`
+	// sameOrder is true if the order on record has the fingerprint $1, or if no order is on record. A process may be
+	// suspended while `shortener reindex` changes the order. Without this condition, the process would then write rows
+	// where no look-up finds them.
+	sameOrder = `NOT EXISTS (SELECT FROM link_order WHERE fingerprint <> $1)`
 	// returningNew is the end of an INSERT that ignores links whose codes are in use.
 	returningNew = ` ON CONFLICT DO NOTHING RETURNING code`
 )
@@ -52,6 +56,19 @@ type columns struct {
 	details              []*string            // nil if no link has details or is deleted
 }
 
+// queue adds to the batch one statement that inserts all links. The parameter end is the end of the statement.
+func (c *columns) queue(batch *pgx.Batch, end string) *pgx.QueuedQuery {
+	values := append(make([]any, 0, 9), c.order)
+	if c.ranks != nil {
+		values = append(values, c.ranks)
+	}
+	values = append(values, c.codes, c.urls, c.sources, c.created, c.expires)
+	if c.details != nil {
+		values = append(values, c.deleted, c.details)
+	}
+	return batch.Queue(c.statement()+end, values...)
+}
+
 func (c *columns) statement() string {
 	switch {
 	case c.ranks == nil && c.details == nil:
@@ -62,17 +79,6 @@ func (c *columns) statement() string {
 		return insertRanked
 	}
 	return insertRankedDetails
-}
-
-func (c *columns) values() []any {
-	values := []any{c.ranks, c.codes, c.urls, c.sources, c.created, c.expires, c.order, c.deleted, c.details}
-	if c.details == nil {
-		values = values[:7]
-	}
-	if c.ranks == nil {
-		return values[1:]
-	}
-	return values
 }
 
 // queueEach adds one statement for each link to the batch. The links must not have details.

@@ -112,7 +112,7 @@ func (s *Store) insertAll(ctx context.Context, conn *pgxpool.Conn, links []short
 	}
 	var batch pgx.Batch
 	for _, c := range tables {
-		batch.Queue(c.statement(), c.values()...).Exec(requireRows)
+		c.queue(&batch, "").Exec(requireRows)
 	}
 	return s.send(ctx, conn, &batch)
 }
@@ -150,7 +150,7 @@ func requireRows(tag pgconn.CommandTag) error {
 func (s *Store) checkOrder(ctx context.Context, db connection) (err error) {
 	var batch pgx.Batch
 	same := true
-	batch.Queue(`SELECT `+sameOrder+`$1)`, s.fingerprint).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
+	batch.Queue(`SELECT `+sameOrder, s.fingerprint).QueryRow(func(row pgx.Row) error { return row.Scan(&same) })
 	if err = db.SendBatch(ctx, &batch).Close(); err == nil && !same {
 		err = shortener.ErrOtherOrder
 	}
@@ -236,7 +236,7 @@ func (s *Store) insertNew(ctx context.Context, db connection, links []shortener.
 		batch.Queue(statement)
 	}
 	for _, c := range s.columnsOf(links) {
-		batch.Queue(c.statement()+returningNew, c.values()...).Query(collect)
+		c.queue(&batch, returningNew).Query(collect)
 	}
 	if len(before) > 0 {
 		batch.Queue(defaultTimeout)

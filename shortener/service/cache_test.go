@@ -26,7 +26,7 @@ type rows struct {
 	gate chan struct{}
 }
 
-// damaged is the code of a row that cannot be decoded. The look-up of the code misplaced finds the row of another code.
+// damaged is the code of a row that cannot be decoded. misplaced is a code whose look-up finds the row of another code.
 const damaged, misplaced = "damaged", "misplaced"
 
 func (r *rows) lookup(ctx context.Context, code string) (shortener.Link, error) {

@@ -46,12 +46,12 @@ func openFile(ctx context.Context, setting, path string) (*sqlite.DB, error) {
 	case errors.Is(err, sqlite.ErrSeveralNames):
 		err = &config.Error{
 			Name: setting, Got: err.Error(),
-			Takes: "a file with one name, because SQLite keeps a log beside the file, under the same name: copy the file or remove its other hard links, or mount its folder",
+			Takes: "a file that has only one name, because SQLite derives the name of its log from it: if the file has other hard links, remove them or copy the file; if the file itself is mounted, mount its folder instead",
 		}
 	case errors.Is(err, sqlite.ErrNoFile):
 		err = &config.Error{
 			Name: setting, Got: err.Error(),
-			Takes: "the path of a database with its file: move the file back, because the log may have its newest links, or delete the log and its index (-wal and -shm) to begin with an empty database",
+			Takes: "the path of an existing file, or of a new file without a log: move the missing file back, because the log may have its newest links, or delete the log and its index (-wal and -shm) to begin with an empty database",
 		}
 	case errors.Is(err, sqlite.ErrNotDatabase):
 		err = &config.Error{Name: setting, Got: "sqlite:" + path, Takes: "the path of a SQLite database, or of a file that does not exist yet; a symbolic link must lead to an existing file"}
@@ -115,8 +115,9 @@ func requireSuitable(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// RefuseDatabase returns an error that names the setting of a database if err means that this database is on a worker of a
-// Citus cluster or belongs to another program. Otherwise it returns err.
+// RefuseDatabase adds the name of a setting to an error that refuses the database of this setting. Such an error means that
+// the database is on a worker of a Citus cluster, or that it belongs to another program. RefuseDatabase returns any other
+// error unchanged.
 func RefuseDatabase(setting string, err error) error {
 	switch {
 	case errors.Is(err, migrations.ErrCitusWorker):
@@ -149,9 +150,9 @@ func (e *unreachable) Error() string { return e.text }
 
 func (e *unreachable) Unwrap() error { return e.error }
 
-// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user, the database and the
-// reason of each address, but no password. If two attempts at an address, with and without TLS, fail for the same reason, the
-// text has this reason once.
+// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user and the
+// database, and it says for each address why the connection failed. It has no password. If two attempts at an address, with and
+// without TLS, fail for the same reason, the text has this reason once.
 func nameUnreachable(err error) error {
 	connect, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {

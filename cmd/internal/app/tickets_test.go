@@ -15,7 +15,7 @@ import (
 
 // Tickets in the server's own database use its existing connections. Tickets in another database
 // have their own connections.
-func TestTicketsInDatabaseOfServerUseConnectionsOfLedger(t *testing.T) {
+func TestTicketsShareConnectionsWithLedgerInSameDatabase(t *testing.T) {
 	t.Parallel()
 	ch := openTestChain(t, testenv.PostgresURL(t))
 	for _, tt := range []struct {

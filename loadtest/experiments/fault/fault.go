@@ -9,8 +9,8 @@
 // Most rows that create links under load end with the same checks, in run.end. The row restarts the
 // servers, so that no answer comes from a cache. It reads every acknowledged link back through each
 // server, and searches the links table for creations that were stored twice. Finally, an audit checks
-// that the accounts of the ledger close: each reserved number is in exactly one place. Rows 17, 17b, 17c
-// and 17d read back only the links that were created after the fault.
+// that each number that the ledger reserved is in exactly one place. Rows 17, 17b, 17c and 17d read back
+// only the links that were created after the fault.
 //
 // Invariant: if the fault did not happen, the row fails and judges no claim.
 //
@@ -18,7 +18,8 @@
 // commands, settings and HTTP interface. Some rows also depend on internals of the programs:
 //
 //   - the links table shows whether a creation of unknown outcome was stored;
-//   - one fault row reads all keys of the pool in Redis and compares them with the codes of a space;
+//   - one fault row reads all keys of the pool in Redis, and checks that each code of a space is either a key or the
+//     code of a link;
 //   - some fault rows read the ranges, the holders and the epochs in the ledger, and the number of keys in Redis;
 //   - one fault row changes the values of the pool in Redis;
 //   - a proxy that drops replies recognises the requests by a word that they contain.
