@@ -63,8 +63,8 @@ func (g *guard) check() error {
 	if files == nil {
 		return nil
 	}
-	// Read the size before Stat. If another check stored a larger size after this Stat, the file would otherwise seem to have
-	// become smaller.
+	// Read the size before Stat. A size that another check stored after this Stat may be larger, and the file would then seem
+	// to have become smaller.
 	least := g.size.Load()
 	for i, path := range g.paths() {
 		file, err := os.Stat(path)

@@ -146,8 +146,8 @@ func (f *Filler) Len(ctx context.Context) (int64, error) {
 // an epoch in between. Therefore reopenIfBehind reads the epoch of the ledger again. If the epoch of the pool is still
 // newer, the database of the ledger was restored from an older state, and the ledger would reserve numbers a second time.
 // In this case reopenIfBehind begins a new epoch, and the ledger skips ahead: it moves its counters past every number
-// whose reservation the rollback may have removed. If the epoch of the pool is above maxTakenOver, no ledger has begun this epoch, and reopenIfBehind treats
-// the pool as damaged.
+// whose reservation the rollback may have removed. If the epoch of the pool is above maxTakenOver, no ledger has begun
+// this epoch, and reopenIfBehind treats the pool as damaged.
 func (f *Filler) reopenIfBehind(ctx context.Context, pool Status) (reopened bool, err error) {
 	epoch, err := f.ledger.Epoch(ctx)
 	if err != nil || pool.Epoch <= epoch.Number {

@@ -218,7 +218,7 @@ func TestFillerAcceptsEpochThatAnotherWorkerBegan(t *testing.T) {
 	d.wantSize(other, 0)
 	d.fill(other, 10, 10)
 	if reopened, err := s.reopenIfBehind(t.Context(), Status{PoolStatus: kgs.PoolStatus{Epoch: epoch.Number + 1}}); reopened || err != nil {
-		t.Errorf("behind reports a rollback of the ledger, which did not happen (error %v)", err)
+		t.Errorf("reopenIfBehind: %v, %v; want false, because the ledger was not rolled back", reopened, err)
 	}
 	if err := s.openEpoch(t.Context(), epoch.Number, lost); !errors.Is(err, kgs.ErrNoEpoch) {
 		t.Errorf("a late openEpoch: %v, want ErrNoEpoch", err)

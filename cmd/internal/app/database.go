@@ -150,9 +150,9 @@ func (e *unreachable) Error() string { return e.text }
 
 func (e *unreachable) Unwrap() error { return e.error }
 
-// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user and the
-// database, and it says for each address why the connection failed. It has no password. If two attempts at an address, with and
-// without TLS, fail for the same reason, the text has this reason once.
+// nameUnreachable names DATABASE_URL in err if err is the error of a connection. The text has the user and the database, and it
+// says for each address why the connection failed. It has no password. If two attempts at an address, with and without TLS, fail
+// for the same reason, the text has this reason once.
 func nameUnreachable(err error) error {
 	connect, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {
