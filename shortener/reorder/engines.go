@@ -16,7 +16,7 @@ func SQLite(db *sql.DB) Database {
 		empty:    `DELETE FROM ranked_links`,
 		missing:  `SELECT count(*) = 0 FROM pragma_table_info('links_earlier') WHERE name = 'details'`,
 		details:  `ALTER TABLE links_earlier ADD COLUMN details TEXT`,
-		finish:   []string{recordCreations},
+		finish:   recordCreations,
 		next:     nextRows,
 		ranked:   each(`INSERT INTO ranked_links (rank, `+columns+`) SELECT ?, `+columns+from, func(r row) []any { return []any{r.rank, r.position} }),
 		unranked: each(`INSERT INTO unranked_links (`+columns+`) SELECT `+columns+from, func(r row) []any { return []any{r.position} }),
@@ -25,11 +25,18 @@ func SQLite(db *sql.DB) Database {
 
 // recordCreations fills the table creations with all links in the order of their creation. If the table
 // already has rows, it does nothing.
-const recordCreations = `INSERT INTO creations (codes)
-	SELECT group_concat(code, ' ')
-	FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)
-	WHERE NOT EXISTS (SELECT 1 FROM creations)
-	GROUP BY part ORDER BY part`
+func recordCreations(ctx context.Context, tx *sql.Tx) error {
+	var filled bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM creations)`).Scan(&filled); err != nil || filled {
+		return err
+	}
+	// As a condition of this statement, the test would run once for each link.
+	_, err := tx.ExecContext(ctx, `INSERT INTO creations (codes)
+		SELECT group_concat(code, ' ')
+		FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)
+		GROUP BY part ORDER BY part`)
+	return err
+}
 
 // nextRows reads the next pageRows rows of links_earlier in SQLite.
 func nextRows(ctx context.Context, db *sql.DB, after string) (page page, err error) {
@@ -74,6 +81,7 @@ func Postgres(db *sql.DB) Database {
 		empty:   `TRUNCATE ranked_links`, // unlike DELETE, it writes no log for each row and leaves no dead rows
 		missing: `SELECT NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('links_earlier') AND attname = 'details')`,
 		details: `ALTER TABLE links_earlier ADD COLUMN details jsonb`,
+		finish:  func(context.Context, *sql.Tx) error { return nil }, // PostgreSQL lists links by an index
 		next:    nextBlocks,
 		ranked: together(`INSERT INTO ranked_links (rank, ` + columns + `)
 			SELECT wanted.rank, ` + columns + ` FROM unnest($1::text[]::tid[], $2::bigint[]) AS wanted (position, rank)

@@ -36,7 +36,7 @@ type dialect struct {
 	empty    string                                                                     // removes all rows of ranked_links
 	missing  string                                                                     // selects whether links_earlier lacks the column "details"
 	details  string                                                                     // adds the column "details" to links_earlier
-	finish   []string                                                                   // statements for the end of a move
+	finish   func(ctx context.Context, tx *sql.Tx) error                                // is called after all links have been moved
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" means from the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank
@@ -223,10 +223,11 @@ func (d Database) finish(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // has no effect after a commit
-	for _, statement := range append(d.dialect.finish, `DROP TABLE IF EXISTS links_earlier`) {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return err
-		}
+	if err := d.dialect.finish(ctx, tx); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DROP TABLE IF EXISTS links_earlier`); err != nil {
+		return err
 	}
 	return tx.Commit()
 }
