@@ -77,9 +77,10 @@ type Batch struct {
 	Codes  []string // codes in the order in which to hand them out; read-only
 }
 
-// Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use and return
-// at the latest when ctx ends. The caller may repeat a call after an error. If the answer of a Take
-// was lost, a supply that recognises the repeated Take returns the same keys again.
+// Supply gives batches of keys to a [Source]. Both methods are safe for concurrent use. They return
+// at the latest when ctx ends, unless the implementation documents a later return. The caller may
+// repeat a call after an error. If the answer of a Take was lost, a supply that recognises the
+// repeated Take returns the same keys again.
 type Supply interface {
 	// Take returns a batch of 1 to n keys. A repeated Take may return more than n keys, because it
 	// returns the keys of the first call. The caller becomes the holder of the batch and is

@@ -50,7 +50,7 @@ func TestScheduleSendsMissedRequestsAfterStall(t *testing.T) {
 		const stall = 45 * time.Millisecond
 		intended, actual := record(t.Context(), Schedule{Rate: 100, Duration: 100 * time.Millisecond}, func(n int) {
 			if n == 1 {
-				time.Sleep(stall) // the stall that the test is about, by the clock of synctest
+				time.Sleep(stall) // the stall, on the clock of synctest
 			}
 		})
 		if diff := cmp.Diff(every(10*time.Millisecond, 10), intended); diff != "" {

@@ -90,8 +90,8 @@ func tryLock(ctx context.Context, conn *sql.Conn) (locked bool, err error) {
 		return false, err
 	}
 	// A migration can take hours, and PostgreSQL may have a time limit for idle transactions. SET LOCAL removes
-	// this limit for the transaction. SET LOCAL also makes the transaction release the snapshot of the SELECT, which
-	// the transaction keeps until its next statement begins. CREATE INDEX CONCURRENTLY would wait for this snapshot.
+	// this limit for the transaction. SET LOCAL has a second purpose: the transaction keeps the snapshot of the SELECT
+	// until its next statement begins, and CREATE INDEX CONCURRENTLY would wait for this snapshot.
 	next := `SET LOCAL idle_in_transaction_session_timeout = 0`
 	if !locked {
 		next = `ROLLBACK`

@@ -13,8 +13,8 @@ import (
 	"keypool/migrations"
 )
 
-// Behind PgBouncer in transaction mode, a lock of a session would stay with a connection that any client may get next.
-// The lock of Exclusive must nevertheless exclude other processes.
+// In transaction mode, PgBouncer may give a connection to another client after each transaction. A session-level lock
+// would stay with the connection. The lock of Exclusive must exclude other processes nevertheless.
 func TestMigrationLockExcludesOtherProcessesBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	bouncer := testenv.StartPgBouncer(t, testenv.StartPostgres(t))

@@ -67,7 +67,7 @@ func FuzzAlias(f *testing.F) {
 	shape := regexp.MustCompile(`^[A-Za-z0-9_-]{1,16}$`)
 	kept := regexp.MustCompile(`^(?i:shorten|healthz|livez|readyz|metrics|status|debug|api|admin|static|assets|docs)$`)
 	f.Fuzz(func(t *testing.T, alias string) {
-		// In Go, $ matches only at the end of the text.
+		// In Go, $ matches only at the end of the text, and not before a line break at the end.
 		want := shape.MatchString(alias) && !kept.MatchString(alias)
 		if err := checkAlias(alias); (err == nil) != want {
 			t.Errorf("checkAlias(%q) = %v, which differs from the result of the regular expressions", alias, err)

@@ -51,8 +51,8 @@ func (r *Request) IdempotencyKey(key string) *IdempotencyKey {
 	if err != nil { // cannot happen, because JSON can encode every member
 		panic("shortener: encode a request: " + err.Error())
 	}
-	// JSON replaces each byte that is not valid UTF-8 by U+FFFD. So two different texts, which an HTML form can contain,
-	// may have the same JSON.
+	// An HTML form can contain bytes that are not valid UTF-8. JSON replaces each of these bytes by U+FFFD, so two
+	// different texts may have the same JSON. Therefore the digest also includes a quoted form of such a text.
 	for _, text := range r.texts() {
 		if !utf8.ValidString(text) {
 			b = strconv.AppendQuote(b, text)

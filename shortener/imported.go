@@ -17,8 +17,8 @@ type ImportRules struct {
 	Self     destination.Origin // origin of this service; a link must not lead to it
 	OwnHosts *destination.Hosts // further host names of this service
 	Now      time.Time          // time of the import
-	// Exported is true if this program exported the links. Then a code may be a reserved name: a key may be a reserved
-	// name, and only an alias may not.
+	// Exported is true if this program exported the links. Then a code may be a reserved name, because the code may be
+	// a key, and only aliases must not be reserved names.
 	Exported bool
 }
 

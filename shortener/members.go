@@ -63,9 +63,9 @@ func (d *Details) set(p Patch) error {
 	return nil
 }
 
-// SatisfiedBy reports whether the stored link is the link that the request asks for. The parameter wanted is the link that the
-// request describes. The two links must have the same URL and the same Editable. If the request has an expiry, the expiries must
-// be equal. If the request has an owner, the owner and the members that the owner chose must be equal too.
+// SatisfiedBy reports whether the stored link satisfies the request. The parameter wanted is the link that the request
+// describes. The two links must have the same URL and the same Editable. If the request has an expiry, the expiries
+// must be equal. If the request has an owner, the owner and the members that the owner chose must be equal too.
 func (r *Request) SatisfiedBy(stored, wanted Link) bool {
 	if stored.URL != wanted.URL || stored.Editable() != wanted.Editable() || r.hasExpiry() && !stored.ExpiresAt.Equal(wanted.ExpiresAt) {
 		return false

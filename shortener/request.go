@@ -232,7 +232,7 @@ func ParseTime(s string) (time.Time, bool) {
 }
 
 // parseDuration parses a decimal number of seconds or a Go duration. A number beyond the range of
-// Duration becomes the maximum or the minimum of Duration, and boundExpiry rejects both.
+// Duration becomes plus or minus the maximum of Duration, and boundExpiry rejects both.
 func parseDuration(s string) (time.Duration, bool) {
 	// Text with characters that do not occur in a decimal number is not a number of seconds. ParseFloat does not check
 	// this: it accepts "inf", "nan" and hexadecimal numbers.

@@ -55,8 +55,8 @@ func (k *batchKeys) Next(context.Context, string, int) (shortener.Key, error) {
 	return shortener.Key{Code: k.codes[i : i+benchCode], Source: "pool"}, nil
 }
 
-// discarded is a ResponseWriter that keeps only the status of the last answer. The reuse of the
-// header between requests keeps the allocations of net/http out of the figures.
+// discarded is a ResponseWriter that keeps only the status of the last answer. All requests share its
+// header, so that the figures do not include the header that net/http allocates for each answer.
 type discarded struct {
 	header http.Header
 	status int

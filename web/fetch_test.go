@@ -11,7 +11,7 @@ import (
 )
 
 // The service never fetches a destination. Therefore the packages that handle links use nothing that makes an outgoing
-// request or connection. The packages shortener, destination and service do not use an HTTP package at all.
+// request or connection. The packages shortener, destination and service do not import net/http.
 func TestServiceNeverSendsRequestsToURLsOfLinks(t *testing.T) {
 	t.Parallel()
 	clients := map[string][]string{
@@ -57,8 +57,9 @@ func usesOf(t *testing.T, pattern string, names map[string][]string) (uses []str
 	return uses
 }
 
-// usesIn returns the positions at which a file uses names. The map names has an import path as its key. The value lists
-// identifiers of the imported package. If the list is empty, the import itself is a use.
+// usesIn returns the positions at which a file uses names. Each key of the map is an import path, and its value lists
+// identifiers of the imported package. If the list is empty, or if the file renames the package, the import itself
+// counts as a use.
 func usesIn(t *testing.T, path string, names map[string][]string) (uses []string) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -55,7 +55,8 @@ func (p *public) follow(c echo.Context, code string) error {
 }
 
 // redirect answers with a redirect to the URL of the link. err is the error of the look-up. If err is not nil, redirect
-// returns err. Only GET requests are counted: in the metrics, and as visits if they get a redirect.
+// returns err. redirect counts only GET requests. It counts them in the metrics (see Metrics.visited), and as visits if
+// they get a redirect.
 func (p *public) redirect(c echo.Context, link shortener.Link, err error) error {
 	if c.Request().Method == http.MethodGet {
 		p.metrics.visited(err)

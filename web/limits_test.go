@@ -19,8 +19,7 @@ func TestMissLimiterRefusesScans(t *testing.T) {
 	withClockStopped(t, func(t *testing.T) {
 		s := newSite(t, func(c *PublicConfig) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 		a := s.shorten(t, `{"url":"https://go.dev"}`)
-		// Requests for an existing code are not misses. Therefore more of these requests succeed than a client may have
-		// misses.
+		// Requests for an existing code are not misses, so the miss limiter refuses none of them.
 		for range 2 * missBurst {
 			if r := s.do(t, http.MethodGet, "/"+a.Code, "", "X-Forwarded-For", "192.0.2.1"); r.status != http.StatusFound {
 				t.Fatalf("status %d, want 302", r.status)

@@ -64,8 +64,9 @@ func TestUIDescribesFieldsWithStoredValues(t *testing.T) {
 	}
 }
 
-// Each button that copies a link has the short URL in its name. The element for the message about the result is on the page before
-// the message, because a screen reader may not announce an element that appears together with its text.
+// Each button that copies a link has the short URL in its name. The element for the message about the
+// result is on the page before the message appears, because a screen reader may not announce an element that appears
+// together with its text.
 func TestNameOfEachCopyButtonContainsShortURL(t *testing.T) {
 	t.Parallel()
 	s, b := newUISite(t, "", nil), browser.New(t)

@@ -73,8 +73,8 @@ func TestUISavesFormThatIsSentTwice(t *testing.T) {
 	}
 }
 
-// The service normalizes values, so the stored values may differ from the typed values. Even so, the second request of a form
-// that is sent twice is not refused as a change by another person.
+// The service normalizes values, so the stored values may differ from the typed values. Even so, if a form is sent twice,
+// the second request does not conflict with the first.
 func TestUISavesFormWithNormalizedValuesThatIsSentTwice(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

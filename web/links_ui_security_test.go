@@ -329,7 +329,8 @@ func TestUILinkListFiltersByState(t *testing.T) {
 	}
 }
 
-// A page forbids frames, caches and scripts of other origins. Without the setting UI, there are no pages.
+// A page cannot be framed or cached, and its Content-Security-Policy has no unsafe keyword such as 'unsafe-inline'.
+// Without the setting UI, there are no pages.
 func TestUIPagesCannotBeFramedOrCached(t *testing.T) {
 	t.Parallel()
 	s := newUISite(t, "", nil)

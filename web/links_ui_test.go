@@ -141,7 +141,7 @@ func TestPersonManagesLinksOnUIPages(t *testing.T) {
 			b.Screenshot("link")
 			b.Do(
 				chromedp.Click(chromedp.CSS(".danger")),
-				chromedp.WaitVisible(chromedp.CSS("#delete-title + p b")), // the page of the link also has the title
+				chromedp.WaitVisible(chromedp.CSS("#delete-title + p b")), // #delete-title alone is also on the page of the link
 			)
 			b.Screenshot("delete")
 			b.Do(

@@ -270,7 +270,7 @@ func TestPageActionsAreUsableByKeyboard(t *testing.T) {
 	)
 }
 
-// The short link is whole on a phone, even with a long host.
+// A phone shows the whole short link, even if the host is long.
 func TestPageShowsWholeShortLink(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, func(c *PublicConfig) { c.BaseURL = "https://links.a-department.a-long-company-name.example" }), browser.New(t)

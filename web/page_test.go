@@ -185,7 +185,7 @@ func TestPageFitsEveryScreen(t *testing.T) {
 func TestFieldWithErrorHasFocusWithoutScripts(t *testing.T) {
 	t.Parallel()
 	s, b := newSite(t, nil), browser.New(t)
-	// A page of a headless browser does not have the focus of the keyboard, which :focus requires.
+	// A page of a headless browser does not have the keyboard focus, which :focus requires.
 	b.Do(withoutScripts(), browser.Emulate(emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))
 	focused := func(selector string) {
 		t.Helper()

@@ -37,8 +37,8 @@ const (
 // changes, but the link may be deleted.
 const qrAge = time.Hour
 
-// cutQR cuts the suffix of a QR code off a path. It first looks for the dot, which most paths lack, because cutQR runs for
-// every redirect.
+// cutQR cuts the suffix of a QR code off a path. It runs for every redirect, so it first looks for the dot, which most
+// paths lack.
 func cutQR(path string) (code, suffix string) {
 	if i := len(path) - len(suffixSVG); i >= 0 && path[i] == '.' && (path[i:] == suffixSVG || path[i:] == suffixPNG) {
 		return path[:i], path[i:]

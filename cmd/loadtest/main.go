@@ -103,7 +103,7 @@ func readReport(path string) (*report.Report, error) {
 func main() { os.Exit(run(program.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run runs the command and returns the exit status. The verdict goes to stdout, and everything else goes to stderr. If
-// ctx ends, run ends the experiment in progress, and then the cleanup runs.
+// ctx ends, run ends the experiment in progress and cleans up.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // go-redis would log each outage of Redis that an experiment causes
 	ctx, stop := context.WithCancel(ctx)

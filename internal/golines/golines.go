@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Count reads the Go files below root that match the patterns of [filepath.Glob], and counts their lines. Test files,
-// blank lines and lines that contain only a comment do not count. Count returns an error if a pattern matches no file,
-// or only test files.
+// Count reads the Go files below root that match the patterns, and counts their lines. [filepath.Glob] defines the
+// syntax of a pattern. Test files, blank lines and lines that contain only a comment do not count. Count returns an
+// error if a pattern matches no file, or only test files.
 func Count(root string, patterns ...string) (total int, err error) {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(filepath.Join(root, pattern))

@@ -168,7 +168,7 @@ func TestTruncateLogLeavesNoDeletedContent(t *testing.T) {
 	failed := make(chan error, 1)
 	go func() { failed <- db.TruncateLog(short) }()
 	writes := 0
-	for len(failed) == 0 { // writes fail only after busyTimeout, which is longer than the time limit of the context short
+	for len(failed) == 0 { // a write that waits fails after busyTimeout, which is longer than the 2 s of TruncateLog
 		if _, err := other.Write.ExecContext(t.Context(), "INSERT INTO t VALUES ('kept'); DELETE FROM t WHERE rowid = last_insert_rowid()"); err != nil {
 			t.Fatal(err)
 		}

@@ -63,8 +63,8 @@ func (g *guard) check() error {
 	if files == nil {
 		return nil
 	}
-	// Read the size before Stat. A size that another check stored after this Stat may be larger, and the file would then seem
-	// to have become smaller.
+	// Read g.size before Stat. Otherwise a concurrent check could store a larger size after this Stat, and the file would
+	// seem to have become smaller.
 	least := g.size.Load()
 	for i, path := range g.paths() {
 		file, err := os.Stat(path)

@@ -14,8 +14,8 @@ import (
 // ErrSeveralNames reports that a database file may have another name.
 var ErrSeveralNames = errors.New("the database file may have several names")
 
-// requireOneName fails if the file at path has several hard links, or if the file itself is mounted at path, as a container does
-// with a volume for a single file. SQLite keeps the log beside the file, under the name of the file. So two processes
+// requireOneName fails if the file at path has several hard links, or if path is a mount point, as in a container with
+// a volume for a single file. SQLite keeps the log beside the file, under the name of the file. So two processes
 // that open the file by different names would have different logs, and each would lose what the other commits; see
 // section 2.5 of "How To Corrupt An SQLite Database File" by SQLite. If the mounts of the process cannot be read,
 // requireOneName checks only the number of hard links.

@@ -173,7 +173,7 @@ func (db *DB) OverwriteFreedPages(ctx context.Context) error {
 
 // Close closes all connections. The last connection to close moves the log into the database file and then deletes the
 // log. Only a connection that can write does this. The anchor can write (see type anchor), so Close closes the anchor
-// last. If the files of the database are not at its path, the anchor would delete the log of another database. If the
+// last. If the files of the database are not at its path, the anchor could delete the log of another database. If the
 // database file was overwritten, the anchor would move the log into the damaged file. In both cases, Close leaves the
 // anchor open and fails with ErrMoved.
 func (db *DB) Close() error {

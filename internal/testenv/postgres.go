@@ -37,7 +37,7 @@ func PostgresURL(t testing.TB) string {
 	schema := "test_" + strings.ToLower(rand.Text())
 	execute(t, base.String(), "CREATE SCHEMA "+schema)
 	t.Cleanup(func() {
-		// If the test left a transaction open, DROP SCHEMA fails after 50 s, before setupTimeout, instead of waiting.
+		// If the test left a transaction open, DROP SCHEMA fails after 50 s, which is less than setupTimeout.
 		execute(t, base.String(), "SET lock_timeout = '50s'; DROP SCHEMA "+schema+" CASCADE")
 	})
 	query := base.Query()

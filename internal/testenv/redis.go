@@ -84,8 +84,8 @@ func connect(t testing.TB, url string) *redis.Client {
 	return client
 }
 
-// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. So only
-// tests of a time limit depend on the speed of the machine. The options of the client must not have time limits of less
+// Patient gives each command of client a minute, even if the context of the command has an earlier deadline. So a
+// command does not time out on a slow machine. The options of the client must not have time limits of less
 // than a minute.
 func Patient(client redis.UniversalClient) { client.AddHook(patient{}) }
 

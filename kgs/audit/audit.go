@@ -130,8 +130,8 @@ const auditPasses = 3
 // A fault counts only if every pass finds the fault, because keys move during a pass. Two kinds of faults count even if
 // only the last pass finds them: a code that is used as a key and has no number, and a misplaced row. A row is misplaced
 // if a search for its code would miss the row. Run compares all faults of the passes, although Accounts lists only the
-// first MaxListed faults of each kind. They are in the order of their ranks or, for the two kinds above, in the order of
-// the bytes of their codes.
+// first MaxListed faults of each kind. Accounts lists faults in the order of their ranks, and faults of the two kinds
+// above in the order of the bytes of their codes.
 //
 // An error means that Run could not complete the audit. If the shared pool loses its data during the audit, or waits
 // for a new epoch, Run begins again. When the time Patience has passed, Run stops and returns [kgs.ErrNoEpoch],

@@ -72,7 +72,7 @@ func evidenceOf(space *codespace.Space, readings []reading) Evidence {
 type generator struct {
 	*rand.Rand
 	space *codespace.Space
-	size  int64 // the greatest number of reserved numbers of one length
+	size  int64 // snapshot reserves fewer than size numbers of each length
 }
 
 // beyond is how many numbers above the reserved numbers can occur in keys and rows.

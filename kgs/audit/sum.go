@@ -122,9 +122,9 @@ func (p *pass) sumLinks(e *EpochAccounts, links [linkKinds]int64) {
 	count(e.Linked, kgs.SourcePool, links[poolLink])
 }
 
-// sumGaps counts the numbers of the present epoch that had no place and no link. Some of these numbers
-// moved to the ledger during the pass, and are in the rows of the argument after. The other numbers are
-// missing or on the move.
+// sumGaps counts the numbers of the present epoch that had no place and no link. The parameter after has the rows of the
+// ledger at the end of the pass. They contain the numbers that moved to the ledger during the pass. The other numbers
+// are missing or on the move.
 func (p *pass) sumGaps(epochs []*EpochAccounts, gaps []span, after []ledger.Row) {
 	rows, _ := p.coverOf(after)
 	lost := without(gaps, rows.separate())

@@ -96,7 +96,7 @@ type Snowflake struct {
 	Until  time.Time `json:"machine_until,omitzero"`   // end of the last promise for the machine id; zero if the id was never used
 }
 
-// Explain explains a code. The code must have a form that a link can have.
+// Explain explains a code. The code must be valid as the code of a link.
 func Explain(e Evidence) Explanation {
 	x := Explanation{Code: e.Code, Link: e.Link, Pool: e.Pool, NotRecorded: []string{}}
 	if e.Link != nil {

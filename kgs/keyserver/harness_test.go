@@ -46,7 +46,7 @@ type service struct {
 	registry *prometheus.Registry
 }
 
-// serve starts a server with the ledger l. change may change its settings, and may be nil.
+// serve starts a server with the ledger l. The function change adjusts the settings; it may be nil.
 func serve(t *testing.T, l *ledger.Ledger, change func(*Config)) *service {
 	t.Helper()
 	space, err := l.Open(t.Context(), ledger.Config{Permute: true})

@@ -50,7 +50,7 @@ func NewRemoteSupply(address string) (*RemoteSupply, error) {
 		return nil, errors.New("the address of the key service contains no token")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.Proxy = nil // a proxy of http_proxy must not get the token
+	transport.Proxy = nil // a proxy that the environment names must not get the token
 	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pongWithin}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	s := &RemoteSupply{closeTimeout: closeTimeout, space: codespace.Plain(), http: &http.Client{

@@ -168,7 +168,7 @@ func (s *Snowflake) adopt(held promise, from int64, err error) {
 		s.next = 0 // the numbers of another id may begin before the last number of the old id
 	}
 	s.promise = held
-	s.next = max(s.next, from<<sequenceBits) // no later number has a time before the parameter from, even if the clock is set back
+	s.next = max(s.next, from<<sequenceBits) // even if the clock is set back, no later number has a time before from
 }
 
 // giveBack ends the promise at the first unused millisecond.

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// ticketTimeout is the time limit of the first call of a creation. If the first call fails, the
-	// creation calls the other database. The time limit of the second call is ticketPatience times
+	// ticketTimeout is the time limit of the first database call of Tickets.Next. If the first call
+	// fails, Next calls the other database. The time limit of the second call is ticketPatience times
 	// as long, because there is no third database. The sum of the two limits is below one second,
 	// because a creation that gets no key must fail within one second.
 	ticketTimeout  = 250 * time.Millisecond
@@ -42,7 +42,7 @@ type TicketDatabase interface {
 	// is issued at most once. If a reply is lost, its numbers are never issued. Take returns at the
 	// latest when ctx ends.
 	Take(ctx context.Context, p Parity, n int64) (last int64, err error)
-	// SkipTo moves the counter of parity p to the number to, which must have parity p. It returns how many numbers it
+	// SkipTo moves the counter of parity p to a given number, which must have parity p. It returns how many numbers it
 	// skipped. If the counter is already at this number or above it, SkipTo skips no number. The comparison and the
 	// skip are one atomic step. SkipTo returns at the latest when ctx ends.
 	SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error)
@@ -164,10 +164,10 @@ func (t *Tickets) State() gobreaker.State {
 // PostgreSQL logs a sequence 32 values ahead, so a crash skips up to 32 values. The call that
 // writes the log record returns after the record is on disk. A concurrent call may return one of
 // the next values before the record is on disk. After a crash at this moment, PostgreSQL gives out
-// the value again. The process that issued the value discards it, and skips ahead. Another process
-// can issue the value a second time. If the links are in the same database, no link has the value,
-// because the commit of such a link comes later in the log and is lost too. If the links are in another
-// database, their primary key refuses a second link with the code.
+// the value again. If the process that issued the value gets it again, this process discards the value
+// and skips ahead. Another process can issue the value a second time. If the links are in the same
+// database, no link has the value, because the commit of such a link comes later in the log and is lost
+// too. If the links are in another database, their primary key refuses a second link with the code.
 type PostgresTickets struct{ pool *pgxpool.Pool }
 
 var _ TicketDatabase = (*PostgresTickets)(nil)
@@ -199,7 +199,7 @@ func (t *PostgresTickets) Take(ctx context.Context, p Parity, n int64) (last int
 	return last, err
 }
 
-// SkipTo implements [TicketDatabase] in one round trip. If the counter is not below the argument to,
+// SkipTo implements [TicketDatabase] in one round trip. If the counter is not below the given number,
 // SkipTo nevertheless takes one number, which is never issued.
 func (t *PostgresTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
 	err = t.pool.QueryRow(ctx, ofParity(skipTickets, p), to).Scan(&skipped)
@@ -214,7 +214,7 @@ const ticketsAhead = 32
 // the first of them. So a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // mutex of the next field: the channel has room for one element, which the running call puts into it
+	turn  chan struct{} // guards ahead; a call that uses ahead fills the channel, which has room for one element
 	ahead [2]struct {   // the index is the parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process
@@ -246,7 +246,7 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 	return a.last, nil
 }
 
-// SkipTo implements [TicketDatabase]. If the last issued number is below the argument to, SkipTo discards
+// SkipTo implements [TicketDatabase]. If the last issued number is below the given number, SkipTo discards
 // all numbers that are stored for this process.
 func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
 	if err := t.lock(ctx); err != nil {
@@ -261,7 +261,7 @@ func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped
 	if err != nil {
 		return 0, err
 	}
-	if end == to { // otherwise the stored number was above the argument
+	if end == to { // otherwise the stored number was above the given number
 		skipped = (end - a.last) / 2
 	}
 	a.last, a.end = end, end

@@ -161,7 +161,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 			}
 			return attempts
 		}
-		for _, want := range []int{14, 14, 0, 0} { // the steps 2, 4, 8, ..., 2^15 of a counter exceed 50,000 together
+		for _, want := range []int{14, 14, 0, 0} { // the sum of the steps 2, 4, 8, ..., 2^15 of a counter exceeds 50,000
 			if got := create(); got != want {
 				t.Errorf("a creation had %d conflicts, want %d", got, want)
 			}
@@ -172,7 +172,7 @@ func TestTicketsFindFreeNumberAfterCountersAreLost(t *testing.T) {
 	})
 }
 
-// Without a limit of the step, one call of a search would exceed its timeout.
+// Without a limit of the step, a call with a large step would exceed its timeout.
 func TestStepWidthOfTicketSearchIsLimited(t *testing.T) {
 	onTicketDatabases(t, func(t *testing.T, db counter) {
 		tickets := newTestTickets(db, db, 6)

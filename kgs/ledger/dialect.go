@@ -22,8 +22,8 @@ type dialect struct {
 	snapshot sql.TxOptions // options of a transaction that reads one consistent state
 }
 
-// lockedRow holds columns of the row of kgs_ledger. The field history is the recorded history name of the database, and
-// the field present is the history name that the database has now; see detectRollback.
+// lockedRow is the result of the query dialect.lock. The field history is the recorded history name of the database.
+// The field present is the history name that the database has now; see detectRollback.
 type lockedRow struct {
 	name             string
 	epoch, last      int64

@@ -21,7 +21,7 @@ const (
 	ExpireRanges = expireRanges
 )
 
-// Update runs f as one change of the ledger.
+// Update runs f in one transaction of a change of the ledger.
 func (l *Ledger) Update(ctx context.Context, op string, f func(context.Context, *Tx) error) error {
 	return l.update(ctx, op, f)
 }
@@ -39,8 +39,7 @@ func (l *Ledger) ViewRows(ctx context.Context, f func()) (before, after []Row, e
 	return before, after, err
 }
 
-// AllowLook makes the next Sweep compare the heartbeats (a look), even directly after
-// another comparison.
+// AllowLook makes the next Sweep a look (see [Ledger.Sweep]), even directly after another look.
 func (l *Ledger) AllowLook() {
 	l.heartbeats.mu.Lock()
 	defer l.heartbeats.mu.Unlock()
@@ -94,7 +93,7 @@ func (t *tx) GatherStep(ctx context.Context, length int, n int64) error {
 // ExpireStep runs the part of ExpireLeases that is inside one transaction.
 func (t *tx) ExpireStep(ctx context.Context) (kept int64, err error) { return t.expireLeases(ctx) }
 
-// Tx is one change of the ledger.
+// Tx is one transaction of a change of the ledger.
 type Tx = tx
 
 // Kill releases the lock, as the kernel does when the process ends.

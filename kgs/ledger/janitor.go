@@ -28,8 +28,8 @@ type Janitor struct {
 const janitorTimeout = 4 * time.Second
 
 // Run does one round of maintenance every HeartbeatInterval until ctx ends, and then returns
-// nil. It fails with ErrReplaced if the ledger was replaced. It logs the first error of a series of
-// other errors, and the success that ends the series.
+// nil. It fails with ErrReplaced if the ledger was replaced. After other errors it continues: it logs
+// the first error of a series, and the success that ends the series.
 func (j *Janitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(HeartbeatInterval)
 	defer tick.Stop()

@@ -30,7 +30,7 @@ func TestConcurrentOpenCallsCreateOneLedgerSecret(t *testing.T) {
 
 func TestLedgerOpenRefusesDifferentSecret(t *testing.T) {
 	mine, yours := bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{2}, 32)
-	// In the configuration made, Open makes the secret. In the configuration plain, there is no secret.
+	// With the configuration "made", Open makes the secret. With the configuration "plain", there is no secret.
 	configs := map[string]ledger.Config{
 		"made": {Permute: true}, "plain": {},
 		"mine": {Permute: true, Secret: mine}, "yours": {Permute: true, Secret: yours},

@@ -32,7 +32,7 @@ const (
 )
 
 // Reserve reserves a range of 1 to n numbers for holder. The codes have at least the given
-// length, and the range gets the given state. Reserve uses existing ranges before new numbers:
+// length, and the range gets the given state. Reserve tries these steps in turn:
 //
 //   - First, if state is StateShipping, Reserve takes over a shipping range of the current epoch of
 //     list 0. The range must have no live holder, or must belong to holder. A holder pushes one range at
@@ -181,9 +181,9 @@ func (t *tx) take(ctx context.Context, length int, n int64) (codespace.Range, er
 	return ranges[0], nil
 }
 
-// adoptReserved takes up to n numbers from at most limit reserved ranges. It takes only from ranges that have no live
-// holder, codes of at least the given length, and at least as many numbers as the parameter least says. The caller
-// inserts the taken numbers under new ids. If numbers of a range remain, they keep the old id but have no holder.
+// adoptReserved takes up to n numbers from at most limit reserved ranges. It takes only from ranges without a live
+// holder, with codes of at least the given length, and with at least as many numbers as the parameter least says. The
+// caller inserts the taken numbers under new ids. If numbers of a range remain, their row has the old id and no holder.
 // Therefore no row has both the old id and the name of the former holder. If the former holder was frozen and resumes,
 // it can use no number of the range.
 func (t *tx) adoptReserved(ctx context.Context, length int, n, least int64, limit int) (ranges []codespace.Range, err error) {

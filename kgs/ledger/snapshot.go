@@ -32,7 +32,7 @@ type Row struct {
 	Reason string // reason of an abandoned range; empty for other ranges
 }
 
-// Snapshot is the whole content of the ledger at one moment.
+// Snapshot holds all counters, boundaries and rows of the ledger at one moment.
 type Snapshot struct {
 	Epoch      Epoch          // the newest epoch of all lists
 	Spaces     []SpaceCounter // counters in order of length

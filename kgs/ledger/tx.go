@@ -10,7 +10,7 @@ import (
 	"keypool/kgs/codespace"
 )
 
-// tx is one change of the ledger. It holds the lock of the ledger's row.
+// tx is one transaction of a change of the ledger. It holds the lock of the ledger's row.
 type tx struct {
 	*sql.Tx
 	dialect     *dialect
@@ -106,7 +106,7 @@ func (l *Ledger) updateTx(ctx context.Context, f func(context.Context, *tx) erro
 	return nil
 }
 
-// updateTimeout limits the duration of one change, including the wait for the lock.
+// updateTimeout limits the duration of one transaction of a change, including the wait for the lock.
 const updateTimeout = 10 * time.Second
 
 // view runs f in a read-only transaction that reads one consistent state.

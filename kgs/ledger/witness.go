@@ -31,9 +31,10 @@ var ErrWitness = errors.New("cannot use the witness of the database; give the ac
 // it is replaced by an older file too. The name of the witness contains the name of the ledger, so the ledger of
 // another database at the same path has another witness.
 //
-// A process writes the witness after the commit of each new row, and before it uses the numbers of the row. The process
-// holds the lock of the database while it writes, so that no process writes an older mark over a newer mark. If a process
-// crashes between the commit and the write, the witness lacks only numbers that no process has used.
+// A process writes the witness after the commit of each change that assigns ids, and before it uses the numbers of the
+// change. The process holds the lock of the database while it writes, so that no process writes an older mark over a
+// newer mark. If a process crashes between the commit and the write, the witness lacks only numbers that no process has
+// used.
 type witness struct {
 	database string // path of the SQLite file
 	log      *slog.Logger

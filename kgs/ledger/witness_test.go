@@ -45,8 +45,8 @@ func openWitnessed(t *testing.T, path string) *witnessed {
 	return w
 }
 
-// reopen closes the ledger and opens it as another process does. If restore is not empty, it is the path of a copy, with
-// which reopen first replaces the database.
+// reopen closes the ledger and opens it as another process does. If restore is not empty, reopen replaces the database
+// with the copy at the path restore before it opens the ledger.
 func (w *witnessed) reopen(t *testing.T, restore string) *witnessed {
 	t.Helper()
 	path := w.db.Path()

@@ -34,7 +34,8 @@ type Config struct {
 // available_keys, and the table used_keys records which codes were handed out. Both tables are in
 // the database of the links.
 //
-// The following rules ensure that the pool never gives a key to two processes:
+// Without Config.Reserve, the following rules ensure that the pool gives out a key again only after its holder has
+// returned it unused:
 //
 //   - Each key is unique in available_keys and unique in used_keys. The constraints of the tables
 //     enforce this.
@@ -85,8 +86,8 @@ func New(db *pgxpool.Pool, cfg Config) *Pool {
 // and with [kgs.ErrNoEpoch] when the pool is not open.
 //
 // If the process crashes after Take, or the reply is lost, the effect depends on Config.Reserve. With Config.Reserve,
-// the keys become available again when the holder is dead. Without Config.Reserve, the keys stay in used_keys, and the
-// audit counts them as used without a link.
+// the keys become available again after the holder has died, as [Pool] describes. Without Config.Reserve, the keys stay
+// in used_keys, and the audit counts them as used without a link.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	for {
 		from := p.searchStart.load()
@@ -206,10 +207,11 @@ func (s *searchStart) forget() { s.store(0) }
 // locked, and ids of codes that two workers drew at the same moment. Status reads both ids from the
 // table, so it detects a table that was emptied by hand.
 //
-// Status fails with [kgs.ErrNoEpoch] if the pool is new, or if it was closed. It also fails so if the
-// database returned to an older state, or a standby was promoted, after the pool was filled. The keys
-// in the pool may then already have been handed out. If the id of the next transaction is lower than
-// the id that this process remembers, Status closes the pool for all processes.
+// Status fails with [kgs.ErrNoEpoch] if the pool is new, or if it was closed. It fails with the same
+// error if the database returned to an older state, or a standby was promoted, after the pool was
+// filled. The keys in the pool may then already have been handed out. If the id of the next
+// transaction is lower than the id that this process remembers, Status closes the pool for all
+// processes.
 func (p *Pool) Status(ctx context.Context) (kgs.PoolStatus, error) {
 	from := p.searchStart.load()
 	known := p.transactions.Load()

@@ -65,7 +65,7 @@ func TestOpenClientRefusesInvalidURLs(t *testing.T) {
 	}
 }
 
-// In a Cluster, a script may only use keys of one slot.
+// In a Cluster, a script may use only Redis keys of one slot.
 func TestRedisPoolWorksOnCluster(t *testing.T) {
 	t.Parallel()
 	nodes, _ := testenv.StartRedisCluster(t, 1)

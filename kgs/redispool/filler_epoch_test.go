@@ -141,7 +141,7 @@ func TestFillerSkipsAheadWhenFloorOfPoolIsAboveIDsOfLedger(t *testing.T) {
 	}
 }
 
-// TestFillerPassesHighWaterMarkToRestoredLedger restores a ledger that lacks most of the numbers in the pool, and records the
+// TestFillerPassesHighWaterMarkToRestoredLedger restores a ledger that lacks the numbers in the pool, and records the
 // restore. The first change of the ledger skips ahead and begins an epoch before a filler has read the pool. The numbers in the
 // pool are above the skipped numbers, and the filler must not push them again.
 func TestFillerPassesHighWaterMarkToRestoredLedger(t *testing.T) {
@@ -286,8 +286,8 @@ func TestNextFillerCountsAbandonedKeys(t *testing.T) {
 	}
 }
 
-// TestFillerCountsAbandonedKeysOnce begins an epoch in the ledger for which no worker opens the pool, as if Redis had
-// failed before the pool was open. The next attempt abandons the keys of the pool and must count them once.
+// TestFillerCountsAbandonedKeysOnce begins an epoch in the ledger, but no worker opens the pool for this epoch, as if
+// Redis had failed. The next attempt abandons the keys of the pool and must count them once.
 func TestFillerCountsAbandonedKeysOnce(t *testing.T) {
 	t.Parallel()
 	d, registry := newFixture(t), prometheus.NewRegistry()

@@ -57,7 +57,7 @@ func NewLists(client redis.UniversalClient, cfg Config, n int, log *slog.Logger)
 
 // Take takes up to n keys from one list. It tries the lists in descending order of their size,
 // until a list gives keys. If no list gives keys, the error contains the errors of the lists that
-// Take tried.
+// Take tried. If ctx ends before Take has tried all lists, the error also contains the error of ctx.
 func (l *Lists) Take(ctx context.Context, n int) (*kgs.Batch, error) {
 	var errs []error
 	for _, i := range l.fullestFirst() {

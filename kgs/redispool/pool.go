@@ -93,8 +93,8 @@ type Config struct {
 // The batches of a holder stay on record until the holder settles them. If the ledger declares the
 // holder dead, Sweep abandons its batches.
 //
-// Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permission
-// +info, and the permissions for the Redis keys and for scripts.
+// Redis must not evict keys (maxmemory-policy noeviction). The Redis user needs the permissions that
+// docs/configuration.md lists.
 //
 // All methods may be called concurrently. Each call of a script blocks for at most a second, and not after ctx ends.
 // An error that is defined neither in this package nor in package kgs comes from Redis or from the connection.

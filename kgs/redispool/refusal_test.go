@@ -14,8 +14,8 @@ import (
 )
 
 // refusing returns a filler whose pool has 100 keys and is in a Redis of its own. The function need sets how many replicas
-// Redis must have to accept writes. This Redis has none, so it refuses writes after need("1"), and accepts writes after
-// need("0").
+// Redis must have to accept writes. This Redis has no replica, so it refuses writes after need("1"), and accepts writes
+// after need("0").
 func refusing(t *testing.T) (d fixture, s *Filler, need func(replicas string)) {
 	t.Helper()
 	d = newFixture(t)
@@ -31,8 +31,8 @@ func refusing(t *testing.T) (d fixture, s *Filler, need func(replicas string)) {
 	}
 }
 
-// The ledger keeps the rows of each epoch. So a filler that must begin an epoch waits until Redis accepts writes. It then
-// begins the epoch at once.
+// A filler that must begin an epoch waits until Redis accepts writes, because each attempt would leave rows in the
+// ledger for ever. When Redis accepts writes, the filler begins the epoch at once.
 func TestFillerBeginsNoEpochWhileRedisRefusesToOpenPool(t *testing.T) {
 	t.Parallel()
 	for name, needEpoch := range map[string]func(d fixture) error{
@@ -84,12 +84,12 @@ func TestFillerBeginsNoEpochForOutdatedStatus(t *testing.T) {
 }
 
 // A Redis without enough replicas refuses writes but answers reads. The number of keys in the pool then does not change,
-// so the refusals must raise the alarm.
+// so the dead man's switch detects no problem. Therefore the refusals must raise the alarm.
 func TestRedisThatRefusesToWriteRaisesAlarm(t *testing.T) {
 	t.Parallel()
 	_, s, need := refusing(t)
 	prepare := func() (cause string, err error) {
-		s.claimed = time.Time{} // the last confirmation of the owner is older than its interval
+		s.claimed = time.Time{} // so that Prepare calls Claim again
 		err = s.Prepare(t.Context())
 		status, statusErr := s.cfg.Pool.Status(t.Context())
 		if statusErr != nil {
@@ -168,6 +168,6 @@ func TestRefusalsThatAreFarApartAreSeparateSeries(t *testing.T) {
 		refuse(0, "")
 		refuse(time.Hour, "")
 		refuse(refusedAfter, "refused: "+redis.Nil.Error())
-		refuse(alarmTime+time.Second, "refused: "+redis.Nil.Error()) // the same series
+		refuse(alarmTime+time.Second, "refused: "+redis.Nil.Error()) // the alarm has ended, but not the series
 	})
 }

@@ -24,7 +24,7 @@ import (
 // epoch that follows a failover or a restart counts only if a further epoch begins under the same replication id.
 const (
 	maxEpochs = 4 // limit if the epoch of the pool is older than the epoch of the ledger
-	maxSkips  = 2 // limit if the epoch of the pool is newer; smaller, because the ledger also skips numbers in this case
+	maxSkips  = 2 // limit if the epoch of the pool is newer; it is lower, because the ledger then also skips numbers
 
 	countEpochs = 24 * time.Hour
 	firstWait   = 10 * time.Minute
@@ -59,7 +59,7 @@ func (f *Filler) mayReplace(ctx context.Context, limit int) error {
 	return errSeveralPools
 }
 
-// claim confirms once every ledger.HeartbeatInterval that this database owns the pool. After a failure, the next
+// claim confirms that this database owns the pool, once every ledger.HeartbeatInterval. After a failure, the next
 // Prepare tries again.
 func (f *Filler) claim(ctx context.Context) error {
 	if time.Since(f.claimed) < ledger.HeartbeatInterval {

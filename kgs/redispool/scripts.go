@@ -98,7 +98,7 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 //
 // If the holder crashes after this script, the batch stays on record until Sweep writes it off.
 //
-// The first HDEL changes nothing, but makes Redis accept the script at its maxmemory limit. At this
+// HDEL changes nothing, but makes Redis accept the script at its maxmemory limit. At this
 // limit, Redis refuses a script whose first write may grow the data, but it accepts every later write.
 // The first HSET stores the last batch id of the holder again, or 0 for a new holder. If the user
 // lacks the right to HSET, the script fails there, before it removes codes that it cannot record.
@@ -347,8 +347,8 @@ if names ~= '' and redis.call('HGET', state, 'run') then redis.call('HSET', stat
 return names
 `
 
-// scriptStatus returns the name of the history, whether the pool is open, the length of the list, the
-// maxmemory-policy, and all fields of state.
+// scriptStatus returns the name of the history, whether the pool is open or belongs to another database
+// (see statusReply), the length of the list, the maxmemory-policy, and all fields of state.
 //
 // The script reads the policy itself, which takes Redis 16 us more. In a Cluster, a separate
 // command could reach a node that does not have the pool.

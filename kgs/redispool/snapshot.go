@@ -45,8 +45,8 @@ func retry(ctx context.Context, read func() error) (err error) {
 // then the codes in batches and write-offs. Other processes may push, take and settle during the
 // snapshot:
 //
-//   - A code that stays in a list, a batch or a write-off is yielded at least once. If it moves
-//     from one to another, it may be yielded twice.
+//   - A code that is in the list, a batch or a write-off during the whole snapshot is yielded at
+//     least once. If it moves from one of these places to another, it may be yielded twice.
 //   - A code that is taken and linked during the snapshot may be missing. The audit still finds the
 //     code, because the audit reads the links after the pool.
 //   - A code that is pushed during the snapshot may be missing. The audit still finds the code in its

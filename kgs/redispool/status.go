@@ -46,7 +46,7 @@ type statusReply struct {
 	Status
 	state  string // "open", "foreign" if another database owns the pool, or "" if the pool is not open
 	owner  string // the database that owns the pool
-	damage string // a sentence that names a value that Keypool never writes; "" if there is no such value
+	damage string // says how the pool was altered; "" if the reply shows no alteration
 }
 
 // parseStatus parses a reply of scriptStatus.
@@ -157,8 +157,8 @@ func (foreignError) Unwrap() error { return kgs.ErrNoEpoch }
 
 // Status returns the state of the pool. If another database owns the pool, and a worker of that database has confirmed
 // this within the last minute (see Claim), the error is [ErrForeign], and only Cause and HighWater are valid. If the
-// error is [kgs.ErrNoEpoch] itself, only Cause, Keys, RunID, HighWater and Policy are valid. A worker needs these values
-// to open a new epoch. If the pool has a value that Keypool never writes, Status raises the alarm and returns
+// error is [kgs.ErrNoEpoch] itself, only Cause, Keys, RunID, HighWater and Policy are valid. A worker needs RunID and
+// HighWater to open a new epoch. If the pool has a value that Keypool never writes, Status raises the alarm and returns
 // [kgs.ErrNoEpoch], so that a worker begins a new epoch.
 func (p *Pool) Status(ctx context.Context) (Status, error) {
 	reply, err := p.run(ctx, p.scripts.status).Slice()

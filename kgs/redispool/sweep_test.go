@@ -81,9 +81,9 @@ func TestSweepAbandonsScatteredNumbersInParts(t *testing.T) {
 	}
 }
 
-// A worker dies after it has pushed half of a range. Two servers that took keys of this half die too. The keys of one
-// of them begin where the range begins. Until another worker delivers the range, Redis keeps the record of this
-// server's batch, and the accounts of an audit close.
+// A worker dies after it has pushed half of a range. Two servers that took keys of this half die too. The batch of the
+// first server contains the first keys of the range. Until another worker delivers the range, Redis keeps the record of
+// this batch, and the accounts of an audit close.
 func TestSweepAbandonsFirstKeysOfShippingRangeAfterDelivery(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -144,7 +144,7 @@ func TestDeadManSwitchLogsNumberOfKeysOnlyIfKnown(t *testing.T) {
 		keys  int64
 		known bool
 		want  []string
-		gone  string // the error of the give-up
+		gone  string // part of the error that GiveUp receives
 	}{
 		"low": {50, true, []string{
 			`msg="pool alarm" state=page previous=ok pool_keys=50 why="the pool holds fewer than 100 keys"`,

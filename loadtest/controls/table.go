@@ -47,7 +47,8 @@ func Table() []Edit {
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
-		// A server also stops if the path of its database is a symbolic link, and the link leads to another file now.
+		// If the path of its database is a symbolic link, a server commits no transaction while the link leads to another
+		// file.
 		{"link-guard", "internal/sqlite/guard.go",
 			"if g.name != g.path {",
 			"if false && g.name != g.path {"},
@@ -393,7 +394,7 @@ func Table() []Edit {
 			"`UPDATE visit_writers SET sequence = $2, used_at = $3 WHERE id = $1 AND sequence = $2 - 1`",
 			"`INSERT INTO visit_writers AS w (id, sequence, used_at) VALUES ($1, $2, $3)\n" +
 				"\t\tON CONFLICT (id) DO UPDATE SET sequence = $2, used_at = $3 WHERE w.sequence = $2 - 1`"},
-		// The admin listener answers only requests whose Host header names this machine.
+		// The admin listener answers only requests whose Host header has an IP address, localhost or a host in ADMIN_HOSTS.
 		{"admin-hosts", "web/admin/hosts.go",
 			"if acceptsHost(r.Host, names) {",
 			"if true || acceptsHost(r.Host, names) {"},

@@ -2,7 +2,7 @@ package figures
 
 import "keypool/internal/golines"
 
-// Part is a part of the key generation service, with the fault that it protects from.
+// Part is a part of the key generation service, with the faults that it protects from.
 type Part struct {
 	Name     string
 	Files    []string // patterns below the root of the module

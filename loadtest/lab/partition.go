@@ -38,7 +38,7 @@ func Partition(r T, address string) (heal func()) {
 // filter adds a rule to the packet filter, or deletes it.
 func filter(action string, rule []string) error {
 	args := slices.Concat([]string{"-w", "5", action, "INPUT", "-i", "lo", "-p", "tcp"}, rule, []string{"-j", "DROP"})
-	out, err := exec.CommandContext(context.Background(), "iptables", args...).CombinedOutput() // the rule must also be deleted after an interruption
+	out, err := exec.CommandContext(context.Background(), "iptables", args...).CombinedOutput() // an interrupted run must delete its rules too
 	if err != nil {
 		return errors.Join(err, fmt.Errorf("iptables: %s", bytes.TrimSpace(out)))
 	}

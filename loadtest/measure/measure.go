@@ -30,7 +30,7 @@ type Subject struct {
 
 // order returns the order in which the given round measures the subjects. The parameter count is the number of
 // rounds. Successive rounds start at different subjects of the list. A round that reaches the end of the list
-// continues at its start. A periodic disturbance therefore does not always affect the same subject.
+// continues with the first subject. A periodic disturbance therefore does not always affect the same subject.
 func order(subjects []Subject, round, count int) []int {
 	var groups [][]int // each group contains subjects that follow each other
 	for i, s := range subjects {

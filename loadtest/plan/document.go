@@ -174,7 +174,8 @@ func lasts(seconds float64) string {
 	return human.Duration(seconds)
 }
 
-// withMax formats a value of KGS_BATCH_MIN. A server refuses a KGS_BATCH_MAX below KGS_BATCH_MIN.
+// withMax formats a value of KGS_BATCH_MIN. If a valid value is above the default of KGS_BATCH_MAX, the text says that
+// KGS_BATCH_MAX must be raised too, because a server refuses a KGS_BATCH_MAX below KGS_BATCH_MIN.
 func withMax(batch int64) string {
 	if batch > batchMax && batch <= batchLimit {
 		return within(batch, batchLimit) + ", and the same KGS_BATCH_MAX"
@@ -182,7 +183,8 @@ func withMax(batch int64) string {
 	return within(batch, batchLimit)
 }
 
-// capacity formats a value of KGS_POOL_CAPACITY. A value equal to the minimum may be greater than the load needs.
+// capacity formats a value of KGS_POOL_CAPACITY. If the value is the minimum, the text says so, because the load may
+// need less.
 func capacity(n int64) string {
 	if n == capacityMin {
 		return keys(float64(n)) + ", the minimum of KGS_POOL_CAPACITY"

@@ -224,7 +224,8 @@ func TestCapacityForWorkerOutageMeetsRulesOfLevelAndRunway(t *testing.T) {
 func TestNightCapacityIsSmallestWithTimelyPageSignal(t *testing.T) {
 	t.Parallel()
 	for night, want := range map[float64]int64{
-		// The level needs 1,000 * 1 / 0.1 = 10,000 keys, and the runway needs 1,000 * (1 + 10) / 0.9 = 12,222.
+		// The smaller capacity is enough, because either rule alone gives the signal. The level needs
+		// 1,000 * 1 / 0.1 = 10,000 keys, and the runway needs 1,000 * (1 + 10) / 0.9 = 12,222.
 		1: 10_000,
 		// The level needs 1,000 * 30 / 0.1 = 300,000 keys, and the runway needs 1,000 * (30 + 10) / 0.9 = 44,444.4.
 		30: 44_445,

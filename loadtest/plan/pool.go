@@ -87,9 +87,9 @@ func (in Input) outage(local Local) Outage {
 // outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal `page`
 // during an outage of the worker. The worker does not refill a pool above its low-water mark, so the number of keys may
 // be only the low-water mark when the outage begins. At the end of the outage, the pool must have at least pageRatio
-// times its capacity. The rule of the runway can apply 10 s (stillAfter) after the last look of the switch at the pool
-// before the outage. This look is at most lookInterval before the outage begins. If the outage lasts long enough for the
-// rule of the runway, the keys that remain at the end must also last for the time pageRunway.
+// times its capacity. The switch last looks at the pool at most lookInterval before the outage begins. The rule of the
+// runway can apply 10 s (stillAfter) after this look. If the outage lasts long enough for the rule of the runway, the
+// keys that remain at the end must also last for the time pageRunway.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

@@ -8,8 +8,8 @@ import (
 )
 
 // later returns a later run of the experiments of sample, with a different commit and more cores.
-// One claim that fails in sample holds, some claims have different figures, one claim has a
-// different name, and two experiments are missing.
+// In this run, one claim that fails in sample holds, some claims have different figures, one claim
+// has a different name, and two experiments are missing.
 func later() *Report {
 	r := sample()
 	r.Commit, r.Machine.Cores, r.Interrupted = "a|b*c", 16, false

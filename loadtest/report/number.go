@@ -14,8 +14,9 @@ import (
 // dash stands for a missing figure.
 const dash = "–"
 
-// Number formats a figure with four significant digits. A figure from 1,000 to 1e15 is a whole number with commas,
-// and has all its digits. A larger figure, or a figure below 1e-6, has an exponent. NaN and infinities are a dash.
+// Number formats a figure with up to four significant digits. It rounds a figure of at least 1,000 to a whole number,
+// and shows all digits of this number, with commas. A figure from 1e15 on, or below 1e-6, has an exponent. NaN and
+// infinities are a dash.
 func Number(v float64) string {
 	size := math.Abs(v)
 	switch {
@@ -78,7 +79,7 @@ func ratio(observed, predicted *float64) string {
 func rounded(v float64, digits int) float64 {
 	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
-		return v // v is infinite
+		return v // the rounded number would be too large for a float64
 	}
 	return short
 }

@@ -75,9 +75,9 @@ type Kind string
 const (
 	// If a correctness claim fails, the run fails.
 	Correctness Kind = "correctness"
-	// An availability claim is about the share of requests that are served. If it fails, the run fails. On a
-	// machine that other programs or slow writes to the disk keep busy, it can be inconclusive instead: a service
-	// that lacks processor time or waits for the disk refuses requests.
+	// An availability claim is about the share of requests that are served. If it fails, the run fails. If other
+	// programs or slow writes to the disk keep the machine busy, it can be inconclusive instead: a service that lacks
+	// processor time or waits for the disk refuses requests.
 	Availability Kind = "availability"
 	// A speed claim that fails makes a strict run fail. In any other run, the report shows the failure,
 	// and the run can pass. On a busy machine, a speed claim is inconclusive instead of failing.

@@ -78,7 +78,7 @@ func TestReportVerdictDependsOnExperiments(t *testing.T) {
 	}
 }
 
-// If an experiment ended with an error, its claims that were not judged are no findings.
+// If an experiment ended with an error, its claims that were not judged are not findings.
 func TestFindingsAreSortedBySeverity(t *testing.T) {
 	t.Parallel()
 	var got []string

@@ -57,8 +57,8 @@ func (r *Report) ControlTerm() string {
 }
 
 // Markdown writes the report as a section of a document. The section contains the command, the verdict, the
-// commit, the machine, the results of the fault rows and, for each experiment, its claims, its tables, its other
-// findings and its notes.
+// commit, the machine and the results of the fault rows. For each experiment, it contains the claims, the tables, the
+// findings that are not claims, and the notes.
 func Markdown(w io.Writer, r *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## Keypool load test, %s, `%s`\n\n", r.date(), r.Command)

@@ -51,10 +51,14 @@ func (c Claim) Word() string {
 	return string(Fail)
 }
 
-// Verdict returns FAIL if a claim makes the experiment fail or a control is not caught. Otherwise it
-// returns ERROR if the experiment did not run to its end or no claim was judged, and then INCONCLUSIVE
-// if a claim is inconclusive. In all other cases it returns PASS. If strict is false, a speed claim
-// that fails does not count.
+// Verdict returns the first of these verdicts that applies:
+//
+//   - FAIL: a claim makes the experiment fail, or a control is not caught;
+//   - ERROR: the experiment did not run to its end, or no claim was judged;
+//   - INCONCLUSIVE: a claim is inconclusive;
+//   - PASS: in all other cases.
+//
+// If strict is false, a speed claim that fails does not count.
 func (e *Experiment) Verdict(strict bool) Verdict {
 	fails := func(c Claim) bool { return c.fails(strict) }
 	missed := func(c Control) bool { return !c.Caught }
@@ -169,7 +173,7 @@ func tally(all []Outcome, noun, failed string) string {
 type Finding struct {
 	Word       string // FAIL, ERROR, INCONCLUSIVE, MISSES or NOT JUDGED
 	Experiment string
-	Name, Text string // name and text of the claim or the control
+	Name, Text string // of the claim; for a control or an error, Text says what is wrong
 	Why        string
 	Claim      *Claim // nil if the finding is not about a claim
 }

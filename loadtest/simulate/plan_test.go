@@ -27,7 +27,8 @@ func drained(t *testing.T, capacity, keys int64, batch int, rate float64, lasts 
 	return out.Signals[i], true
 }
 
-// A measured pool of 2,000 keys signalled page 12 s after its worker was killed, at 900 keys. Servers took 85 keys per second.
+// The first case is like a measured run. In this run, servers took 85 keys per second from a pool of 2,000 keys. The
+// pool signalled page 12 s after its worker was killed, and then had 900 keys.
 func TestDrainedPoolSignalsPageAtPlannedNumberOfKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -53,8 +54,9 @@ func TestPoolOfPlannedCapacityDoesNotSignalPageDuringWorkerOutage(t *testing.T) 
 	const rate, batch = 85, 2
 	for _, outage := range []time.Duration{5 * time.Second, 12 * time.Second, 3 * time.Minute, 10 * time.Minute} {
 		capacity := plan.Make(plan.Input{Creations: rate, Years: 1, Servers: 1, Outage: outage.Seconds(), Capacity: 100, CodeLength: 6}).Outage.Capacity
-		// When the outage begins, the pool is at its low-water mark, because the worker does not refill it above this mark. The
-		// server first takes two batches, which are added. The third batch is a margin.
+		// In the worst case, the outage begins while the pool is at its low-water mark: the worker refills the pool
+		// only below this mark. The server first takes two batches, so the test adds two batches. The third batch is a
+		// margin.
 		if page, paged := drained(t, capacity, refill.LowWater(capacity)+3*batch, batch, rate, outage); paged {
 			t.Errorf("a pool of %d keys signals page after %v s of an outage of %v: %+v", capacity, page.At, outage, page)
 		}

@@ -65,7 +65,7 @@ type Outcome struct {
 	Samples []Sample // one for each interval, and one for each event except ServerStarts
 	Signals []Signal
 	Tally   Tally
-	EmptyAt time.Duration // when the pool became empty for the first time; 0 if it never did
+	EmptyAt time.Duration // when a server first took the last key of the pool; 0 if no server did
 	// Lasted is, for each server, the time from RedisStops to its first creation by the fallback. If there was
 	// none, it is the time from RedisStops to RedisStarts.
 	Lasted []time.Duration

@@ -3,8 +3,8 @@ package simulate
 // usedChunk is the number of codes that add collects before it sends them.
 const usedChunk = 8192
 
-// usedNumbers counts the numbers that are used more than once. It examines the codes in a separate goroutine, outside
-// the virtual clock, so that this work runs in parallel with the simulation.
+// usedNumbers counts the repeated uses of numbers. It examines the codes in a separate goroutine, outside the virtual
+// clock, so that this work runs in parallel with the simulation.
 type usedNumbers struct {
 	chunk  []string      // codes that were not sent to the goroutine yet
 	full   chan []string // chunks to examine

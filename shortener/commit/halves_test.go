@@ -137,7 +137,8 @@ func startHalves(t *testing.T) (*Parts, *halves, *counted) {
 	return p, h, keys
 }
 
-// create creates a link with a key and returns its code. Links with different numbers have different URLs.
+// create creates a link and returns its code. Links with different numbers have different URLs. The parameter key is
+// the idempotency key of the creation, or nil.
 func create(t *testing.T, p *Parts, number int, key *shortener.IdempotencyKey) (code string, err error) {
 	t.Helper()
 	link := shortener.Link{URL: fmt.Sprintf("https://example.com/%d", number), IdempotencyKey: key}

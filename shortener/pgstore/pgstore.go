@@ -51,7 +51,8 @@ func New(pool *pgxpool.Pool, order shortener.Order) *Store {
 // Writers implements [shortener.Store]. The result is the maximum number of connections, each of which can write.
 func (s *Store) Writers() int { return int(s.pool.Config().MaxConns) }
 
-// suspicion is the number of Inserts after a conflict that use ON CONFLICT without a plain INSERT before it.
+// suspicion is the number of Inserts that use ON CONFLICT at once after a conflict. They do not try a plain INSERT
+// first.
 const suspicion = 64
 
 // Insert implements [shortener.Store]. It usually sends one pipeline, which is one transaction and contains one
@@ -321,8 +322,8 @@ func (s *Store) rows(ctx context.Context, db connection, codes []string) (map[st
 	return found, db.SendBatch(ctx, &batch).Close()
 }
 
-// collect returns a function that adds each row to found. The first column of a row is its key. For this key,
-// wanted[key] is the code under which the function adds the row.
+// collect returns a function that adds each row to found, under the code wanted[key]. The key of a row is its first
+// column.
 func collect[K comparable](found map[string]result, wanted map[K]string) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		var key K

@@ -15,7 +15,7 @@ import (
 // in one transaction, and first calls lock in this transaction. The function lock must fail if a program
 // uses the links, and must keep programs from starting. After a crash, either Begin has had no effect, or
 // the caller can continue with Move. If the database already has the order, Begin does nothing. In PostgreSQL,
-// Begin fails if it waits for the links for longer than five seconds.
+// Begin fails if it waits for the lock of a table of links for longer than five seconds.
 func (d Database) Begin(ctx context.Context, fingerprint string, lock func(context.Context, *sql.Tx) error) error {
 	recorded, err := d.Recorded(ctx)
 	if err != nil && !errors.Is(err, ErrUnrecorded) || recorded == fingerprint {

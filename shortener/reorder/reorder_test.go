@@ -249,8 +249,8 @@ func TestBeginOfReorderingFailsWhileProgramUsesLinks(t *testing.T) {
 	})
 }
 
-// The isolation level does not depend on the default of the database. At the level repeatable read, lock would not find a program
-// that started while lock waited.
+// The isolation level does not depend on the default of the database. At the level repeatable read, the function
+// lock that Begin calls would not find a program that started while lock waited.
 func TestBeginOfReorderingUsesReadCommittedIsolation(t *testing.T) {
 	t.Parallel()
 	db := stdlib.OpenDBFromPool(storetest.RepeatableRead(t))

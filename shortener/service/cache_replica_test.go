@@ -31,7 +31,7 @@ func laterStates() map[string]func(*shortener.Link) {
 	}
 }
 
-// withLaterStates runs the test for each later state of a link, with the time of synctest.
+// withLaterStates runs the test for each later state of a link, in synctest bubbles.
 func withLaterStates(t *testing.T, test func(t *testing.T, early, late shortener.Link)) {
 	t.Helper()
 	for name, change := range laterStates() {

@@ -17,9 +17,9 @@ import (
 type entry struct {
 	text      string // the code, followed by the URL; empty if the store had no link
 	codeBytes int32  // length of the code
-	// age is the age of this state at the time asked, in milliseconds; see cache.latest. If a look-up returned the state, or
-	// if add stored the state, age is 0. If put stored the state, asked is before the change or the read. So age is the
-	// duration of the change or the read, with a minus sign.
+	// age is the age of this state at the time asked, in milliseconds; see cache.latest. If the last look-up returned
+	// the state, or if add stored the state, age is 0. If put stored the state, asked is the time before the change or
+	// the read, and age is minus the duration of the change or the read.
 	age     int32
 	source  unique.Handle[string]
 	created int64         // Unix time in microseconds, like expires and deleted

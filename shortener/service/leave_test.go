@@ -30,8 +30,8 @@ func (s *watchfulStore) Newest(ctx context.Context, selection shortener.Selectio
 	return s.Store.Newest(ctx, selection)
 }
 
-// pgx closes the connection of a cancelled query, and a connection that closes still occupies a place in the pool. If clients
-// that leave cancelled their queries, one client could occupy all places.
+// pgx closes the connection of a cancelled query, and a connection that closes still occupies a place in the pool. If
+// the service cancelled the queries of a client that leaves, one client could occupy all places.
 func TestClientThatLeavesDoesNotCancelQueries(t *testing.T) {
 	t.Parallel()
 	store := &watchfulStore{Store: newStore(t)}

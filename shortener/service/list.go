@@ -145,7 +145,8 @@ func (s *Service) List(ctx context.Context, a Actor, f Filter, from string, limi
 		}
 		selected, rest := f.among(page, s.now()), limit-len(links)
 		if most := min(rest, listPart); len(selected) > most {
-			size = max(most, size/4) // read a shorter page: next is after the whole page, so all its selected links must fit
+			// Read a shorter page. All its selected links must fit, because next is after the whole page.
+			size = max(most, size/4)
 			continue
 		}
 		links, from, bytes = append(links, selected...), next, bytes+memory(selected)

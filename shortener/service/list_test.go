@@ -158,8 +158,8 @@ func TestListEndsPageWithLongTextsEarly(t *testing.T) {
 			Code: fmt.Sprintf("code%d", i), URL: "https://go.dev/" + strings.Repeat("a", length), Source: "pool", CreatedAt: testNow,
 			Details: &shortener.Details{Owner: 1, Version: 1, Tags: []string{"long"}},
 		}
-		// The list begins with the links from here on. None of them has the tag, so List reads more links at a time. At the
-		// other half of the links, List must read fewer links again.
+		// The list begins with this second half of the links, because they are the newest. None of them has the tag, so
+		// List reads more links at a time. In the first half, List must read fewer links at a time again.
 		if i >= links/2 {
 			group[i].Details.Tags = nil
 		}

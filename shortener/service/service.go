@@ -132,8 +132,8 @@ const (
 	// pingTimeout is the time limit of one Ping, after which the store counts as unavailable.
 	pingTimeout = time.Second
 	// refusalMemory is the time for which the service is not ready after a refused creation. After a later creation
-	// succeeds, the next ping makes the service ready, about a second later. Without this time limit, the service
-	// could remain unready for ever, because a load balancer sends no creations to an unready service.
+	// succeeds, the next ping makes the service ready. Without this time limit, the service could remain unready for
+	// ever, because a load balancer sends no creations to an unready service.
 	refusalMemory = 5 * time.Second
 )
 

@@ -11,7 +11,7 @@ import (
 	"keypool/shortener"
 )
 
-// recordCreations adds the codes of the links that were inserted to the table creations, as one row. If the database
+// recordCreations adds one row to the table creations: the codes of the links that were inserted. If the database
 // keeps its links in another order than s, recordCreations returns ErrOtherOrder. Without this check, a process that
 // was suspended while `shortener reindex` changed the order would write rows where no look-up finds them.
 func (s *Store) recordCreations(ctx context.Context, tx *sql.Tx, links []shortener.Link, outcomes []shortener.Outcome) error {

@@ -35,8 +35,8 @@ func testIdenticalLinks(t *testing.T, s shortener.Store) {
 	WantOutcomes(t, Insert(t, s, Link("twin"), Link("twin")), shortener.Present, shortener.Conflict)
 }
 
-// testRepeatedInsert inserts a stored link again. The outcome must be Present. For a link that differs from the stored
-// link in one field, and after the deletion of the stored link, the outcome must be Conflict.
+// testRepeatedInsert inserts a stored link again. The outcome must be Present. If the inserted link differs
+// from the stored link in one field, or if the stored link is deleted, the outcome must be Conflict.
 func testRepeatedInsert(t *testing.T, s shortener.Store) {
 	base := Link("base")
 	base.ExpiresAt = Moment().UTC().Add(time.Hour)

@@ -18,7 +18,7 @@ type order struct {
 // in base 62.
 func Plain() shortener.Order { return order{name: "plain"} }
 
-// Reversed returns the reverse of [Plain], in which almost every code has another rank. In a real order, a
+// Reversed returns the reverse of [Plain]. Almost every code has different ranks in the two orders. In a server, a
 // change of KGS_SECRET has the same effect.
 func Reversed() shortener.Order { return order{name: "reversed", reversed: true} }
 

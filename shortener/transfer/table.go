@@ -26,7 +26,7 @@ type table struct {
 // column is a column of a CSV file.
 type column struct {
 	name        string
-	errorMember string // member of the record whose errors must name this column; "" if the names of the member and the column are equal
+	errorMember string // member of the record; an error of this member names the column instead; "" if no error needs another name
 	required    bool
 	// set sets a member of the record. If the text is invalid, set returns an error that describes the valid texts.
 	// If set is nil, the column is ignored.

@@ -254,7 +254,7 @@ func TestRunFlushesAtIntervalsAndAtTheEnd(t *testing.T) {
 	})
 }
 
-// The error names the details of visits only if they are counted.
+// The error mentions the details of visits only if visits are counted by facet.
 func TestRunReturnsErrorIfFinalFlushTimesOut(t *testing.T) {
 	for detail, want := range map[bool]string{false: "3 visits may be lost: ", true: "3 visits and the details of visits may be lost: "} {
 		synctest.Test(t, func(t *testing.T) {

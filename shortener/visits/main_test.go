@@ -52,7 +52,7 @@ func apply(t *testing.T, s Store, p Part) {
 	}
 }
 
-// setPast stores the visits of links before their import.
+// setPast stores the visits that links had before their import.
 func setPast(t *testing.T, s Store, links ...BeforeImport) {
 	t.Helper()
 	statement, argument, err := s.BeforeImportStatement(links)

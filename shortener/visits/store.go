@@ -45,7 +45,7 @@ func Postgres(db *sql.DB) Store {
 }
 
 // PartFacets returns the maximum number of facets that a part for this store should have. With SQLite, small parts are
-// better for two reasons. Creations wait for the transaction of a part, and a facet takes several times as long as a row.
+// better, because creations wait for the transaction of a part, and a facet takes several times as long as a row.
 // SQLite also needs memory for the rows of the part. With PostgreSQL, few large parts are better, because the parts of all
 // servers wait for each other.
 func (s Store) PartFacets() int { return s.engine.partFacets }

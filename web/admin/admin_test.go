@@ -222,7 +222,7 @@ func TestDashboardOmitsPartsThatProgramLacks(t *testing.T) {
 			t.Errorf("a program without a pool: the page must contain %q = %v:\n%s", row, shown, random)
 		}
 	}
-	other := full() // the keys of the pool are not numbers of the ledger
+	other := full() // the ledger does not count the keys of this pool
 	other.KeySource, other.CountsSpace = "postgres-pool", false
 	if page := get(t, newTestAdmin(nil, other), "/").Body.String(); strings.Contains(page, "<dt>Space used") || !strings.Contains(page, "<dt>Keys in the pool") {
 		t.Errorf("a program with keys that the ledger does not count: the page must show the pool, and no row about the space:\n%s", page)

@@ -148,8 +148,8 @@ func (l *listener) want(n int) (ids []string) {
 	return ids
 }
 
-// wantSome reads one or more samples and the facts after them. It returns the ids of the samples. A sampler
-// that runs may take several samples before the server sends them.
+// wantSome reads one or more samples and the facts after them. It returns the ids of the samples. A running sampler
+// may take several samples before the server sends them.
 func (l *listener) wantSome() (ids []string) {
 	l.t.Helper()
 	for {

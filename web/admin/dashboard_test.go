@@ -122,7 +122,7 @@ const statesFirst = `(() => {
   return strips.bottom <= history.top && history.bottom <= charts.top;
 })()`
 
-// textsOutside counts the texts of drawings that extend beyond their panels.
+// textsOutside counts the SVG texts that extend beyond their panels.
 const textsOutside = `[...document.querySelectorAll("svg text")].filter((e) => {
   const [text, panel] = [e, e.closest(".panel")].map((e) => e.getBoundingClientRect());
   return text.left < panel.left || text.right > panel.right || text.top < panel.top || text.bottom > panel.bottom;

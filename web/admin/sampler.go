@@ -153,7 +153,7 @@ func newSample(s Status, now counts, past []counts) Sample {
 	}
 	if s.ServingFrom != nil {
 		sample.TakenPerSecond = make(map[string]float64)
-		for source, n := range now.taken { // if a source has no entry in before.taken, creations had taken no key from it
+		for source, n := range now.taken { // a source without an entry in before.taken had the count 0
 			sample.TakenPerSecond[source] = tenths((n - before.taken[source]) / elapsed)
 		}
 	}

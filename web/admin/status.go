@@ -22,7 +22,7 @@ type Status struct {
 	PoolKeys          *int64   `json:"pool_keys"`
 	CapacityKeys      *int64   `json:"capacity_keys"`
 	LocalKeys         *int64   `json:"local_keys"`
-	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate at which all servers take keys; see docs/operations.md for nil
+	RunwaySeconds     *float64 `json:"runway_seconds"`      // runway of the pool at the rate at which all servers take keys; docs/operations.md explains when it is nil
 	TakenPerSecond    *float64 `json:"taken_per_second"`    // keys that this server's creations took from the local batch, over the last five seconds
 	RefilledPerSecond *float64 `json:"refilled_per_second"` // keys that this program's worker adds to the pool
 	Epoch             *int64   `json:"epoch"`

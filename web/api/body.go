@@ -27,8 +27,8 @@ import (
 const maxBody = 16 << 10
 
 // readFields reads the body of a request and checks its syntax. It sets each field for which the client sent a value.
-// A null in JSON and an empty field of a form are no values. The service validates the values later. Package problem
-// maps each error of readFields to a problem.
+// A null in JSON and an empty field of a form do not count as values. The service validates the values later. Package
+// problem maps each error of readFields to a problem.
 func (a *API) readFields(w http.ResponseWriter, r *http.Request) (shortener.Request, error) {
 	sent, err := mediaType(r.Header, media.JSON, media.Form)
 	if err != nil {

@@ -37,8 +37,8 @@ const (
 	// for minutes. A server handles only one bulk request of a token at a time, so that slow requests of one token cannot
 	// occupy all slots.
 	maxBulks = 4
-	// bulkWait is how long a bulk request waits for its turn. While the request waits, the time limit for the bodies of
-	// all requests (10 s; see httpserver.New) still applies to its body, so bulkWait is shorter.
+	// bulkWait is how long a bulk request waits for its turn. While the request waits, the general time limit for a body
+	// (10 s; see httpserver.New) still applies, so bulkWait is shorter.
 	bulkWait = 5 * time.Second
 	// bulkTimeout is the time limit for the creations and the answer. It is long enough for a request with 10,000 lines
 	// in these cases, if no two lines have the same ref or alias:
@@ -47,8 +47,8 @@ const (
 	//     each creation needs one commit, the creations take at most 79 x 0.9 s = 71 s.
 	//   - The request is repeated. Each line also needs a look-up of its ref, and four look-ups of one token run at the
 	//     same time. If the commits are fast and a look-up takes 0.1 s, the look-ups take 10,000 / 4 x 0.1 s = 250 s.
-	//   - Four tokens repeat their requests at the same time. Six look-ups of all tokens run at the same time. If the
-	//     commits are fast and a look-up takes 0.04 s, the look-ups take 40,000 / 6 x 0.04 s = 267 s.
+	//   - Four tokens repeat their requests at the same time. For all tokens together, six look-ups run at the same time.
+	//     If the commits are fast and a look-up takes 0.04 s, the look-ups take 40,000 / 6 x 0.04 s = 267 s.
 	bulkTimeout = 5 * time.Minute
 	// A client must send bulkPart bytes of the body within bulkPartTimeout.
 	bulkPart        = 1 << 20
@@ -255,7 +255,7 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 	a.limits.AnnounceToken(c, tok)
 	answers := newJSONLines(out)
 	var parsed []parsedLine // at most bulkWorkers lines, because a parsed line can be much larger than its text
-	var refused error       // why the token was not accepted for the last part
+	var refused error       // why the token was not accepted for the previous part
 	for len(lines)+len(parsed) > 0 {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%w: %d lines of a bulk request remain: %w", reply.ErrNotSent, len(lines)+len(parsed), err)
@@ -292,8 +292,8 @@ func (a *API) sendBulk(c echo.Context, tok token.Token, self destination.Origin,
 
 // recheck checks the token of a bulk request again. It returns nil if the token is accepted, and otherwise an error with
 // the reason. The parameter last is the result of the previous check. If that check refused the token, recheck returns
-// last without another check, because the check of a token with an old secret waits for the database. If the token could
-// not be checked, recheck checks it again.
+// last without another check, because the check of a token with an old secret waits for the next poll of the tokens. If
+// the previous check could not decide, because the tokens were unavailable, recheck checks the token again.
 func (a *API) recheck(c echo.Context, last error) error {
 	if _, unavailable := errors.AsType[*shortener.UnavailableError](last); last != nil && !unavailable {
 		return last

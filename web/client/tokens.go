@@ -44,7 +44,7 @@ const (
 
 // Identify returns the token of a request. ok is false if the request has no credentials for this service.
 // Credentials of the scheme Basic do not count, because a client may send them for a proxy in front of this
-// service, which passes them on.
+// service, and the proxy may pass them on.
 func Identify(c echo.Context, tokens Tokens) (tok token.Token, ok bool, err error) {
 	given := c.Request().Header[echo.HeaderAuthorization]
 	if len(given) == 0 {

@@ -194,7 +194,7 @@ func TestCountedConnectionKeepsMethodsOfTCPConn(t *testing.T) {
 }
 
 // While requests wait on several connections, no connection may occupy the processor for a whole time slice, even if many
-// requests wait on it.
+// of its requests wait.
 func TestConnectionsWithPipelinedRequestsAreServedInTurn(t *testing.T) { // not parallel, because it changes the number of processors
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const conns, requests = 4, 1000 // all requests of a connection fit into the buffers of the kernel

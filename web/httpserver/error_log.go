@@ -10,7 +10,7 @@ import (
 )
 
 // errorLog is the handler of the messages of net/http. The text of a message decides its level,
-// because net/http has only one level:
+// because net/http gives its messages no levels:
 //
 //   - ERROR for a panic of a handler;
 //   - WARN, at most once a minute, if no connection can be accepted, for example because the process

@@ -20,10 +20,10 @@ const protocolErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nCon
 // Write implements [net.Conn]. It replaces an answer of net/http itself, or of the method refuse, by a problem (RFC 9457)
 // with the same status.
 //
-// After each write, Write lets other goroutines run. If a client sends many requests before it reads the answers
-// (pipelining, RFC 9112 section 9.3.2), the goroutine of its connection does not wait for the network. If Write did not
-// let other goroutines run, this goroutine would occupy a processor for a time slice of 10 ms. Several hundred such
-// connections would delay every other request by about a second.
+// After it has written any other data, Write lets other goroutines run. If a client sends many requests before it reads
+// the answers (pipelining, RFC 9112 section 9.3.2), the goroutine of its connection does not wait for the network. If
+// Write did not let other goroutines run, this goroutine would occupy a processor for a time slice of 10 ms. Several
+// hundred such connections would delay every other request by about a second.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if answer := protocolProblem(p); answer != nil {
 		if _, err := c.send(answer); err != nil {

@@ -24,7 +24,7 @@ var (
 )
 
 // formUsed returns the error for a form that has already created a link with other values. The parameter link names this
-// link. The error repeats the name, because the user may not have received the answer when the form was first sent.
+// link. The error repeats the name, because the person may not have received the answer when the form was first sent.
 func formUsed(link string) error {
 	return &pageError{http.StatusConflict, "The form was used before",
 		"This form has already created " + link + " with other values. Send the form again to create another link."}

@@ -21,8 +21,8 @@ func (noTokens) Authenticate(context.Context, string) (token.Token, error) {
 	return token.Token{}, token.ErrUnknown
 }
 
-// A field that the person did not change gets the stored value. A field that the person and another request changed
-// keeps the typed value and shows the stored value beside it.
+// A field that the person did not change gets the stored value. A field that the person changed keeps the typed value. If
+// another request changed the field to a different value, the form shows the stored value beside it.
 func TestUnchangedFieldGetsStoredValueAndChangedFieldKeepsTypedValue(t *testing.T) {
 	t.Parallel()
 	seen := values{"url": "u", "title": "t", "tags": "a", "redirect": "302", "forward": "none"}
@@ -125,7 +125,8 @@ func TestSignInLeadsOnlyToPagesOfService(t *testing.T) {
 	}
 }
 
-// A proposed command that a person pastes into a shell has the name as one word, whatever the name contains.
+// An error page proposes a command that contains the name of the person. A shell reads this name as one word, whatever
+// characters the name contains.
 func TestQuotedNameIsOneShellWord(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"alice", "$(echo x)", "`id`", `a"b\c`, "o'hara's", "a b;c&d|e", "!x", "$HOME", ""} {

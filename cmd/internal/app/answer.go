@@ -67,9 +67,9 @@ func probe(ctx context.Context, cfg *pgx.ConnConfig) error {
 }
 
 // checkAnswer opens a connection to the database. If the database is on the coordinator of a Citus cluster, the
-// coordinator also connects to each worker. If the database has not accepted the connection after probeTimeout,
-// checkAnswer returns errNoAnswer. If a worker has not answered after probeTimeout, checkAnswer returns
-// errNoWorkerAnswer. After any other error, checkAnswer returns nil, because such an error counts as an answer.
+// coordinator also connects to each worker. If the database does not accept the connection within probeTimeout and the
+// time limits of cfg, checkAnswer returns errNoAnswer. If a worker does not answer within probeTimeout, checkAnswer
+// returns errNoWorkerAnswer. After any other error, checkAnswer returns nil, because such an error counts as an answer.
 func checkAnswer(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

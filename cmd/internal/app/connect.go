@@ -49,8 +49,8 @@ func mayBePooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode != pgx.QueryExecModeCacheStatement
 }
 
-// errSearchPath reports that a session behind a pooler may have another search path than the URL of its database sets. With
-// another search path, the program would not find its tables, and would create them again.
+// errSearchPath reports that a session behind a pooler may not have the search path of the database URL. With another
+// search path, the program would not find its tables, and would create them again.
 var errSearchPath = errors.New("the connection pooler may ignore the search_path of the URL: set this search path " +
 	"with ALTER ROLE ... SET search_path or ALTER DATABASE ... SET search_path, remove it from the URL and reconnect the pooler")
 

@@ -14,15 +14,15 @@ import (
 const (
 	// defaultConnections is the default of MAX_CONNECTIONS if the memory limit and the limit of open files permit it.
 	defaultConnections = 10_000
-	// ConnectionMemory is the memory of an HTTP/1 connection, in bytes, with which the default of MAX_CONNECTIONS is computed.
+	// ConnectionMemory is the memory, in bytes, that the default of MAX_CONNECTIONS assumes for an HTTP/1 connection.
 	// A connection takes up to 40 KiB of the memory that GOMEMLIMIT limits: its goroutine, its two buffers, a header or a body
 	// that has arrived in part, and an answer that the client does not read. It also takes up to program.SocketMemory in the
 	// kernel, which GOMEMLIMIT does not limit. If every client sends requests and reads no answer, the buffers in the kernel
 	// for the default number of connections take at most 62.5 % of GOMEMLIMIT.
 	ConnectionMemory = 64 << 10
-	// http2Memory is the memory of an HTTP/2 connection of the key service, in bytes, with which the default of
-	// MAX_CONNECTIONS is computed: program.SocketMemory and 512 KiB. The 512 KiB are for the buffers of the connection, and
-	// for maxStreams requests in progress. Each request takes about 28 KiB, because its header may have many fields.
+	// http2Memory is the memory, in bytes, that the default of MAX_CONNECTIONS assumes for an HTTP/2 connection of the key
+	// service: program.SocketMemory and 512 KiB. The 512 KiB are for the buffers of the connection, and for maxStreams
+	// requests in progress. Each request takes about 28 KiB, because its header may have many fields.
 	http2Memory = program.SocketMemory + 512<<10
 	// maxKeyHeader is the limit of the header of a request to the key service, in bytes. A token has at most 514
 	// characters.

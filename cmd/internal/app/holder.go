@@ -38,11 +38,12 @@ func (c *Core) Hold(ctx context.Context, fail func(error)) error {
 	return c.asHolder(ctx, fail, func() error { return nil })
 }
 
-// announce declares the killed processes that used the same SQLite file dead, so that this process can take over their
-// ranges at once. It also creates the locked file that shows that this process is alive. If this process is killed, the
-// next process declares it dead in the same way. Without announce, a server that is killed every few seconds would
-// reserve a whole pool at each start. If announce fails, another process takes over the ranges later, when the
-// heartbeats of their holders have been missing for half a minute. With PostgreSQL, announce does nothing.
+// announce declares holders dead if their processes used the same SQLite file and have ended. This process can then
+// take over the ranges of these holders at once. announce also creates the locked file that shows that this process is
+// alive. If this process is killed, the next process declares it dead in the same way. Without announce, a server that
+// is killed every few seconds would reserve a whole pool at each start. If announce fails, another process takes over
+// the ranges later, when the heartbeats of their holders have been missing for half a minute. With PostgreSQL, announce
+// does nothing.
 func (c *Core) announce(ctx context.Context) {
 	if c.SQLite == nil {
 		return

@@ -32,7 +32,7 @@ func observe(status func(context.Context) (kgs.PoolStatus, error)) func(context.
 }
 
 // observeRedis returns a function that observes the status of a Redis pool. The observation also says
-// whether Redis may evict keys of the pool.
+// whether Redis may evict keys, and why the pool may lose keys or needs an operator.
 func observeRedis(status func(context.Context) (redispool.Status, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {
 		s, err := status(ctx)

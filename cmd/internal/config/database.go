@@ -35,7 +35,7 @@ const (
 	// connections that no client uses.
 	connectTimeout = 10 * time.Second
 	// hostTimeout replaces connectTimeout if the URL names several hosts. A host that hangs delays each connection to the
-	// next host by this time.
+	// next host by up to this time.
 	hostTimeout = 3 * time.Second
 	// maxHostTimeout limits the parameter connect_timeout if the URL names several hosts. With a longer limit, one host that hangs
 	// could make a start take longer than program.StartTimeout.
@@ -50,7 +50,7 @@ const (
 )
 
 // Database is a database of links, of the ledger or of tickets. Exactly one field is set. Two values for PostgreSQL are
-// equal (==) only if one is a copy of the other.
+// equal (==) only if they have the same pointer.
 type Database struct {
 	SQLitePath string
 	Postgres   *pgxpool.Config

@@ -109,7 +109,7 @@ func (n *Networks) UnmarshalText(text []byte) error {
 	for field := range strings.SplitSeq(string(text), ",") {
 		field = strings.TrimSpace(field)
 		prefix, err := netip.ParsePrefix(field)
-		if err != nil || prefix.Addr().Is4In6() { // the programs compare IPv4 addresses, so a mapped network would match none
+		if err != nil || prefix.Addr().Is4In6() { // the programs unmap each address first, so a mapped network would match none
 			return &Error{Got: field, Takes: "CIDRs separated by commas, such as 10.0.0.0/8,::1/128; an IPv4 network is not written as ::ffff:10.0.0.0/104"}
 		}
 		*n = append(*n, prefix.Masked())

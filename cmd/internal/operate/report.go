@@ -33,15 +33,15 @@ func PrintAccounts(w io.Writer, a audit.Accounts, asJSON bool) error {
 	return err
 }
 
-// column is a column of the text report. For each epoch, it counts the reserved keys, the keys in one place, or the missing
-// keys.
+// column is a column of the text report. For each epoch, it counts the reserved keys, the keys in one place, the keys
+// on the move, or the missing keys.
 type column struct {
 	group, name string // heading, in two lines
 	of          func(audit.EpochAccounts) int64
 }
 
-// columns returns a column for the reserved keys and a column for each place that contains keys. If keys are missing,
-// columns also returns a column for the missing keys.
+// columns returns a column for the reserved keys and a column for each place that contains keys. If keys are on the
+// move or missing, columns also returns columns for these keys.
 func columns(epochs []audit.EpochAccounts) []column {
 	all := []column{{"", "reserved", func(e audit.EpochAccounts) int64 { return e.Reserved }}}
 	add := func(group string, counts func(audit.EpochAccounts) map[string]int64) {

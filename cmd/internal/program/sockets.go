@@ -12,9 +12,9 @@ const (
 	// while the client sends requests and reads no answer. A connection transfers at most about one buffer per round trip.
 	sendBuffer    = 16 << 10
 	receiveBuffer = 32 << 10
-	// SocketMemory is the maximum number of bytes in the buffers that the kernel has for a connection. The buffers reach
-	// this maximum if the client sends requests and reads no answer. The send buffer exceeds its size by up to one packet
-	// before its segmentation (generic segmentation offload). Such a packet has up to 64 KiB. A control group (version 2)
+	// SocketMemory is the maximum number of bytes in the buffers that the kernel has for a connection. The buffers
+	// reach this maximum if the client sends requests and reads no answer. The send buffer can exceed its size by one
+	// packet. With generic segmentation offload, a packet in this buffer has up to 64 KiB. A control group (version 2)
 	// counts all these bytes as memory of the process.
 	SocketMemory = 2*sendBuffer + 64<<10 + 2*receiveBuffer
 )

@@ -155,7 +155,7 @@ func TestLogDescribesStartAndStop(t *testing.T) {
 	}
 }
 
-// The keys that fill the pool and the first local batch are not used yet, so they do not count for a runway.
+// The keys that fill the pool and the first local batch are not used yet, so they do not affect a runway.
 func TestIdleServerHasNoRunway(t *testing.T) {
 	t.Parallel()
 	r := start(t, settings(t, sqliteURL(t), "", "--kgs-batch-min=5"))
@@ -171,7 +171,7 @@ func TestIdleServerHasNoRunway(t *testing.T) {
 	r.await("the runway of a busy server", func(s admin.Status) bool { return s.RunwaySeconds != nil && s.SpaceRunwaySeconds != nil })
 }
 
-// A batch that a server has just reserved is not used yet, so it does not count for the runway of the space. The first
+// A batch that a server has just reserved is not used yet, so it does not affect the runway of the space. The first
 // server watches the ledger while the second server reserves its first batches.
 func TestSpaceRunwayOfIdleServersIsUnknown(t *testing.T) {
 	t.Parallel()

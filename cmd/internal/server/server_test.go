@@ -106,7 +106,7 @@ func (r *running) doAs(bearer, method, url, body string) answer {
 const slowAnswer = 500 * time.Millisecond
 
 // answered repeats a request while the answer is a 503 that took at least slowAnswer. Such an answer means that the server exceeded
-// one of its time limits, because the machine is busy. After the time patience, answered returns the last answer.
+// one of its time limits, because the machine is busy. When patience has passed, answered returns the last answer.
 func answered(send func() answer) answer {
 	for deadline := time.Now().Add(patience); ; {
 		began := time.Now()
@@ -212,8 +212,8 @@ func (r *running) await(what string, ok func(admin.Status) bool) admin.Status {
 	}
 }
 
-// hasBatch returns true if the local batch has keys, or if the key source has no local batch. A test waits for the batch if its
-// creations must not use the fallback: while a server on a slow machine takes its first batch, creations may use the fallback.
+// hasBatch returns true if the local batch has keys, or if the key source has no local batch. A test whose creations
+// must not use the fallback first waits for the batch.
 func hasBatch(s admin.Status) bool { return s.LocalKeys == nil || *s.LocalKeys > 0 }
 
 // fullWithBatch reports whether the pool is full and the server has a local batch.

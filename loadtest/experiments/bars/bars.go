@@ -8,7 +8,7 @@
 // the program that sends the requests. During a load by wrk, the checks detect a status of 400 or
 // above. After the load, they compare the number of answers with the number of new database rows or
 // with the number of redirects that the server counted. The whole answer, with its Location, is
-// checked only once, before the load. If this program makes the look-ups or creations itself, without wrk, it
+// checked only once, before the load. If the experiment makes the look-ups or creations itself, without wrk, it
 // checks every answer completely.
 //
 // Vocabulary: a bar is one figure with its aim. A yardstick is a figure without an aim, for
@@ -203,7 +203,8 @@ func withAlias(t *experiment.T, settings ...string) *lab.Program {
 }
 
 // counted returns a check for a load by wrk, which sees only the answers and not what the server did. The
-// check fails if, since the last check, count grew by less than the number of answers.
+// function count reads a counter. The check fails if this counter grew by less than the number of answers
+// since the last check.
 func counted(t *experiment.T, what string, count func(context.Context) (int64, error)) func(context.Context, int64) error {
 	before, err := count(t.Context())
 	t.Must(err)

@@ -58,7 +58,7 @@ func crashAll(t *experiment.T, all []*sources.Running) {
 		for range crashClients {
 			clients.Go(func() {
 				for ctx.Err() == nil && !one.Server.Ended() {
-					_, _ = one.Load.TryOne(ctx) // the kill may be the cause of its error
+					_, _ = one.Load.TryOne(ctx) // the kill may cause an error
 				}
 			})
 		}

@@ -27,8 +27,8 @@ const (
 	orderBatch      = 64     // links in a transaction, as in a group commit of 64 clients
 )
 
-// Statements that insert links. The parameters are the codes and the number of the first link. The ranks of links are
-// consecutive.
+// Statements that insert links. The parameters are the codes and the number of the first link. insertByRank gives the
+// links consecutive ranks. insertByCode does not use the number.
 const (
 	insertByCode = `INSERT INTO by_code (code, url, source, created_at)
 		SELECT code, ` + linkURL + `, 'pool', now() FROM unnest($1::text[]) AS c (code) WHERE $2::bigint IS NOT NULL ON CONFLICT (code) DO NOTHING`

@@ -107,8 +107,8 @@ func (o *outage) wrongRefusals() (n float64) {
 	return n
 }
 
-// stops reports whether there is no fallback, and the outage takes the whole supply of the key source but not the database
-// of the links.
+// stops reports whether the key source has neither its supply nor a fallback during the outage, while the database of
+// the links runs.
 func (o *outage) stops() bool {
 	return o.victim != thePostgres && o.victim != evenTickets && o.fallback == "none"
 }
@@ -188,8 +188,8 @@ func outageClaims() (all []experiment.Claim[record]) {
 	without := func(how supplied) func(*found, *outage) bool {
 		return func(f *found, o *outage) bool { return o.stops() && f.supplied() == how }
 	}
-	// whole leaves out the outage of the even ticket database alone. This outage does not end with a restart: it ends when
-	// the other ticket database is killed too.
+	// whole returns false for an outage of only the even ticket database. This outage does not end with a restart: it ends
+	// when the other ticket database is killed too.
 	whole := func(_ *found, o *outage) bool { return o.victim != evenTickets }
 	local := func(o *outage) float64 { return o.local.Seconds() }
 	for _, c := range []outageClaim{

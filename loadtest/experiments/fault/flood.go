@@ -24,7 +24,7 @@ const (
 	scanRate    = 10_000                 // requests for random codes per second
 	scanClients = 64                     // requests of the scanner in progress at the same time
 	followRate  = 200                    // redirects of the other client per second
-	scanSlack   = 2 * time.Millisecond   // time by which the scan may raise a p99; if a fifth of the p99 is more, that fifth
+	scanSlack   = 2 * time.Millisecond   // the scan may raise a p99 by this time, or by a fifth of the p99 if that is more
 	scannerAt   = "198.51.100.1"         // the address of the scanner
 	followerAt  = "192.0.2.1"            // the address of the other client
 	scanWord    = "abcdefghijkmnpqrstuv" // the characters of the random codes

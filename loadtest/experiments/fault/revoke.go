@@ -73,7 +73,7 @@ func (o *owner) refused(r *run, when string, servers ...int) time.Time {
 func (o *owner) id() string { return strings.Split(o.bearer, "_")[1] }
 
 // revoke revokes the token and waits until the servers refuse the token. The command runs in the background, because it
-// returns only after the time within which the servers must refuse the token.
+// waits for a second after the revocation, and the servers must refuse the token within this second.
 func (o *owner) revoke(r *run, when string, servers ...int) {
 	var output strings.Builder
 	command := r.tokenCommand("revoke", o.id())

@@ -186,8 +186,7 @@ func sawAnswers(r *run, then, now []loadtest.Entry, signalled, released time.Tim
 			}
 		}
 	}
-	// If the server answered a creation wrongly, the report shows that observation, which is worse. Otherwise it shows this
-	// text.
+	// The report shows the worst observation, so it shows this text only if the server answered no creation wrongly.
 	r.saw(inProgress, underWay > 0, "the server answered all %d creations that it was processing when it received SIGTERM", underWay)
 	if judged == 0 {
 		r.observe(progressKept, 0, experiment.NotJudged("each of the %d creations was more than %v old when the server could commit again", underWay, refusableAge))

@@ -131,7 +131,7 @@ func twoPools(r *run) {
 	r.stop(other)
 	lost := r.epochKeys()
 	r.figure(poolsLost, 3*sharedPools*1.2, float64(lost), "%d keys are lost, because they were reserved before the last epoch and are not linked; a full pool has %d keys", lost, sharedPools)
-	r.end(second, server) // the last epoch belongs to the pool of the second server
+	r.end(second, server) // the audit must read the pool of the second server, to which the last epoch belongs
 }
 
 // epochKeys returns how many numbers the ledger has reserved before the current epoch, minus the number of all links.

@@ -77,7 +77,7 @@ func (c *codes) add(code string) {
 	c.found[len(code)]++
 }
 
-// countCodes counts the codes in the pool, which is a list in Redis, and in the links table.
+// countCodes counts the codes in the pool, which is a list in Redis, and the codes of all links.
 func countCodes(r *run) *codes {
 	c := &codes{times: make(map[[4]byte]int)}
 	client := lab.RedisClient(r, r.redis.URL)

@@ -178,7 +178,7 @@ func workerThaws(r *run) {
 	// This worker stops itself when it has reserved its third range.
 	frozen := r.worker("KEYPOOL_FAILPOINTS=ship:reserved=stop:3")
 	second := r.worker()
-	// This server takes keys when it starts and returns keys when it stops, so the workers always have work.
+	// Each start of this server takes keys from the pool, so that the workers have ranges to push.
 	taker := r.server(noWorker, "KGS_BATCH_MIN=2000")
 
 	server.Launch()

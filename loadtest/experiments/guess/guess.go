@@ -2,7 +2,7 @@
 // tries the codes next to known codes of a running service. The other experiment predicts the next
 // codes of every key source.
 //
-// Invariant: all guesses are made before the first guess is tried. The guesses depend on known codes and on
+// Invariant: no guess depends on the answer to another guess. The guesses depend on known codes and on
 // how key sources work, and not on a secret.
 //
 // Vocabulary: a guess hits if a link has the code, and misses if no link has the code.

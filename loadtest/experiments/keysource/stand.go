@@ -84,7 +84,7 @@ func newStand(t *experiment.T, s sources.Source, rec *record) *stand {
 	if s.Service {
 		at.Keys = lab.CreateDatabase(t, st.postgres.URL, "kgs", "")
 	}
-	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // small, because no rule depends on the sizes
+	st.settings = s.Connect(st, at, "KGS_POOL_CAPACITY=20000", "KGS_BATCH_MAX=500") // the sizes are small, because no rule depends on them
 	if at.Service != nil {
 		st.workers = []*lab.Program{at.Service}
 		st.components = append(st.components, component{"the key service", at.Service, at.Service.Start})
@@ -111,7 +111,7 @@ func newServer(st *stand, more ...string) *server {
 
 func (st *stand) servers() []*server { return []*server{st.helped, st.strict} }
 
-// option returns the value of a setting of the control that is for the experiment. The names of these settings, such as
+// option returns the value of a setting that the control has for the experiment. The names of these settings, such as
 // "rule", are in lower case. option returns "" if the control has no such setting.
 func (st *stand) option(name string) string {
 	for _, s := range st.T.Settings() {
@@ -123,7 +123,7 @@ func (st *stand) option(name string) string {
 }
 
 // Settings returns the settings that the control has for the programs. ${COMPONENT} stands for the name of the first
-// component, which is the URL of its database.
+// component, such as the URL of a ticket database.
 func (st *stand) Settings() (settings []string) {
 	for _, s := range st.T.Settings() {
 		if s[0] >= 'a' && s[0] <= 'z' {

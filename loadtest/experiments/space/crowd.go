@@ -14,9 +14,9 @@ import (
 )
 
 // crowd is a database whose space is partly full. Its fillers are links that only fill the space. The fillers
-// have the first codes of one length, and the ledger records these codes as used. The share of codes in
-// use is constant while links are made, because each new link removes the last filler. A trigger records
-// every offer: a link that the store tries to insert, whether its code is free or not.
+// have the first codes of one length, and the ledger records the numbers of these codes as reserved. While links
+// are made and fillers are left, the share of codes in use is constant, because each new link removes the last
+// filler. A trigger records every offer: a link that the store tries to insert, whether its code is free or not.
 type crowd struct {
 	*experiment.T
 	db       *sql.DB

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	patience    = 30 * time.Second // time that a wait adds to its estimate before it fails; the bounds of the claims are separate
+	patience    = 30 * time.Second // a wait may exceed its estimate by this time; the claims have their own bounds
 	steadyAfter = 2 * time.Second  // time from the start of the load until its rate is steady
 )
 

@@ -7,7 +7,7 @@ import (
 	"keypool/loadtest/simulate"
 )
 
-// simulate computes the time until the pool is empty with the simulator. The simulated server takes two
+// simulate computes with the simulator how long it takes until the pool is empty. The simulated server takes two
 // batches, as the server of the run did. After that, the simulated pool holds as many keys as the pool of the run held
 // when the worker stopped.
 func (r *record) simulate(ctx context.Context) error {

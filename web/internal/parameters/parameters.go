@@ -1,5 +1,5 @@
-// Package parameters reads the parameters in the path and in the query of a URL. Each of its errors is a problem. The
-// problem names the parameter, unless the whole query is malformed.
+// Package parameters reads the parameters in the path and in the query of a URL. Each of its errors
+// maps to a problem (RFC 9457). The problem names the parameter, unless the whole query is malformed.
 package parameters
 
 import (

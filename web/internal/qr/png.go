@@ -18,9 +18,9 @@ func (e *TooSmallError) Error() string {
 	return fmt.Sprintf("a QR code with this margin needs at least %d pixels a side", e.Least)
 }
 
-// PNG returns the code as a PNG image with size pixels a side. Each module is a square of the
-// same whole number of pixels. The remaining pixels widen the margin. PNG fails with a
-// *TooSmallError if a module would be smaller than a pixel.
+// PNG returns the code as a PNG image with size pixels a side. All modules are
+// squares of the same size, a whole number of pixels. The remaining pixels widen the margin. PNG
+// fails with a *TooSmallError if a module would be smaller than a pixel.
 func (c *Code) PNG(size, margin int) ([]byte, error) {
 	width := c.width(margin)
 	scale := size / width
@@ -36,7 +36,7 @@ func (c *Code) PNG(size, margin int) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// picture is an image of a code. It computes each pixel at the time of the read, so the image needs
+// picture is an image of a code. It computes each pixel on demand, so the image needs
 // no memory for its pixels. It implements [image.PalettedImage], and package png uses one bit per
 // pixel because the palette has two colours.
 type picture struct {
