@@ -123,6 +123,14 @@ func (p *Pool) recordAgain(ctx context.Context, epoch int64) error {
 	return nil
 }
 
+// scriptRecord records a batch of an earlier epoch; see heldBatches. Arguments: epoch of the pool, holder, name of the
+// record, codes. The script may be repeated. It refuses if the pool has begun another epoch.
+const scriptRecord = scriptWorker + `
+local holder, name, codes = unpack(ARGV, 2)
+redis.call('HSET', batches, holder .. '/' .. name, codes)
+return 1
+`
+
 func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
 	if err := p.held.lock(ctx); err != nil {
 		return err

@@ -84,6 +84,28 @@ func (p *Pool) Epoch(ctx context.Context) (epoch int64, err error) {
 	return epoch, err
 }
 
+// scriptRead returns a part of the pool. Arguments: epoch, position, n. In the first call, the
+// epoch and the position are empty.
+//
+// A position counts from the first code that was pushed in this epoch, so a Take between two calls
+// does not shift it. The call that reaches the end of the list also returns all batches and all
+// write-offs. So every code that was in the pool at the first call is in one of the replies, or has
+// left the pool since.
+const scriptRead = scriptGuard + `
+if ARGV[1] ~= '' and ARGV[1] ~= epoch then return redis.error_reply('FENCED a newer epoch was opened') end
+local popped, n = tonumber(redis.call('HGET', state, 'popped')), tonumber(ARGV[3])
+local from = math.max((tonumber(ARGV[2]) or 0) - popped, 0)
+local codes = redis.call('LRANGE', keys, from, from + n - 1)
+local last = #codes < n
+local position = string.format('%d', popped + from + #codes)
+local reply = {epoch, position, last and 'last' or '', table.concat(codes, ' ')}
+if last then
+	for _, batch in ipairs(redis.call('HVALS', batches)) do reply[#reply + 1] = batch end
+	for _, batch in ipairs(redis.call('HVALS', writeOffs)) do reply[#reply + 1] = batch end
+end
+return reply
+`
+
 func (p *Pool) read(ctx context.Context, epoch, from string) (poolChunk, error) {
 	var reply []string
 	err := retry(ctx, func() (err error) {

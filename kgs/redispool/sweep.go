@@ -36,6 +36,13 @@ func (p *Pool) Sweep(ctx context.Context) (abandoned int64, err error) {
 	return abandoned, errors.Join(err, p.settleLate(ctx), p.recordAgain(ctx, epoch))
 }
 
+// scriptHolders returns the epoch, and then <holder>/<batch id> for every batch on record.
+const scriptHolders = scriptGuard + `
+local reply = redis.call('HKEYS', batches)
+table.insert(reply, 1, epoch)
+return reply
+`
+
 // batchesOnRecord returns the epoch of the pool, and <holder>/<batch id> for every batch on record.
 func (p *Pool) batchesOnRecord(ctx context.Context) (epoch int64, fields []string, err error) {
 	reply, err := p.run(ctx, p.scripts.holders).StringSlice()
@@ -77,6 +84,22 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 	return abandoned, errors.Join(errs...)
 }
 
+// scriptListWriteOffs returns the fields of all write-offs.
+const scriptListWriteOffs = scriptGuard + `
+return redis.call('HKEYS', writeOffs)
+`
+
+// scriptReadWriteOff returns the codes of a write-off, or nil if the write-off was deleted. Argument: the field.
+const scriptReadWriteOff = scriptGuard + `
+return redis.call('HGET', writeOffs, ARGV[1])
+`
+
+// scriptDropWriteOff deletes a write-off. Argument: the field. The script returns 1 if this call
+// deleted the entry, and 0 otherwise.
+const scriptDropWriteOff = scriptGuard + `
+return redis.call('HDEL', writeOffs, ARGV[1])
+`
+
 // writeOffOne abandons the codes of one write-off and deletes the write-off. It returns how many keys of a dead holder it
 // abandoned.
 func (p *Pool) writeOffOne(ctx context.Context, field string) (abandoned int64, err error) {
@@ -101,6 +124,22 @@ func (p *Pool) writeOffOne(ctx context.Context, field string) (abandoned int64, 
 	}
 	return abandoned, nil
 }
+
+// scriptWithdraw moves the batches of dead holders to the write-offs, where these holders cannot
+// settle them. Arguments: reason, dead holders. The entries in takes stay, because a holder may only
+// have been frozen, and one of its old Takes may still arrive.
+const scriptWithdraw = scriptGuard + `
+local reason, dead = ARGV[1], {}
+for i = 2, #ARGV do dead[ARGV[i]] = true end
+for _, field in ipairs(redis.call('HKEYS', batches)) do
+	if dead[string.match(field, '^(.*)/')] then
+		local codes = redis.call('HGET', batches, field)
+		redis.call('HDEL', batches, field)
+		redis.call('HSET', writeOffs, reason .. '/' .. field, codes)
+	end
+end
+return 1
+`
 
 // withdraw moves the batches of the dead holders in fields to the write-offs. If the holder of a batch in fields is not
 // in the ledger, the holder is certainly dead. The reason is that the ledger records a holder before the holder takes

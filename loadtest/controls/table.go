@@ -121,7 +121,7 @@ func Table() []Edit {
 		{"skip-ahead", "kgs/ledger/reserve.go",
 			"if numbers.Lo < t.highWater.mark().Next[numbers.Length] {",
 			"if false {"},
-		{"skip-ahead", "kgs/redispool/filler.go",
+		{"skip-ahead", "kgs/redispool/prepare.go",
 			"if err != nil || pool.Epoch <= epoch.Number {",
 			"if err != nil || true {"},
 		// If the witness is damaged, the ledger skips ahead, because the database may be older than the witness.
@@ -143,15 +143,10 @@ func Table() []Edit {
 		{"cluster-reload", "kgs/redispool/client.go",
 			"if err != nil && !errors.As(err, &reply) {",
 			"if err != nil && !errors.As(err, &reply) && false {"},
-		// If a pool belongs to another database, the ledger skips the numbers of the pool. Its own database may be a backup
-		// of the other database, and then these numbers have been issued.
-		{"foreign-numbers", "kgs/redispool/filler.go",
-			"return errors.Join(err, f.skipForeign(ctx, status.HighWater))",
-			"return err"},
-		// A worker begins no epoch while Redis refuses writes. Otherwise, each attempt would leave rows in the ledger for ever.
-		{"refused-epoch", "kgs/redispool/filler.go",
-			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
-			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
+		// A server discards strings in the pool that are not codes of its space.
+		{"valid-codes", "kgs/redispool/damage.go",
+			"if first < 0 {",
+			"if first < 0 || true {"},
 		// After some time, a live worker gives up a range that it cannot push.
 		{"give-up", "kgs/redispool/give_up.go",
 			"case time.Since(f.failing) < giveUpAfter:",
@@ -170,50 +165,43 @@ func Table() []Edit {
 		{"lower-epoch", "kgs/redispool/held.go",
 			"if b.recorded != epoch {",
 			"if b.recorded < epoch {"},
-		// If a Redis key of the pool has a wrong type, a program deletes this Redis key, so that a worker can begin a new epoch.
-		{"key-types", "kgs/redispool/pool.go",
-			"case isWrongType(err):",
-			"case false && isWrongType(err):"},
 		// If two workers of one ledger use different pools, each worker opens a new epoch in reaction to the other. After
 		// several epochs for the same pools within a day, a worker waits before it opens the next epoch.
-		{"epoch-backoff", "kgs/redispool/replace.go",
+		{"epoch-backoff", "kgs/redispool/prepare.go",
 			"if err != nil || repeated < limit {",
 			"if err != nil || true || repeated < limit {"},
-		// A holder can settle a batch only while Redis has a record of the batch.
-		{"batch-record", "kgs/redispool/scripts.go",
-			"if not codes then return {0, tonumber(epoch)} end\n",
-			"codes = codes or first\n"},
+		// If a pool belongs to another database, the ledger skips the numbers of the pool. Its own database may be a backup
+		// of the other database, and then these numbers have been issued.
+		{"foreign-numbers", "kgs/redispool/prepare.go",
+			"return errors.Join(err, f.skipForeign(ctx, status.HighWater))",
+			"return err"},
+		// A worker begins no epoch while Redis refuses writes. Otherwise, each attempt would leave rows in the ledger for ever.
+		{"refused-epoch", "kgs/redispool/prepare.go",
+			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil {",
+			"err := f.cfg.Pool.CheckWrites(ctx, seen.RunID); err != nil && false {"},
 		// Redis refuses a push from a range that another worker has delivered.
-		{"floor", "kgs/redispool/scripts.go",
+		{"floor", "kgs/redispool/push.go",
 			"if tonumber(id) < tonumber(floor) then return redis.error_reply('FENCED the range is delivered') end\n",
+			""},
+		// Redis accepts a part of a range only if this part directly follows the part that Redis accepted last.
+		{"mark", "kgs/redispool/push.go",
+			"if mark ~= from then return mark end\n",
 			""},
 		// After a rollback of a pool, Redis refuses every operation on the pool.
 		{"guard", "kgs/redispool/scripts.go",
 			"if opened ~= run then return redis.error_reply('NOEPOCH the pool lost its state') end\n",
 			""},
-		{"guard", "kgs/redispool/scripts.go",
+		{"guard", "kgs/redispool/status.go",
 			"if opened ~= run then isOpen = '' end\n",
 			""},
-		// Redis accepts a part of a range only if this part directly follows the part that Redis accepted last.
-		{"mark", "kgs/redispool/scripts.go",
-			"if mark ~= from then return mark end\n",
-			""},
+		// If a Redis key of the pool has a wrong type, a program deletes this Redis key, so that a worker can begin a new epoch.
+		{"key-types", "kgs/redispool/scripts.go",
+			"case isWrongType(err):",
+			"case false && isWrongType(err):"},
 		// Redis refuses a program whose database is not the database that the pool belongs to.
 		{"pool-owner", "kgs/redispool/scripts.go",
 			"local isForeign = owner and owner ~= '' and caller ~= '' and owner ~= caller\n",
 			"local isForeign = false\n"},
-		// A holder can settle only the batch that it took, and not another batch with the same id.
-		{"same-batch", "kgs/redispool/scripts.go",
-			"if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end\n",
-			""},
-		// If a server repeats a take with the batch id of its last take, it gets the batch of its last take again.
-		{"take-id", "kgs/redispool/scripts.go",
-			"if tonumber(id) <= last then\n",
-			"if false then\n"},
-		// If the Redis user of a server lacks the right to record a batch, a take removes no keys from the pool.
-		{"take-rights", "kgs/redispool/scripts.go",
-			"redis.call('HSET', takes, holder, last)\n",
-			""},
 		// If Redis may evict keys, a program refuses to start, and a running program raises an alarm.
 		{"policy", "kgs/redispool/status.go",
 			`return s.Policy != "" && s.Policy != "noeviction"`,
@@ -222,14 +210,26 @@ func Table() []Edit {
 		{"pool-values", "kgs/redispool/status.go",
 			"if err != nil || n < 0 || n > most {",
 			"if err != nil {"},
-		// A server discards strings in the pool that are not codes of its space.
-		{"valid-codes", "kgs/redispool/status.go",
-			"if first < 0 {",
-			"if first < 0 || true {"},
 		// The keys of dead holders are abandoned even if Redis is at its memory limit and cannot record batches again.
 		{"full-redis", "kgs/redispool/sweep.go",
 			"abandoned, err = p.writeOff(ctx, fields)\n",
 			"if err := p.recordAgain(ctx, epoch); err != nil {\n\t\treturn 0, err\n\t}\n\tabandoned, err = p.writeOff(ctx, fields)\n"},
+		// A holder can settle a batch only while Redis has a record of the batch.
+		{"batch-record", "kgs/redispool/take.go",
+			"if not codes then return {0, tonumber(epoch)} end\n",
+			"codes = codes or first\n"},
+		// A holder can settle only the batch that it took, and not another batch with the same id.
+		{"same-batch", "kgs/redispool/take.go",
+			"if string.sub(codes, 1, #first) ~= first then return {0, tonumber(epoch)} end\n",
+			""},
+		// If a server repeats a take with the batch id of its last take, it gets the batch of its last take again.
+		{"take-id", "kgs/redispool/take.go",
+			"if tonumber(id) <= last then\n",
+			"if false then\n"},
+		// If the Redis user of a server lacks the right to record a batch, a take removes no keys from the pool.
+		{"take-rights", "kgs/redispool/take.go",
+			"redis.call('HSET', takes, holder, last)\n",
+			""},
 		// The dead man's switch raises an alarm when the pool is nearly empty or no keys arrive.
 		{"deadman", "kgs/refill/deadman_state.go",
 			"d.enter(state, why, now)",

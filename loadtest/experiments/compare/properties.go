@@ -55,7 +55,6 @@ const (
 	spaceFiles  = "kgs/codespace/*.go"
 	refillFiles = "kgs/refill/*.go"
 	batchFiles  = "kgs/source*.go"
-	localFile   = "kgs/local_batch.go"
 	breakerFile = "kgs/breaker.go"
 	plainFile   = "kgs/keysource/keysource.go"
 )
@@ -64,15 +63,15 @@ const (
 func sourceFiles(name string) []string {
 	switch name {
 	case "redis-pool":
-		return []string{"kgs/redispool/*.go", refillFiles, ledgerFiles, spaceFiles, batchFiles, localFile, breakerFile}
+		return []string{"kgs/redispool/*.go", refillFiles, ledgerFiles, spaceFiles, batchFiles, breakerFile}
 	case "memory-pool":
-		return []string{"kgs/mempool/*.go", refillFiles, ledgerFiles, spaceFiles, batchFiles, localFile}
+		return []string{"kgs/mempool/*.go", refillFiles, ledgerFiles, spaceFiles, batchFiles}
 	case "ledger", "ledger-in-order":
-		return []string{"kgs/mempool/ledger_supply.go", ledgerFiles, spaceFiles, batchFiles, localFile}
+		return []string{"kgs/mempool/ledger_supply.go", ledgerFiles, spaceFiles, batchFiles}
 	case "postgres-pool-delete", "postgres-pool-reserve":
-		return []string{"kgs/pgpool/*.go", refillFiles, batchFiles, localFile, "kgs/keysource/random.go"}
+		return []string{"kgs/pgpool/*.go", refillFiles, batchFiles, "kgs/keysource/random.go"}
 	case "kgs":
-		return []string{"kgs/keyserver/*.go", ledgerFiles, spaceFiles, batchFiles, localFile, breakerFile}
+		return []string{"kgs/keyserver/*.go", ledgerFiles, spaceFiles, batchFiles, breakerFile}
 	case "redis-incr":
 		return []string{"kgs/keysource/redis_incr.go", plainFile, breakerFile}
 	case "ticket":
