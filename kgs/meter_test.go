@@ -49,7 +49,7 @@ func TestWindowRateIgnoresGrowthBeforeWindow(t *testing.T) {
 			w.Sample(total, now)
 			total, now = total+tt.growth, now.Add(time.Second)
 			if rate := w.Rate(); second > 5 && rate != float64(tt.growth) {
-				t.Fatalf("the rate is %v after %d s of %d a second", rate, second, tt.growth)
+				t.Fatalf("after %d s with %d events per second, the rate is %v", second, tt.growth, rate)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func TestScheduleSendsMissedRequestsAfterStall(t *testing.T) {
 			}
 		})
 		if diff := cmp.Diff(every(10*time.Millisecond, 10), intended); diff != "" {
-			t.Errorf("intended (-want +got):\n%s", diff)
+			t.Errorf("the due times differ (-want +got):\n%s", diff)
 		}
 		want := every(10*time.Millisecond, 10)
 		for n := 2; n <= 5; n++ {

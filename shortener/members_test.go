@@ -14,7 +14,7 @@ func TestCheckOfTagsEndsAtLimit(t *testing.T) {
 		tags[i] = strconv.Itoa(i)
 	}
 	if checked, err := checkTags(append(tags[:maxTags:maxTags], tags[0], " 1 ")); err != nil || len(checked) != maxTags {
-		t.Errorf("%d tags, two of them twice: %d tags and the error %v", maxTags, len(checked), err)
+		t.Errorf("checkTags of %d tags and two repetitions returns %d tags and the error %v", maxTags, len(checked), err)
 	}
 	var err error
 	allocs := testing.AllocsPerRun(3, func() { _, err = checkTags(tags) })

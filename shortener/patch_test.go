@@ -66,7 +66,7 @@ func TestLaterChangeKeepsTimeOfURLChangeFromOlderRelease(t *testing.T) {
 	}
 	l.Details = &Details{Version: 2, ChangedAt: want}
 	if got := l.URLChangedAt(); !got.IsZero() {
-		t.Errorf("a URL that never changed changed at %v", got)
+		t.Errorf("URLChangedAt of a URL that never changed is %v, want the zero time", got)
 	}
 }
 

@@ -36,7 +36,7 @@ type planFlags struct {
 	Redirects  numberFlag   `default:"100000" min:"0" max:"1000000000" placeholder:"N" help:"Average redirects per second."`
 	Capacity   numberFlag   `default:"100000000" min:"100" max:"10000000000" whole:"" placeholder:"N" help:"Keys in a full pool."`
 	CodeLength numberFlag   `default:"6" min:"3" max:"10" whole:"" placeholder:"N" help:"Characters in the first codes."`
-	Night      durationFlag `default:"8h" placeholder:"D" help:"Wanted time from the signal page to the empty pool."`
+	Night      durationFlag `default:"8h" placeholder:"D" help:"Wanted time between the signal page and the empty pool."`
 	Zipf       numberFlag   `default:"0.6" min:"0" max:"3" placeholder:"S" help:"Zipf exponent of the popularity of links. Published exponents of web traffic are from 0.6 to 1.03."`
 	printed
 }

@@ -107,7 +107,7 @@ func TestProcessorTimeOfProcessTreeIncludesEndedChildren(t *testing.T) {
 	}
 	ended := []procfs.ProcStat{running[0], {PID: us, PPID: initial, UTime: 100, STime: 50, CUTime: 210, CSTime: 40}, running[4]}
 	if got := proc.Family(ended, us); got != 4*time.Second {
-		t.Errorf("after its children ended the family took %v, want 4s", got)
+		t.Errorf("after the end of its children, the family took %v, want 4s", got)
 	}
 }
 

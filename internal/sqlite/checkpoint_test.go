@@ -61,7 +61,7 @@ func TestDatabaseRunsNoCheckpointBeforeItsFirstCommit(t *testing.T) {
 		}
 		length, moved, err := checkpoint(t.Context(), db.checkpoints.own, "NOOP")
 		if err != nil || length < walEnough || (moved > 0) != want {
-			t.Errorf("%s, %d of %d pages of the log were moved (error %v), want any: %t", when, moved, length, err, want)
+			t.Errorf("%s, %d of %d pages of the log were moved (error %v), want some moved: %t", when, moved, length, err, want)
 		}
 	}
 	exec(other, "CREATE TABLE t (b)")

@@ -179,7 +179,7 @@ func (x *Explanation) hash(e Evidence) {
 		if attempt, ok := (keysource.Hash{Algorithm: algorithm}).Attempt(e.Link.URL, e.Code); ok {
 			x.Origin = "the first 6 characters of the " + algorithm + " of the URL in base64url"
 			if attempt > 0 {
-				x.Origin += ", with the sequence number " + decimal(int64(attempt)) + " after that many conflicts"
+				x.Origin += ", with the sequence number " + decimal(int64(attempt)) + " appended after that many conflicts"
 			}
 			return
 		}

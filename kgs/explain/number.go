@@ -33,7 +33,7 @@ func (x *Explanation) ofLedger(e Evidence) {
 	case x.Range == nil:
 		x.lacks("the batch and the server: the ledger removes the row of a batch when the batch is settled, and batches of a pool in Redis are recorded in Redis")
 	case x.Range.State == ledger.StateAbandoned:
-		x.Reason = "A link has the code. The numbers of its range that no link has were abandoned (" + x.Range.Reason + ")."
+		x.Reason = "A link has the code. The numbers of its range without a link were abandoned (" + x.Range.Reason + ")."
 		x.lacks("the server: an abandoned range has no holder")
 	}
 }

@@ -214,7 +214,7 @@ func TestTicketSkipAheadWaitsForRunningTakes(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			if err := tt.call(ctx); errors.Is(err, context.DeadlineExceeded) != tt.wait {
-				t.Errorf("while a transaction holds the lock of %s: error %v, want that the call waits: %t", tt.held, err, tt.wait)
+				t.Errorf("while a transaction holds the lock of %s: error %v, want the call to wait: %t", tt.held, err, tt.wait)
 			}
 			return nil
 		})

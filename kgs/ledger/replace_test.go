@@ -96,7 +96,7 @@ func TestReplacementOfLedgerChangesLinksInSameTransaction(t *testing.T) {
 			t.Errorf("Identify with the secret of the new ledger: %v", err)
 		}
 		if called != 1 {
-			t.Errorf("Replace called links %d times, want once", called)
+			t.Errorf("Replace called updateLinks %d times, want once", called)
 		}
 	})
 }

@@ -196,7 +196,7 @@ func TestFillerPushesNoKeyTwiceAfterFreeze(t *testing.T) {
 		}
 		_, err := frozen.Fill(t.Context(), 70)
 		if errors.Is(err, kgs.ErrFenced) != fenced || !fenced && err != nil || frozen.current != nil {
-			t.Errorf("Fill after the freeze with %s: error %v, current range %v; want ErrFenced after the new floor, no error with only the mark, and no current range",
+			t.Errorf("Fill after the freeze with %s: error %v, current range %v; want ErrFenced if the floor refuses the push and otherwise no error, and no current range in both cases",
 				name, err, frozen.current)
 		}
 		d.fill(frozen, 70, 70) // the filler continues with another range

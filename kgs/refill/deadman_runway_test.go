@@ -99,7 +99,7 @@ func TestDeadManSwitchMeasuresRateOfAllServers(t *testing.T) {
 	// Taken is 0 if it counts only the keys that creations used, and all keys are still in local batches.
 	for _, taken := range []int64{500, 0} {
 		if runway, known := look(kgs.PoolStatus{Epoch: 2, Pushed: 500, Taken: taken}).Runway(); runway != 0 || !known {
-			t.Errorf("%d keys of an empty pool are used: Runway() = %v, %v, want 0, true", taken, runway, known)
+			t.Errorf("creations used %d keys of a pool that is empty now: Runway() = %v, %v, want 0, true", taken, runway, known)
 		}
 	}
 	if runway, known := look(kgs.PoolStatus{Epoch: 3}).Runway(); known {

@@ -180,7 +180,7 @@ func TestWrkGivesNoFigureForFaultyServer(t *testing.T) {
 	}
 	retry(t, func() error {
 		if figure, err := w.Subject("bare").Measure(t.Context()); !errors.Is(err, missing) {
-			return fmt.Errorf("Measure returns the figure %v, and not the error of the check, but %w", figure, err)
+			return fmt.Errorf("Measure returns the figure %v and the error %w, want the error of the check", figure, err)
 		}
 		return nil
 	})

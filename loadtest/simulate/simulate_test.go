@@ -145,7 +145,7 @@ func TestInterruptionEndsSimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s, err := Make(ctx, hourWithEveryFault()); s != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("Make returns the simulation %v and the error %v, want no simulation and the end of the context", s, err)
+		t.Errorf("Make returns the simulation %v and the error %v, want no simulation and context.Canceled", s, err)
 	}
 }
 

@@ -124,7 +124,7 @@ func (c *cluster) wantAnswers(t *testing.T, result prometheus.Counter, want shor
 			t.Fatalf("look-ups with this result: %v, want %v", after, before+1)
 		}
 	}
-	t.Errorf("no look-up of %d has this result; the error of the last look-up: %v", attempts, last)
+	t.Errorf("none of %d look-ups has this result; the error of the last look-up: %v", attempts, last)
 }
 
 // wantPosition measures the position of the server of s, which must be a primary. It repeats a measurement that reaches

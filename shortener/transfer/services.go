@@ -65,8 +65,8 @@ func kuttTable() *table {
 }
 
 var (
-	errBanned   = errors.New("must be false, because a banned link would be followed again; remove the line")
-	errPassword = errors.New("must be empty, because the link would be followed without the password; remove the line or the password")
+	errBanned   = errors.New("must be false, because the imported link would not be banned; remove the line")
+	errPassword = errors.New("must be empty, because the imported link would have no password; remove the line or the password")
 )
 
 func refuseBanned(_ *Record, text string) error {

@@ -87,7 +87,7 @@ func TestOnlyBeginningOfLongUserAgentIsClassified(t *testing.T) {
 	a := &agents{seed: maphash.MakeSeed()}
 	long := strings.Repeat("x", maxAgent)
 	if !a.of(robot + long).bot {
-		t.Error("a long user agent that begins as the one of a robot is a person")
+		t.Error("a long user agent that begins like the user agent of a robot counts as a person")
 	}
 	if got := a.of(browser + long + robot); got != classify(browser) {
 		t.Errorf("a user agent with more than %d bytes before the name of a robot is %+v", maxAgent, got)

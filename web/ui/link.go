@@ -92,7 +92,7 @@ func (u *UI) showRefused(x *exchange, sent *form, patch shortener.Patch, cause e
 		return err
 	}
 	if err != nil {
-		u.showUnread(x, sent, fmt.Errorf("the change failed (%s), and then the read of the link: %w", cause.Error(), err))
+		u.showUnread(x, sent, fmt.Errorf("the change failed (%s), and the link cannot be read: %w", cause.Error(), err))
 		return nil
 	}
 	f := formOf(&link)

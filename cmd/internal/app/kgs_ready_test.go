@@ -26,7 +26,7 @@ func TestKGSIsNotReadyIfPoolOrLedgerIsUnreadable(t *testing.T) {
 		{fills: true, serves: true, noLedger: errLedgerUnknown},
 	} {
 		if ends := (&kgsProgram{serves: tt.serves}).giveUp(func(error) {}) != nil; ends == tt.serves {
-			t.Errorf("program %+v: a worker that keeps failing ends it: %v", tt, ends)
+			t.Errorf("program %+v: a worker that keeps failing ends the program: %t, want %t", tt, ends, !tt.serves)
 		}
 		for _, unknown := range []struct {
 			pool, ledger bool

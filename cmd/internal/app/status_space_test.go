@@ -94,7 +94,7 @@ func TestUsedRatioOfSpaceIsUnknownBeforeFirstReservation(t *testing.T) {
 	for next, known := range map[int64]bool{0: false, 1: true} {
 		s := spaceStatus(t, &Core{}, ledger.Counters{Spaces: []ledger.SpaceCounter{{Length: 3, Size: codespace.Size(3), Next: next}}}, nil)
 		if (s.SpaceUsedRatio != nil) != known {
-			t.Errorf("%d numbers are reserved: the used ratio %v is known, want %t", next, s.SpaceUsedRatio, known)
+			t.Errorf("with %d reserved numbers, the used ratio is known: %t, want %t", next, !known, known)
 		}
 	}
 }

@@ -37,13 +37,13 @@ func TestSecondServerWithSameMachineIDIsRefused(t *testing.T) {
 	other := start(t, snowflakeSettings(t, url, config.Machine{}))
 	other.await("keys of a machine id", own)
 	if code := other.shorten("https://go.dev/"); len(code) != 11 || code <= before {
-		t.Errorf("code %s of a server with an id from the database, %s before", code, before)
+		t.Errorf("a server with an id from the database made the code %s, want 11 characters and a code above %s", code, before)
 	}
 	first.stop()
 	again := start(t, snowflakeSettings(t, url, config.FixedMachine(7))) // a released id is available at once
 	again.await("keys of the machine id", own)
 	if code := again.shorten("https://go.dev/"); len(code) != 11 || code <= before {
-		t.Errorf("code %s after a restart, %s before", code, before)
+		t.Errorf("after a restart, the server made the code %s, want 11 characters and a code above %s", code, before)
 	}
 }
 

@@ -245,7 +245,7 @@ func TestObserveCountsCreationsDuringAndAfterOutage(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 		if n := got.wrongRefusals(); (n == 0) != tt.retryable {
-			t.Errorf("%s: wrongRefusals returns %v; every refusal says when to retry: %t", tt.name, n, tt.retryable)
+			t.Errorf("%s: wrongRefusals returns %v; want 0: %t", tt.name, n, tt.retryable)
 		}
 	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)

@@ -41,7 +41,7 @@ func buildRivals(t *experiment.T) []sources.Source {
 
 func rivals(programs string) []sources.Source {
 	return []sources.Source{
-		{Name: lockedTable, Title: "a key table whose takers wait for one lock", Settings: []string{"KEY_SOURCE=" + lockedTable},
+		{Name: lockedTable, Title: "a table of keys under one lock", Settings: []string{"KEY_SOURCE=" + lockedTable},
 			Label: lockedTable, Class: sources.Other, Programs: programs},
 		{Name: redisSet, Title: "a set of keys in Redis, one SPOP for each creation", Settings: []string{"KEY_SOURCE=" + redisSet},
 			Label: redisSet, Class: sources.Other, Redis: true, Programs: programs},

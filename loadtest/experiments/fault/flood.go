@@ -40,7 +40,7 @@ func floodRows() []row {
 		Claims: theLinks(
 			counted(scanLimited, "answers with 404", "The scanner gets status 404 at most as often as the miss limiter allows, and then it gets status 429."),
 			uninterrupted(scanFails, "redirects", "Every redirect of the other client succeeds."),
-			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects, which is the median of five rounds, by at most 20 % or 2 ms, whichever is more. The baseline is the p99 of five other rounds, in which the scanner sends its requests to another server."),
+			timedInMilliseconds(scanSlows, "The scan raises the p99 of the redirects by at most 20 % or 2 ms, whichever is more. Each p99 is the median of five rounds. In the five rounds of the baseline, the scanner sends its requests to another server."),
 		),
 	}}
 }
