@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,7 +22,7 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
-	Parallel int  // how many experiments run at a time, and how many controls of experiments with [Definition.Alone]
+	Parallel int  // how many experiments and controls run at a time, without those with [Definition.Alone]
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
@@ -32,55 +33,56 @@ type Runner struct {
 	mu      sync.Mutex
 }
 
-// Run runs the experiments in three steps. First it runs the experiments that may run in parallel, each followed by
-// its controls. Then it runs the controls of the experiments with [Definition.Alone], in parallel with each other,
-// because controls need not measure time. Then it runs the experiments with Alone, one after the other. Run returns
-// when all experiments and all programs that they started have ended. When ctx ends, Run starts no further
-// experiment and no further control.
+// Run runs the experiments in two steps. First it runs the experiments that may run in parallel, and all controls, also
+// in parallel, because controls need not measure time. Then it runs the experiments with [Definition.Alone], one after
+// the other. Run returns when all experiments and all programs that they started have ended. When ctx ends, Run starts
+// no further experiment and no further control.
 func (r *Runner) Run(ctx context.Context, all []*Experiment) {
-	var parallel, controls, alone []func()
+	var parallel, later, alone []func()
 	for _, e := range all {
 		var ended []report.Control
 		if r.Controls {
 			ended = make([]report.Control, len(e.Controls))
 		}
-		control := func(i int) {
-			if c := r.control(ctx, e, e.Controls[i]); ctx.Err() == nil { // an interrupted control proves nothing
-				ended[i] = c
-			}
-		}
-		if e.Alone {
-			for i := range ended {
-				controls = append(controls, func() { control(i) })
-			}
-			alone = append(alone, func() { r.done(r.measured(ctx, e), ended) })
-			continue
-		}
-		parallel = append(parallel, func() {
-			result := r.measured(ctx, e)
-			for i := range ended {
+		var result *report.Experiment // nil until the experiment has ended
+		left := new(atomic.Int64)     // number of parts that have not ended: the experiment and its controls
+		left.Store(int64(1 + len(ended)))
+		part := func(do func()) func() {
+			return func() {
 				if ctx.Err() == nil {
-					control(i)
+					do()
+				}
+				if left.Add(-1) == 0 && result != nil {
+					r.done(*result, ended)
 				}
 			}
-			r.done(result, ended)
-		})
+		}
+		measure := part(func() { result = new(r.measured(ctx, e)) })
+		var controls []func()
+		for i := range ended {
+			controls = append(controls, part(func() {
+				if c := r.control(ctx, e, e.Controls[i]); ctx.Err() == nil { // an interrupted control proves nothing
+					ended[i] = c
+				}
+			}))
+		}
+		if e.Alone {
+			alone, later = append(alone, measure), append(later, controls...)
+		} else {
+			parallel = append(append(parallel, measure), controls...)
+		}
 	}
-	start(ctx, r.Parallel, parallel)
-	start(ctx, r.Parallel, controls)
-	start(ctx, 1, alone)
+	start(r.Parallel, append(parallel, later...))
+	start(1, alone)
 }
 
-// start calls the functions, at most limit at a time, and waits for them. When ctx ends, start calls no further
-// function.
-func start(ctx context.Context, limit int, functions []func()) {
+// start calls the functions, at most limit at a time, and waits for them.
+func start(limit int, functions []func()) {
 	var running errgroup.Group
 	running.SetLimit(max(1, limit))
 	for _, f := range functions {
 		running.Go(func() error {
-			if ctx.Err() == nil { // ctx may have ended while f waited for its turn
-				f()
-			}
+			f()
 			return nil
 		})
 	}
