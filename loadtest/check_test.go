@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestCheckRetriesDuringShortOutage(t *testing.T) {
+func TestLinkCheckRepeatsLookUpDuringShortOutage(t *testing.T) {
 	t.Parallel()
 	tries := 0
 	s := &service{follow: func(w http.ResponseWriter, _ *http.Request, url string) {

@@ -13,7 +13,7 @@ import (
 
 func importTime() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-func TestImportRulesRefuseInvalidMembers(t *testing.T) {
+func TestImportRefusesLinksWithInvalidMembers(t *testing.T) {
 	t.Parallel()
 	self, ok := destination.ParseOrigin("https://go.example")
 	if !ok {

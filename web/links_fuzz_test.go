@@ -94,7 +94,7 @@ func FuzzPatch(f *testing.F) {
 	})
 }
 
-// A bulk request gets one answer for each line that is not blank.
+// A bulk request is refused as a whole, or gets one answer for each line that is not blank.
 func FuzzBulk(f *testing.F) {
 	for _, seed := range []string{
 		`{"url":"https://go.dev"}` + "\n" + `{"ref":"1","url":"https://go.dev","alias":"a"}` + "\n", "\n\n{}\r\n", `{"ref":"` + strings.Repeat("x", 70) + `"}`, "null", "",

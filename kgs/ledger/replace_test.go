@@ -104,7 +104,7 @@ func TestReplacementOfLedgerChangesLinksInSameTransaction(t *testing.T) {
 // A ledger with secret A was replaced with a ledger with secret B. Then the database was restored from a backup that was
 // made before the replacement. If the operator replaces the ledger with secret B again, the new ledger has the permutation
 // of the lost ledger. If Restored recorded the restore, the new ledger must skip the numbers of the lost ledger.
-func TestReplacementOfRestoredLedgerSkipsLostNumbers(t *testing.T) {
+func TestLedgerReplacedAfterRestoreSkipsNumbersOfLostLedger(t *testing.T) {
 	kgstest.OnOpenLedgers(t, func(t *testing.T, l kgstest.LedgerUnderTest) {
 		for name, record := range map[string]func() error{
 			"without a record of the restore": func() error { return nil },

@@ -32,7 +32,7 @@ func (d *DeadMansSwitch) observe(now time.Time, pool Observation, known bool) ac
 	}
 	keys := pool.Keys
 	if !known {
-		keys = 0 // if the pool lost its state, pool.Keys counts keys that servers cannot take
+		keys = 0 // a failed look may also return a number of keys, but if the pool lost its state, servers cannot take these keys
 	}
 	judged := known || now.Sub(d.seenAt) >= stillAfter
 	if judged || pool.Unsafe != "" {

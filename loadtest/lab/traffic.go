@@ -86,7 +86,7 @@ func (l *Load) AwaitMore(n int64) {
 func (l *Load) TryOne(ctx context.Context) (loadtest.Entry, error) {
 	entry := l.load.One(ctx)
 	if entry.State != loadtest.Acknowledged {
-		return entry, fmt.Errorf("the state of a creation is %s: %s", entry.State, entry.Detail)
+		return entry, fmt.Errorf("a creation ended in the state %q: %s", entry.State, entry.Detail)
 	}
 	return entry, nil
 }

@@ -51,7 +51,7 @@ func (in Input) nightCapacity() int64 {
 // Local describes the keys in the memory of a server. A server has a current batch and a spare batch.
 type Local struct {
 	Batch int64 `json:"batch_keys"`
-	// Keys is both batches. A crash of the server loses at most these keys, apart from the keys of creations in progress.
+	// Keys is both batches. A crash of the server loses at most these keys and the keys of the creations in progress.
 	Keys    int64   `json:"server_keys_at_most"`
 	AllKeys int64   `json:"all_servers_keys_at_most"` // the same for all servers together
 	Bridge  float64 `json:"bridges_seconds_at_least"` // time that the local keys last if Redis fails at the moment when a server has used up one of its two batches
@@ -85,9 +85,9 @@ func (in Input) outage(local Local) Outage {
 }
 
 // outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal `page`
-// during an outage of the worker. The worker does not refill a pool above its low-water mark, so the number of keys may
-// be only the low-water mark when the outage begins. At the end of the outage, the pool must have at least pageRatio
-// times its capacity. The switch last looks at the pool at most lookInterval before the outage begins. The rule of the
+// during an outage of the worker. The worker starts a refill only when the pool has fewer keys than its low-water mark, so the
+// pool may have no more keys than this mark when the outage begins. At the end of the outage, the pool must have at least pageRatio
+// times its capacity. The last look of the switch before the outage is at most lookInterval before its beginning. The rule of the
 // runway can apply 10 s (stillAfter) after this look. If the outage lasts long enough for the rule of the runway, the
 // keys that remain at the end must also last for the time pageRunway.
 func (in Input) outageCapacity() int64 {

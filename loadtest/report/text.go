@@ -47,6 +47,11 @@ func (r *Report) Summary() string {
 	return s + " It took " + took(r.Seconds) + "."
 }
 
+// HasCharts reports whether an experiment has a chart.
+func (r *Report) HasCharts() bool {
+	return slices.ContainsFunc(r.Experiments, func(e Experiment) bool { return len(e.Charts) > 0 })
+}
+
 // ControlTerm explains what a control is. It returns "" if the run has no control.
 func (r *Report) ControlTerm() string {
 	if !slices.ContainsFunc(r.Experiments, func(e Experiment) bool { return len(e.Controls) > 0 }) {

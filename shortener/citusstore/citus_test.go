@@ -179,7 +179,7 @@ func (s *Store) partAt(t *testing.T, server *testenv.Server) int {
 }
 
 // The store computes the same hash values and the same parts as Citus.
-func TestCitusAndStoreAgreeOnPartOfEachCode(t *testing.T) {
+func TestStoreComputesSameNodeForCodeAsCitus(t *testing.T) {
 	t.Parallel()
 	pool := distributed(t, testenv.StartCitus(t, 2, "fsync=off"))
 	s := spread(t, pool, storetest.Plain())

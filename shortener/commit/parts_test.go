@@ -70,7 +70,7 @@ func TestCreationAfterCloseDrawsOnlyOneKey(t *testing.T) {
 
 // A creation with an idempotency key uses a code that belongs to the part of the idempotency key. If the creation
 // finds no such code, it uses another code.
-func TestCreationUsesCodeInStorePartOfIdempotencyKey(t *testing.T) {
+func TestCodeAndIdempotencyKeyOfCreationBelongToSamePart(t *testing.T) {
 	t.Parallel()
 	p, _, keys := startHalves(t)
 	for i := range 20 {

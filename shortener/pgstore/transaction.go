@@ -40,8 +40,8 @@ func (s *Store) InsertWith(
 	})
 }
 
-// begin begins a transaction. Its isolation level does not depend on the default of the database: at a higher level,
-// concurrent inserts of the same keys would fail. If the process is suspended or loses its connection during the
+// begin begins a transaction. Its isolation level is READ COMMITTED, whatever the default of the database is. At a
+// higher level, one of two concurrent inserts of the same code or idempotency key would fail. If the process is suspended or loses its connection during the
 // transaction, the server ends the transaction after three seconds. Without this limit, the inserts of other processes
 // would wait for the codes and the idempotency keys of the transaction. If the process is not suspended, an Insert of the
 // group commit does not reach the limit, because the Insert ends after two seconds.

@@ -134,7 +134,7 @@ func (ch *Chain) openMemoryPool(context.Context) error {
 }
 
 // byCreations returns a function that calls look, and subtracts from Taken the keys that are still in the
-// local batch of this server. Of the keys that this server took, Taken then counts only the keys that creations use. Without
+// local batch of this server. So a key that this server took counts in Taken only when a creation uses it. Without
 // the subtraction, a server that has just filled its batch would seem to use up the pool.
 func (ch *Chain) byCreations(look func(context.Context) (refill.Observation, error)) func(context.Context) (refill.Observation, error) {
 	return func(ctx context.Context) (refill.Observation, error) {

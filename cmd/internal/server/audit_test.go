@@ -54,7 +54,7 @@ func auditJSON(t *testing.T, database, redisURL string) (r report) {
 
 // After a change from KEY_SOURCE=redis-pool to another key source, the audit still needs the pool. If the Redis of the pool is
 // gone, the audit must say how to continue. If the operator follows this advice, the next audit must succeed.
-func TestAuditSaysHowToContinueWithoutFormerRedis(t *testing.T) {
+func TestAuditAdvisesWhatToDoIfRedisOfPoolIsGone(t *testing.T) {
 	t.Parallel()
 	database, empty := sqliteURL(t), testenv.RedisURL(t)
 	r := start(t, settings(t, database, testenv.RedisURL(t)))

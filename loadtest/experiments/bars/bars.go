@@ -1,10 +1,11 @@
-// Package bars compares the speed, memory and growth of the programs with the aims of the project.
+// Package bars measures the speed and the memory of the programs, and how costs grow with the number of links. It
+// compares these figures with the aims of the project.
 // Many figures are judged as a ratio to a simple baseline, because absolute figures change with the
 // machine. A figure and its baseline are measured in the same rounds.
 //
 // Every server is a separate process, and so is every baseline handler. wrk generates the load.
 //
-// Invariant: an answer that is known to be wrong is an error and not a figure. The checks depend on
+// Invariant: a measurement with an answer that is known to be wrong gives an error and no figure. The checks depend on
 // the program that sends the requests. During a load by wrk, the checks detect a status of 400 or
 // above. After the load, they compare the number of answers with the number of new database rows or
 // with the number of redirects that the server counted. The whole answer, with its Location, is
@@ -40,7 +41,7 @@ func Experiments() []*experiment.Experiment {
 	return slices.Concat(earlier(), rivals(), []*experiment.Experiment{create(), redirect(), links(), keys(), memory(), refill(), start(), large(sqliteEngine()), large(postgresEngine()), citus()})
 }
 
-// bar is one figure with its aim.
+// bar is one figure with its aim, or a yardstick.
 type bar struct {
 	name string // short name, the same in every run
 	text string // sentence of the claim; "" for a yardstick
@@ -87,7 +88,7 @@ func (r *record) repeat(count int, round func() map[string]float64) {
 	}
 }
 
-// define returns an experiment of the group bars that measures bars.
+// define returns the experiment bars/NAME, which measures the given bars.
 func define(name, title, summary string, bars []bar, run func(*experiment.T, *record)) *experiment.Experiment {
 	return experiment.Define(definition("bars/"+name, title, summary, bars, run))
 }

@@ -45,7 +45,8 @@ type outage struct {
 //   - before the kill: observe ignores the creation. The kill may have interrupted it, so it does not show how the key
 //     source works without its supply;
 //   - from the kill to the restart: the creation belongs to the outage;
-//   - later: the creation belongs to the time after the outage.
+//   - later: the creation belongs to the time after the outage. If the component was not restarted, observe ignores the
+//     creation, because it belongs to the next outage.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)
@@ -55,6 +56,9 @@ func observe(entries []loadtest.Entry, w window, byFallback func(code string) bo
 		case entry.At.Before(w.lost):
 			continue
 		case !entry.At.Before(w.back):
+			if w.answeredAt.IsZero() {
+				continue
+			}
 			if o.returned = own; !own {
 				o.back = max(0, entry.At.Sub(w.answeredAt))
 			}
@@ -244,7 +248,7 @@ func (c outageClaim) judge(r *record) experiment.Verdict {
 		worst, verdict = slices.MinFunc(some, order), experiment.AtLeast
 	}
 	return verdict(c.bound, c.value(worst), "the worst of %d outages is that of the key source %s with FALLBACK=%s; this component was killed: %s; "+
-		"the key source served every creation for %s after the kill%s; creations during the outage: %s; answers to failed creations, also after the restart: %s",
+		"the key source served every creation for %s after the kill%s; creations during the outage: %s; answers to creations that failed during or after the outage: %s",
 		len(some), worst.name, worst.fallback, worst.victim, tenths(worst.local), worst.recovered(), worst, worst.answered())
 }
 

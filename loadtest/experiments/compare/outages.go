@@ -56,7 +56,7 @@ type actor struct {
 // window holds the times of a kill, of the restart, and of the first answer after the restart. PostgreSQL answers only
 // some time after its restart, because it first flushes its data directory to disk and then reads its log. The run
 // does not wait for the first answer of a key service. For a key service, the field answeredAt is therefore the time of
-// its launch.
+// its launch. If the next outage begins without a restart, back is the end of this outage, and answeredAt is zero.
 type window struct{ lost, back, answeredAt time.Time }
 
 // windows holds the windows of one load, by the component that is killed.
@@ -72,6 +72,9 @@ func (w windows) restart(victim string, restart func()) {
 	restart()
 	w[victim].answeredAt = time.Now()
 }
+
+// end ends the window of a component that stays down.
+func (w windows) end(victim string) { w[victim].back = time.Now() }
 
 // outages kills the components that only some key sources need. Then it kills the database of the
 // links, which all key sources need.
@@ -125,7 +128,8 @@ func (w windows) ofSupplies(t *experiment.T, redis *lab.Database, tickets [2]*la
 	w.kill(theService, services((*lab.Program).Kill))
 	w.kill(evenTickets, tickets[1].Kill)
 	lab.Pause(t, loadHalf)
-	w.restart(evenTickets, func() { awaitAnswers(t, actors) }) // the window of one ticket database ends without a restart
+	w.end(evenTickets)
+	awaitAnswers(t, actors)
 	w.kill(bothTickets, tickets[0].Kill)
 	lab.Pause(t, loadHalf)
 	w.restart(theRedis, redis.Restart)

@@ -110,7 +110,7 @@ func (f *found) code() string {
 	case f.lines == 0:
 		return ""
 	case isRival(&f.Source):
-		return fmt.Sprintf("%d, with the other rival", f.lines)
+		return fmt.Sprintf("%d (both rivals together)", f.lines)
 	}
 	return fmt.Sprint(f.lines)
 }

@@ -83,14 +83,14 @@ func show(r *record, e *report.Experiment) {
 		}
 	}
 	outages := report.Table{Title: "Creations during and after outages", Columns: []string{
-		"key source", "killed component", "FALLBACK", "creations during the outage", "answers to failed creations, also after the restart", "works without its supply for", "time to recover",
+		"key source", "killed component", "FALLBACK", "creations during the outage", "answers to creations that failed during or after the outage", "works without its supply for", "time to recover",
 	}}
 	for _, o := range r.outagesOf(func(*found, *outage) bool { return true }) {
 		outages.Rows = append(outages.Rows, []string{o.name, o.victim, o.fallback, o.String(), o.answered(), tenths(o.local), o.again()})
 	}
 	e.Tables = []report.Table{all, duel, outages}
 	e.Notes = []string{
-		"The single point of failure is the component, besides the database of the links, whose failure stops the key source when its local keys are used up. The two ticket databases are separate. " +
+		"The single point of failure is the component, besides the database of the links, whose failure stops the key source when its local keys are used up. The two ticket databases are two PostgreSQL servers, and neither is the database of the links. " +
 			"The lines of code are those of the packages that the key source needs, without tests, comments, blank lines and the code that the server needs with any key source. " +
 			"The rivals " + lockedTable + " and " + redisSet + " are not values of KEY_SOURCE: each takes one prepared key for each creation, and this experiment builds them into a server. They record neither batches nor epochs, " +
 			"so a crash or an older copy of their data can lose keys or issue keys again. Therefore the experiment does not measure them in crashes and outages.",

@@ -181,7 +181,7 @@ func judgeGuessed(all []found) experiment.Verdict {
 		return experiment.Verdict{}
 	}
 	least := slices.MinFunc(counters, func(a, b found) int { return cmp.Compare(a.guessed.few, b.guessed.few) })
-	return experiment.AtLeast(enoughGuessed, least.guessed.few, "of the counters, %s has the fewest guessed codes, which are %.4g of %d codes", least.name, least.guessed.few, nextCodes)
+	return experiment.AtLeast(enoughGuessed, least.guessed.few, "in the worst case (%s), %.4g of %d codes were guessed", least.name, least.guessed.few, nextCodes)
 }
 
 func judgeUnpredicted(all []found) experiment.Verdict {
@@ -200,7 +200,7 @@ func percent(share float64) string { return humanize.FtoaWithDigits(100*share, 1
 func showKeySources(r *record, e *report.Experiment) {
 	e.Settings = map[string]string{"FALLBACK": "none", "KGS_POOL_CAPACITY": fmt.Sprint(poolKeys)}
 	e.Notes = []string{
-		fmt.Sprintf("Each of three predictors gets %d consecutive codes and makes up to %s guesses before any guess is tried. The table shows the hits of the best predictor, as a "+
+		fmt.Sprintf("Each of three predictors gets %d consecutive codes and lists up to %s guesses. When its list is complete, the guesses are tried. The table shows the hits of the best predictor, as a "+
 			"mean over %d groups of codes. \"The next numbers\" guesses the latest number plus 1, 2, ... \"Constant differences\" finds the most frequent difference between two numbers that are 1 to %d positions apart, and continues with this difference, "+
 			"so it can follow two alternating counters. \"The next milliseconds\" guesses Snowflakes of the latest millisecond and of the following milliseconds, with every pair of machine and sequence that occurs in the known codes. "+
 			"The predictors use knowledge of how the key sources work, but no secret.", seenCodes, report.Number(manyGuesses), windows, maxLag),

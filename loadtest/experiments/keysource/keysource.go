@@ -131,7 +131,7 @@ func definition(s sources.Source, prepare func(*experiment.T)) experiment.Defini
 	})
 	return experiment.Definition[record]{
 		Name: "keysource/" + s.Name, Title: "Key source: " + s.Title,
-		Summary: "Many clients create links on two servers that use the key source. Meanwhile the servers, and the components that the key source needs, are stopped, killed and frozen.",
+		Summary: "Many clients create links on two servers that use the key source. Meanwhile servers are stopped and killed, the database of the links is killed, and the components that the key source needs, if any, are killed and frozen.",
 		Suites:  []experiment.Suite{experiment.Nightly}, Claims: claims, Controls: controlsOf(s.Name),
 		Run: func(t *experiment.T, rec *record) { prepare(t); tryRules(t, s, rules, rec) },
 		Show: func(_ *record, e *report.Experiment) {

@@ -28,7 +28,8 @@ func TestEveryKeySourceRuleHasControl(t *testing.T) {
 	}
 	for _, s := range sources.All() {
 		for _, r := range rulesOf(&s) {
-			if !controlled[r.name] && r.name != "recovers after its supply is frozen" { // its control refutes the claim "refusals are quick" instead
+			// The control of the rule "recovers after its supply is frozen" refutes the claim "refusals are quick".
+			if !controlled[r.name] && r.name != "recovers after its supply is frozen" {
 				t.Errorf("%s: the rule %q has no control", s.Name, r.name)
 			}
 		}

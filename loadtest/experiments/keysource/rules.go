@@ -150,7 +150,7 @@ func goesWithout(st *stand, f fault) {
 		f.mend(c)
 	}
 	st.must(st.strict.awaitSource())
-	st.noteFailures(st.helped.load.Stop(), "on the server with a fallback")
+	st.noteFailures(st.helped.load.Stop(), "on the first server")
 	st.must(st.helped.awaitSource())
 }
 

@@ -146,11 +146,11 @@ func (st *stand) must(err error) {
 }
 
 // noteFailures records the failed creations of a load in which no creation may fail. The parameter where describes the
-// load, such as "on the server with a fallback".
+// load, such as "on the first server".
 func (st *stand) noteFailures(f loadtest.Figures, where string) {
 	st.record.watched++
 	if f.Failed() > 0 {
-		st.record.unserved[st.rule] = fmt.Sprintf("%d creations were refused, %d have an unknown outcome, and %d were not sent %s", f.Refused, f.Unknown, f.Unsent, where)
+		st.record.unserved[st.rule] = fmt.Sprintf("%s, %d creations were refused, %d have an unknown outcome, and %d were not sent", where, f.Refused, f.Unknown, f.Unsent)
 	}
 }
 
@@ -200,7 +200,9 @@ func (st *stand) check(through ...*server) {
 func (s *server) more(n int64) {
 	enough := s.load.Figures().Acknowledged + n
 	if !lab.Happens(s.st, patience, func() bool { return s.load.Figures().Acknowledged >= enough }) {
-		s.st.must(fmt.Errorf("fewer than %d more links were made within %v: %+v", n, patience, s.load.Figures()))
+		f := s.load.Figures()
+		s.st.must(fmt.Errorf("the server made fewer than %d further links in %v: so far, %d creations were sent, %d were acknowledged and %d were refused",
+			n, patience, f.Sent, f.Acknowledged, f.Refused))
 	}
 }
 
@@ -208,7 +210,7 @@ func (s *server) more(n int64) {
 func (s *server) awaitSource() error {
 	return lab.Until(s.st.Context(), look, recovered, func(context.Context) (done bool, err error) {
 		if err := s.fromSource(); err != nil {
-			return false, fmt.Errorf("the key source does not serve: %w", err)
+			return false, fmt.Errorf("the key source gives no key: %w", err)
 		}
 		return true, nil
 	})
