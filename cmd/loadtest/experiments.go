@@ -19,7 +19,7 @@ import (
 type ownServers struct {
 	Controls bool   `help:"Also run the controls of each experiment. A control breaks the programs or changes their settings on purpose, and a claim must then fail."`
 	Full     bool   `help:"Run the experiments at full size. They then use 100,000,000 keys and take minutes to hours."`
-	Parallel int    `default:"4" help:"Number of experiments that run at the same time. Experiments that measure time run alone."`
+	Parallel int    `default:"4" help:"Number of experiments and controls that run at the same time. Experiments that measure time run alone."`
 	Share    string `placeholder:"N/M" help:"Run only a part of the selected experiments: every M-th experiment, beginning with the N-th. The parts 1/2 and 2/2 together contain all selected experiments."`
 	common
 }

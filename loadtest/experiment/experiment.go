@@ -45,7 +45,7 @@ type Definition[R any] struct {
 	Summary string // what is done and why it matters, in a few sentences
 	Suites  []Suite
 	// Alone says that no other experiment runs at the same time, because this experiment measures time. Its
-	// controls run before it, in parallel with other experiments and controls.
+	// controls run before it, in parallel with other controls.
 	Alone bool
 	// Anywhere says that the experiment can run against a deployment that it did not start.
 	Anywhere bool

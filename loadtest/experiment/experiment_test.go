@@ -48,16 +48,20 @@ func sample(run func(*T, *record), controls ...Control) *Experiment {
 func run(ctx context.Context, t *testing.T, e *Experiment, build func(without []string) string) report.Experiment {
 	t.Helper()
 	var result report.Experiment
-	r := &Runner{
+	runner(build, func(e report.Experiment) { result = e }).Run(ctx, []*Experiment{e})
+	return result
+}
+
+// runner returns a runner. It runs controls if build is not nil.
+func runner(build func(without []string) string, done func(report.Experiment)) *Runner {
+	return &Runner{
 		Options:  Options{Programs: "sound", Scale: 1, Log: func(string) {}, Live: func(Live) {}},
 		Controls: build != nil,
 		Build:    func(_ context.Context, without ...string) (string, error) { return build(without), nil },
-		Done:     func(e report.Experiment) { result = e },
+		Done:     done,
 		Parallel: 2,
 		observe:  func() func() disturbance { return func() disturbance { return disturbance{} } }, // nothing keeps the machine busy
 	}
-	r.Run(ctx, []*Experiment{e})
-	return result
 }
 
 func outcomes(claims []report.Claim) (all []report.Outcome) {
@@ -145,6 +149,44 @@ func TestControlsRunInParallelBeforeExperimentThatRunsAlone(t *testing.T) {
 	got := run(t.Context(), t, e, func([]string) string { return "broken" })
 	if c := got.Controls; len(c) != 2 || c[0].Name != "without commit" || c[1].Name != "without store" || !c[0].Caught || !c[1].Caught {
 		t.Errorf("the controls are %+v, want two caught controls in the order of their declaration", got.Controls)
+	}
+}
+
+// The experiment and its control each wait until both have started.
+func TestControlRunsInParallelWithItsExperiment(t *testing.T) {
+	t.Parallel()
+	var both sync.WaitGroup
+	both.Add(2)
+	e := sample(func(x *T, r *record) {
+		*r = record{links: 5, p99: []float64{3}}
+		if x.ProgramDir() != "sound" {
+			r.lost = 1
+		}
+		both.Done()
+		both.Wait()
+	}, Control{Without: []string{"commit"}, Refutes: "kept"})
+	got := run(t.Context(), t, e, func([]string) string { return "broken" })
+	if c := got.Controls; len(c) != 1 || !c[0].Caught || got.Claims[0].Outcome != report.Held {
+		t.Errorf("the report is %+v, want a claim that holds and a caught control", got)
+	}
+}
+
+// The run ends while the control of the experiment runs. The experiment is reported once, without the control.
+func TestInterruptedControlIsNotReported(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	e := sample(func(x *T, r *record) {
+		*r = record{links: 5, p99: []float64{3}}
+		if x.ProgramDir() != "sound" {
+			interrupt()
+		}
+	}, Control{Without: []string{"commit"}, Refutes: "kept"})
+	var reports []report.Experiment
+	r := runner(func([]string) string { return "broken" }, func(e report.Experiment) { reports = append(reports, e) })
+	r.Parallel = 1 // the control runs after the experiment
+	r.Run(ctx, []*Experiment{e})
+	if len(reports) != 1 || len(reports[0].Controls) != 0 || reports[0].Claims[0].Outcome != report.Held {
+		t.Errorf("the reports are %+v, want one report with a claim that holds and without controls", reports)
 	}
 }
 

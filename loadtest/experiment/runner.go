@@ -22,58 +22,65 @@ const controlScale = 0.1
 type Runner struct {
 	Options
 	Controls bool // the runner also runs every control
-	Parallel int  // how many experiments and controls run at a time, without those with [Definition.Alone]
+	Parallel int  // how many experiments and controls run at a time; experiments with [Definition.Alone] run one at a time
 	// Build builds programs with failpoints and without the named protections, and returns their directory. The
 	// runner calls Build concurrently, and more than once with the same protections.
 	Build func(ctx context.Context, without ...string) (dir string, err error)
-	// Done is called with the report of each experiment that has ended, one call at a time.
+	// Done is called with the report of each experiment that has ended and whose controls have ended, one call at a time.
 	Done func(report.Experiment)
 
 	observe func() (end func() disturbance) // replaces the function observe in tests; nil otherwise
 	mu      sync.Mutex
 }
 
-// Run runs the experiments in two steps. First it runs the experiments that may run in parallel, and all controls, also
-// in parallel, because controls need not measure time. Then it runs the experiments with [Definition.Alone], one after
-// the other. Run returns when all experiments and all programs that they started have ended. When ctx ends, Run starts
-// no further experiment and no further control.
+// Run runs the experiments in three steps. First it runs the experiments that may run in parallel, and their controls.
+// Such an experiment must tolerate the load of other experiments and controls. Then it runs the controls of the
+// experiments with [Definition.Alone], in parallel with each other, because controls need not measure time. Then it runs
+// the experiments with Alone, one after the other. Run returns when all experiments and all programs that they started
+// have ended. When ctx ends, Run starts no further experiment and no further control.
 func (r *Runner) Run(ctx context.Context, all []*Experiment) {
 	var parallel, later, alone []func()
 	for _, e := range all {
-		var ended []report.Control
-		if r.Controls {
-			ended = make([]report.Control, len(e.Controls))
-		}
-		var result *report.Experiment // nil until the experiment has ended
-		left := new(atomic.Int64)     // number of parts that have not ended: the experiment and its controls
-		left.Store(int64(1 + len(ended)))
-		part := func(do func()) func() {
-			return func() {
-				if ctx.Err() == nil {
-					do()
-				}
-				if left.Add(-1) == 0 && result != nil {
-					r.done(*result, ended)
-				}
-			}
-		}
-		measure := part(func() { result = new(r.measured(ctx, e)) })
-		var controls []func()
-		for i := range ended {
-			controls = append(controls, part(func() {
-				if c := r.control(ctx, e, e.Controls[i]); ctx.Err() == nil { // an interrupted control proves nothing
-					ended[i] = c
-				}
-			}))
-		}
+		measure, controls := r.tasks(ctx, e)
 		if e.Alone {
 			alone, later = append(alone, measure), append(later, controls...)
 		} else {
 			parallel = append(append(parallel, measure), controls...)
 		}
 	}
-	start(r.Parallel, append(parallel, later...))
+	start(r.Parallel, parallel)
+	start(r.Parallel, later)
 	start(1, alone)
+}
+
+// tasks returns a function that runs the experiment, and a function for each control. The function that ends last passes
+// the report to r.Done. After ctx has ended, the functions run nothing.
+func (r *Runner) tasks(ctx context.Context, e *Experiment) (measure func(), controls []func()) {
+	var ended []report.Control
+	if r.Controls {
+		ended = make([]report.Control, len(e.Controls))
+	}
+	var result *report.Experiment // nil until the experiment has ended
+	left := new(atomic.Int64)     // number of tasks that have not ended
+	left.Store(int64(1 + len(ended)))
+	task := func(do func()) func() {
+		return func() {
+			if ctx.Err() == nil {
+				do()
+			}
+			if left.Add(-1) == 0 && result != nil {
+				r.done(*result, ended)
+			}
+		}
+	}
+	for i := range ended {
+		controls = append(controls, task(func() {
+			if c := r.control(ctx, e, e.Controls[i]); ctx.Err() == nil { // an interrupted control proves nothing
+				ended[i] = c
+			}
+		}))
+	}
+	return task(func() { result = new(r.measured(ctx, e)) }), controls
 }
 
 // start calls the functions, at most limit at a time, and waits for them.
@@ -120,6 +127,9 @@ func (r *Runner) measured(ctx context.Context, e *Experiment) (result report.Exp
 func (r *Runner) run(ctx context.Context, e *Experiment, c Control, scale float64) report.Experiment {
 	t := &T{Options: r.Options, name: e.Name, settings: c.Settings, ctx: ctx}
 	t.sound, t.observe = len(c.Without)+len(c.Settings) == 0, observe
+	if !t.sound { // the experiment may run at the same time
+		t.name += " (control " + c.Name() + ")"
+	}
 	if r.observe != nil {
 		t.observe = r.observe
 	}
