@@ -25,7 +25,7 @@ type Findings struct {
 	Checked int64    // acknowledged links that were checked; in the findings of [Visits], visits that were answered
 	Lost    int64    // links whose code was answered with 404 or 410
 	Wrong   int64    // links with any other wrong answer, such as another URL or status, and acknowledgements without a code
-	Twice   int64    // acknowledgements of a code after its first one, and stored links of a creation after its first one
+	Twice   int64    // acknowledgements of a code beyond the first, and stored links of a creation beyond the first
 	Unread  int64    // links for which the service gave no usable answer in time
 	Reports []string // the first few findings, as sentences
 }

@@ -18,7 +18,7 @@
  *       audit counts a number that is in no place as abandoned with its epoch.
  *
  * The model uses the names of the code: kgs/ledger (reserve.go, settle.go, epoch.go),
- * kgs/redispool (filler.go, held.go, pool.go, scripts.go, sweep.go) and kgs/source*.go.
+ * kgs/redispool (prepare.go, open.go, filler.go, push.go, take.go, held.go, sweep.go) and kgs/source*.go.
  *
  * Vocabulary: a batch is withdrawn when its holder was declared dead and its numbers wait to be
  * abandoned. A run of Redis is the time from one start of its process to the next start. A late

@@ -35,7 +35,7 @@ type FillerConfig struct {
 // Filler pushes ranges of the ledger to a Redis pool in four steps. It reserves a range, permutes
 // its numbers into codes, pushes the codes, and delivers the range. The ledger records the
 // reservation and the delivery, and Redis records each push. After a crash, another worker
-// continues at the first number that was not pushed.
+// continues at the first number that was not pushed. Prepare begins a new epoch if the pool needs one (prepare.go).
 type Filler struct {
 	cfg     FillerConfig
 	ledger  *ledger.List

@@ -94,7 +94,7 @@ if mine > tonumber(epoch) then return redis.error_reply('NOEPOCH the pool is of 
 `
 
 // scripts holds one script for each operation of a Pool. Redis runs one script at a time. Redis
-// persists and replicates all changes of a script together.
+// persists and replicates all changes of a script together. Each script is declared before the method that runs it.
 type scripts struct {
 	take, settle, record, release, holders, withdraw, listWriteOffs, readWriteOff, dropWriteOff, push, forget, checkWrites, open, claim, damage, repair, status, read *redis.Script
 }

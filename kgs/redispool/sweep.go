@@ -56,6 +56,11 @@ func (p *Pool) batchesOnRecord(ctx context.Context) (epoch int64, fields []strin
 	return epoch, reply[1:], nil
 }
 
+// scriptListWriteOffs returns the fields of all write-offs.
+const scriptListWriteOffs = scriptGuard + `
+return redis.call('HKEYS', writeOffs)
+`
+
 // writeOff abandons the codes of all write-offs. First it moves the batches of dead holders to the write-offs. fields
 // lists <holder>/<batch id> for every batch on record. writeOff tries each write-off once, so a write-off that fails in
 // every Sweep does not block the others.
@@ -83,11 +88,6 @@ func (p *Pool) writeOff(ctx context.Context, fields []string) (abandoned int64, 
 	}
 	return abandoned, errors.Join(errs...)
 }
-
-// scriptListWriteOffs returns the fields of all write-offs.
-const scriptListWriteOffs = scriptGuard + `
-return redis.call('HKEYS', writeOffs)
-`
 
 // scriptReadWriteOff returns the codes of a write-off, or nil if the write-off was deleted. Argument: the field.
 const scriptReadWriteOff = scriptGuard + `

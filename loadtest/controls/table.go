@@ -47,8 +47,8 @@ func Table() []Edit {
 		{"file-guard", "internal/sqlite/guard.go",
 			"if files == nil {",
 			"if files == nil || true {"},
-		// If the path of its database is a symbolic link, a server commits no transaction while the link leads to another
-		// file.
+		// If the path of the database is a symbolic link, a server commits no transaction while this symbolic link leads to
+		// another file.
 		{"link-guard", "internal/sqlite/guard.go",
 			"if g.name != g.path {",
 			"if false && g.name != g.path {"},

@@ -85,11 +85,11 @@ func (in Input) outage(local Local) Outage {
 }
 
 // outageCapacity returns the smallest valid capacity with which neither rule of signalBelow causes the signal `page`
-// during an outage of the worker. The worker starts a refill only when the pool has fewer keys than its low-water mark, so the
-// pool may have no more keys than this mark when the outage begins. At the end of the outage, the pool must have at least pageRatio
-// times its capacity. The last look of the switch before the outage is at most lookInterval before its beginning. The rule of the
-// runway can apply 10 s (stillAfter) after this look. If the outage lasts long enough for the rule of the runway, the
-// keys that remain at the end must also last for the time pageRunway.
+// during an outage of the worker. The worker starts a refill only when the pool has fewer keys than its low-water mark,
+// so the pool may have no more keys than this mark when the outage begins. At the end of the outage, the pool must have
+// at least pageRatio times its capacity. The last look of the switch before the outage is at most lookInterval before
+// its beginning. The rule of the runway can apply 10 s (stillAfter) after this look. If the outage lasts long enough
+// for the rule of the runway, the keys that remain at the end must also last for the time pageRunway.
 func (in Input) outageCapacity() int64 {
 	least := in.Creations * in.Outage / (lowWaterRatio - pageRatio)
 	if in.Outage >= stillAfter-lookInterval {

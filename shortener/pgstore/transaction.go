@@ -41,10 +41,11 @@ func (s *Store) InsertWith(
 }
 
 // begin begins a transaction. Its isolation level is READ COMMITTED, whatever the default of the database is. At a
-// higher level, one of two concurrent inserts of the same code or idempotency key would fail. If the process is suspended or loses its connection during the
-// transaction, the server ends the transaction after three seconds. Without this limit, the inserts of other processes
-// would wait for the codes and the idempotency keys of the transaction. If the process is not suspended, an Insert of the
-// group commit does not reach the limit, because the Insert ends after two seconds.
+// higher level, one of two concurrent inserts of the same code or idempotency key would fail. If the process is
+// suspended or loses its connection during the transaction, the server ends the transaction after three seconds.
+// Without this limit, the inserts of other processes would wait for the codes and the idempotency keys of the
+// transaction. If the process is not suspended, an Insert of the group commit does not reach the limit, because the
+// Insert ends after two seconds.
 const begin = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '3s'`
 
 // transact calls the function insert in a transaction and commits the transaction.

@@ -30,7 +30,8 @@ func recordCreations(ctx context.Context, tx *sql.Tx) error {
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM creations)`).Scan(&filled); err != nil || filled {
 		return err
 	}
-	// The check is not a condition of the INSERT, because SQLite would evaluate the condition once for each link.
+	// The check is a separate statement, because SQLite would evaluate a condition of the INSERT only after it has
+	// sorted all links.
 	_, err := tx.ExecContext(ctx, `INSERT INTO creations (codes)
 		SELECT group_concat(code, ' ')
 		FROM (SELECT code, (row_number() OVER (ORDER BY created_at) - 1) / 256 AS part FROM all_links)

@@ -36,7 +36,7 @@ type dialect struct {
 	empty    string                                                                     // removes all rows of ranked_links
 	missing  string                                                                     // selects whether links_earlier lacks the column "details"
 	details  string                                                                     // adds the column "details" to links_earlier
-	finish   func(ctx context.Context, tx *sql.Tx) error                                // is called after all links have been moved
+	finish   func(ctx context.Context, tx *sql.Tx) error                                // completes a move, in the transaction that drops links_earlier
 	next     func(ctx context.Context, db *sql.DB, after string) (page, error)          // reads the page after a position; "" means from the first row
 	ranked   func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows with a rank
 	unranked func(ctx context.Context, tx *sql.Tx, rows []row) (moved int64, err error) // moves rows without a rank

@@ -207,6 +207,9 @@ func TestMoveReadsNoLinksIfCreationsAreRecorded(t *testing.T) {
 	if err := e.Move(t.Context(), nil, func(int64, int64) { t.Error("links were moved") }); err != nil {
 		t.Fatal(err)
 	}
+	if exists, err := e.Exists(t.Context()); exists || err != nil {
+		t.Errorf("the table exists: %v, %v", exists, err)
+	}
 }
 
 // begin calls Begin for a database that no program uses.

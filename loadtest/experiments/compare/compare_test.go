@@ -248,6 +248,10 @@ func TestObserveCountsCreationsDuringAndAfterOutage(t *testing.T) {
 			t.Errorf("%s: wrongRefusals returns %v; want 0: %t", tt.name, n, tt.retryable)
 		}
 	}
+	another := observe(entries(start, "ll"+"lllll"+"rx"), window{lost: w.lost, back: w.back}, byFallback) // no restart, but another outage
+	if diff := cmp.Diff(outage{served: 5, local: 5 * time.Second, returned: true}, *another, cmp.AllowUnexported(outage{}), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("without a restart (-want +got):\n%s", diff)
+	}
 	got := observe(entries(start, "ll"+"lfr-r"+"ll"), w, byFallback)
 	if want := "20 % served, 20 % by the fallback, 40 % refused, 20 % without an answer"; got.String() != want {
 		t.Errorf("String returns %q, want %q", got.String(), want)

@@ -33,10 +33,10 @@ type outage struct {
 	byFallback int           // creations that the fallback served during the outage
 	refused    int           // creations that were refused during the outage
 	unknown    int           // creations without an answer during the outage
-	answers    []string      // the different answers to failed creations after the kill, such as "503, Retry-After 1"
+	answers    []string      // the different answers to creations that failed during or after the outage, such as "503, Retry-After 1"
 	local      time.Duration // time from the kill to the first creation that the key source does not serve, or to the restart
 	back       time.Duration // time from window.answeredAt until the key source serves every creation
-	returned   bool          // the key source serves every creation again before the load ends
+	returned   bool          // the key source serves every creation again before the load ends, or the component was not restarted
 }
 
 // observe summarises the creations of a load. It assigns each creation to a period by the time directly before the client
@@ -46,7 +46,7 @@ type outage struct {
 //     source works without its supply;
 //   - from the kill to the restart: the creation belongs to the outage;
 //   - later: the creation belongs to the time after the outage. If the component was not restarted, observe ignores the
-//     creation, because it belongs to the next outage.
+//     creation, because the next outage may have caused its failure.
 func observe(entries []loadtest.Entry, w window, byFallback func(code string) bool) *outage {
 	o := &outage{local: w.back.Sub(w.lost), returned: true}
 	answers := make(map[string]bool)

@@ -97,7 +97,7 @@ func (e *editing) create(ctx context.Context) (*history, error) {
 }
 
 // edit requests several changes of the URL of a link, and then deletes the link. If the link is fixed, the server must
-// refuse the changes. Before each change it reads the link through the API.
+// refuse the changes. Before each request, edit reads the link through the API.
 func (e *editing) edit(ctx context.Context, h *history) {
 	for n := 0; briefly(ctx, 20*time.Millisecond); n++ {
 		e.find(ctx, h)
@@ -192,9 +192,9 @@ func (e *editing) follow(ctx context.Context, server int, h *history) bool {
 	return true
 }
 
-// judge checks the URL that a read got. It records an observation against a claim in two cases: no
-// client requested this URL for the link, or the state with this URL was replaced before the read,
-// and the time between the two is longer than the parameter limit. It returns how long before the read this state was replaced.
+// judge checks the URL that a read got. It records an observation against a claim in two cases: no client requested
+// this URL for the link, or the state with this URL was replaced before the read, and the time between the two is
+// longer than the parameter limit. It returns how long before the read this state was replaced.
 func (e *editing) judge(h *history, url string, began time.Time, limit time.Duration, what string) time.Duration {
 	late, known := h.late(url, began)
 	if known && late <= limit {

@@ -25,7 +25,7 @@ import (
 // Experiments returns the experiments of the package.
 func Experiments() []*experiment.Experiment { return []*experiment.Experiment{drain()} }
 
-// At scale 1, a pool without its worker lasts eleven seconds, or 500 seconds with --full. Not every duration suits:
+// At scale 1, a pool without its worker lasts eleven seconds, or 500 seconds with --full. Two ranges of durations are unsuitable:
 //
 //   - The dead man's switch checks the pool once a second. If a pool lasts ten seconds or less, the level may
 //     fall from above 20 percent to below 10 percent between two checks.
