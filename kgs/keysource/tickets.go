@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/sync/semaphore"
 
 	"keypool/internal/sqlite"
 	"keypool/kgs"
@@ -214,8 +215,8 @@ const ticketsAhead = 32
 // the first of them. So a number is durable when it is issued. A crash or a stop skips the rest of the stored numbers.
 type SQLiteTickets struct {
 	db    *sqlite.DB
-	turn  chan struct{} // guards ahead; a call that uses ahead fills the channel, which has room for one element
-	ahead [2]struct {   // the index is the parity
+	turn  *semaphore.Weighted // guards ahead; unlike a wait for a mutex, a wait for turn ends when the context ends
+	ahead [2]struct {         // the index is the parity
 		last int64 // the last number that was issued
 		end  int64 // the last number that is stored for this process
 	}
@@ -225,15 +226,15 @@ var _ TicketDatabase = (*SQLiteTickets)(nil)
 
 // NewSQLiteTickets returns a counter in db. The caller closes db.
 func NewSQLiteTickets(db *sqlite.DB) *SQLiteTickets {
-	return &SQLiteTickets{db: db, turn: make(chan struct{}, 1)}
+	return &SQLiteTickets{db: db, turn: semaphore.NewWeighted(1)}
 }
 
 // Take implements [TicketDatabase].
 func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64, err error) {
-	if err := t.lock(ctx); err != nil {
+	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer t.unlock()
+	defer t.turn.Release(1)
 	a := &t.ahead[p]
 	if a.last+2*n > a.end {
 		end, err := t.advance(ctx, `UPDATE kgs_tickets SET last = last + 2 * $1 WHERE parity = $2 RETURNING last`, n+ticketsAhead, p)
@@ -249,10 +250,10 @@ func (t *SQLiteTickets) Take(ctx context.Context, p Parity, n int64) (last int64
 // SkipTo implements [TicketDatabase]. If the last issued number is below the given number, SkipTo discards
 // all numbers that are stored for this process.
 func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped int64, err error) {
-	if err := t.lock(ctx); err != nil {
+	if err := t.turn.Acquire(ctx, 1); err != nil {
 		return 0, err
 	}
-	defer t.unlock()
+	defer t.turn.Release(1)
 	a := &t.ahead[p]
 	if a.last >= to {
 		return 0, nil
@@ -267,18 +268,6 @@ func (t *SQLiteTickets) SkipTo(ctx context.Context, p Parity, to int64) (skipped
 	a.last, a.end = end, end
 	return skipped, nil
 }
-
-// lock waits until no other call uses t.ahead, or until ctx ends.
-func (t *SQLiteTickets) lock(ctx context.Context) error {
-	select {
-	case t.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (t *SQLiteTickets) unlock() { <-t.turn }
 
 // advance runs an update of a counter and returns the last number that is stored. It waits for other writers.
 func (t *SQLiteTickets) advance(ctx context.Context, update string, n int64, p Parity) (last int64, err error) {

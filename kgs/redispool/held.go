@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"keypool/kgs"
 )
 
@@ -17,10 +19,9 @@ import (
 // never return to the list, because they may already be abandoned: Sweep may have written the batch off, and Redis may
 // have lost the write-off.
 type heldBatches struct {
-	// recording is a channel with room for one element, and serves as a mutex. A call that settles a batch, or records
-	// a batch again, first sends an element to the channel. A call that waits for the channel returns when its context
-	// ends. A call that waits for a sync.Mutex would not.
-	recording chan struct{}
+	// A call that settles a batch, or records a batch again, holds recording. Unlike a wait for a sync.Mutex, a wait
+	// for recording ends when the context ends.
+	recording *semaphore.Weighted
 
 	mu      sync.Mutex
 	batches map[int64]*heldBatch
@@ -37,7 +38,7 @@ type heldBatch struct {
 }
 
 func newHeldBatches() *heldBatches {
-	return &heldBatches{recording: make(chan struct{}, 1), batches: make(map[int64]*heldBatch)}
+	return &heldBatches{recording: semaphore.NewWeighted(1), batches: make(map[int64]*heldBatch)}
 }
 
 // add adds a batch that was taken in the given epoch.
@@ -96,17 +97,6 @@ func (h *heldBatches) find(id int64) *heldBatch {
 // a Take of that epoch may arrive late and create a batch with the same id in the present epoch.
 func (b *heldBatch) name() string { return fmt.Sprintf("%d@%d", b.id, b.epoch) }
 
-func (h *heldBatches) lock(ctx context.Context) error {
-	select {
-	case h.recording <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (h *heldBatches) unlock() { <-h.recording }
-
 // recordAgain records the batches of earlier epochs in the present epoch. If this process crashes before a batch is
 // recorded, an audit counts the keys of the batch as abandoned with their epoch. If the process crashes later, Sweep
 // writes these keys off. If the pool has begun another epoch in the meantime, the next Sweep records the batches in
@@ -132,10 +122,10 @@ return 1
 `
 
 func (p *Pool) recordOne(ctx context.Context, b *heldBatch, epoch int64) error {
-	if err := p.held.lock(ctx); err != nil {
+	if err := p.held.recording.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.held.unlock()
+	defer p.held.recording.Release(1)
 	if p.held.find(b.id) == nil { // settled in the meantime
 		return nil
 	}

@@ -30,6 +30,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/semaphore"
 
 	"keypool/kgs"
 	"keypool/kgs/codespace"
@@ -101,9 +102,9 @@ type Pool struct {
 	scripts scripts
 	held    *heldBatches
 
-	// The channel turn serves as a mutex, which a Take holds while it runs. So only one Take runs at a time, and the
-	// process sends its batch ids in ascending order. If a Take arrives late, the script recognises it by its old id.
-	turn    chan struct{}
+	// A Take holds the semaphore turn while it runs. So only one Take runs at a time, and the process sends its batch ids
+	// in ascending order. If a Take arrives late, the script recognises it by its old id.
+	turn    *semaphore.Weighted
 	refused refusal // series of refused Takes; turn guards it
 	next    int64   // id of the next batch; Take increments it after it has read the reply
 }
@@ -120,7 +121,7 @@ func New(client redis.UniversalClient, cfg Config) *Pool {
 		keys:    keyNames(cfg.Prefix, tag(cfg.Name, cfg.List)),
 		scripts: newScripts(cfg.Database),
 		held:    newHeldBatches(),
-		turn:    make(chan struct{}, 1),
+		turn:    semaphore.NewWeighted(1),
 		next:    1,
 	}
 }

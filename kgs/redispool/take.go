@@ -47,10 +47,10 @@ return epoch .. ' ' .. blob
 // that call, which may have more than n keys. Take fails with [kgs.ErrEmpty] when the pool is empty, and
 // with [kgs.ErrNoEpoch] when the pool lost its state.
 func (p *Pool) Take(ctx context.Context, n int) (*kgs.Batch, error) {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	reply, err := p.run(ctx, p.scripts.take, p.cfg.Holder, p.next, n).Text()
 	p.refused.note(err, p.cfg.Alarm, "Redis refuses to give keys")
 	if err != nil {
@@ -111,10 +111,10 @@ return {1, tonumber(epoch)}
 // ledger: Redis keeps the lost codes on record, and Sweep reports them to the ledger later.
 // The pool does not take back unused keys of an earlier epoch: they are abandoned with their epoch.
 func (p *Pool) Settle(ctx context.Context, b *kgs.Batch, unused, lost []string) error {
-	if err := p.held.lock(ctx); err != nil {
+	if err := p.held.recording.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.held.unlock()
+	defer p.held.recording.Release(1)
 	batch := p.held.find(b.ID)
 	if batch == nil { // already settled
 		return nil
@@ -173,24 +173,13 @@ return 1
 // to its last Take, the keys of that reply go back to the pool. Release keeps any other unsettled batch on record. When
 // the ledger no longer has the holder, a Sweep abandons such a batch.
 func (p *Pool) Release(ctx context.Context) error {
-	if err := p.lock(ctx); err != nil {
+	if err := p.turn.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	defer p.unlock()
+	defer p.turn.Release(1)
 	err := p.run(ctx, p.scripts.release, p.cfg.Holder, p.next).Err()
 	if err != nil && !errors.Is(err, kgs.ErrNoEpoch) {
 		return fmt.Errorf("release the holder in the pool: %w", err)
 	}
 	return nil
 }
-
-func (p *Pool) lock(ctx context.Context) error {
-	select {
-	case p.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (p *Pool) unlock() { <-p.turn }
